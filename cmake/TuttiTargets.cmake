@@ -1,0 +1,32 @@
+# The build vocabulary of the project: a folder of the library, a test binary, a program.
+
+add_library(tutti_options INTERFACE)
+target_compile_options(tutti_options INTERFACE -Wall -Wextra -Werror -Wno-missing-field-initializers)
+if(TUTTI_SANITIZE)
+  target_compile_options(tutti_options INTERFACE -fsanitize=${TUTTI_SANITIZE} -fno-omit-frame-pointer)
+  target_link_options(tutti_options INTERFACE -fsanitize=${TUTTI_SANITIZE})
+endif()
+find_program(TUTTI_MOLD mold)
+if(TUTTI_MOLD)
+  target_link_options(tutti_options INTERFACE -fuse-ld=mold)
+endif()
+
+# tutti_folder(NAME): every source below tutti/NAME joins the library; every *_test.cpp joins the binary NAME_test.
+function(tutti_folder name)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cpp")
+  set(tests ${sources})
+  list(FILTER sources EXCLUDE REGEX "_test\\.cpp$")
+  list(FILTER tests INCLUDE REGEX "_test\\.cpp$")
+  target_sources(tutti PRIVATE ${sources})
+  if(TUTTI_TESTS AND tests)
+    set_property(GLOBAL APPEND PROPERTY TUTTI_TEST_FOLDERS ${name})
+    set_property(GLOBAL PROPERTY TUTTI_TESTS_${name} ${tests})
+  endif()
+endfunction()
+
+# tutti_test(NAME SOURCE...): a gtest binary linked with the library, its cases known to ctest.
+function(tutti_test name)
+  add_executable(${name} ${ARGN})
+  target_link_libraries(${name} PRIVATE tutti tutti_options GTest::gmock GTest::gtest_main)
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 300)
+endfunction()
