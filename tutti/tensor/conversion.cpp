@@ -1,0 +1,48 @@
+#include "tutti/tensor/conversion.h"
+
+#include <ATen/ops/_to_copy.h>
+#include <torch/library.h>
+
+#include "tutti/tensor/mesh_tensor.h"
+#include "tutti/tensor/view.h"
+
+namespace tutti {
+namespace {
+
+using at::MemoryFormat;
+using at::ScalarType;
+
+// A program that names a device outside a scope wants a plain tensor there: printing, .cpu(), Module::to(device).
+Tensor to_device(const Tensor& self, c10::Device device, ScalarType dtype, bool non_blocking, bool copy,
+                 std::optional<MemoryFormat> format) {
+  if (!ThreadView::current().scope) return gather(self).to(device, dtype, non_blocking, copy, format);
+  return self.to(dtype, non_blocking, copy, format);
+}
+
+Tensor to_dtype_layout(const Tensor& self, std::optional<ScalarType> dtype, std::optional<at::Layout> layout,
+                       std::optional<c10::Device> device, std::optional<bool> pinned, bool non_blocking, bool copy,
+                       std::optional<MemoryFormat> format) {
+  const ScalarType target = dtype.value_or(self.scalar_type());
+  if (device && !ThreadView::current().scope)
+    return gather(self).to(at::TensorOptions().dtype(target).layout(layout).device(device).pinned_memory(pinned),
+                           non_blocking, copy, format);
+  return self.to(target, non_blocking, copy, format);
+}
+
+bool can_take_data_of(const Tensor& self, const Tensor& from) {
+  return is_mesh_tensor(self) ||
+         (!is_mesh_tensor(from) && self.unsafeGetTensorImpl()->has_compatible_shallow_copy_type(from.key_set()));
+}
+
+}  // namespace
+
+void register_conversions() {
+  auto& backend = *new torch::Library(torch::Library::IMPL, "aten", kMeshKey, __FILE__, __LINE__);
+  backend.impl("_has_compatible_shallow_copy_type", can_take_data_of);
+  auto& autograd = *new torch::Library(torch::Library::IMPL, "aten", kMeshAutogradKey, __FILE__, __LINE__);
+  autograd.impl("to.device", to_device);
+  autograd.impl("to.dtype_layout", to_dtype_layout);
+  autograd.impl("_has_compatible_shallow_copy_type", can_take_data_of);
+}
+
+}  // namespace tutti

@@ -1,0 +1,9 @@
+#pragma once
+
+namespace tutti {
+
+// Registers the ops that turn mesh tensors into plain ones: to() with a device outside a scope gathers, and set_data()
+// takes plain tensors.
+void register_conversions();
+
+}  // namespace tutti

@@ -1,0 +1,340 @@
+#include "tutti/tensor/execute.h"
+
+#include <ATen/core/List.h>
+#include <ATen/ops/empty.h>
+#include <c10/core/InferenceMode.h>
+
+#include "tutti/collectives/communications.h"
+#include "tutti/core/error.h"
+#include "tutti/core/str.h"
+#include "tutti/tensor/mesh_tensor.h"
+#include "tutti/tensor/torch_device.h"
+
+namespace tutti {
+namespace {
+
+using at::IValue;
+
+// `value` with every mesh tensor in it replaced by what `pick(tensor, item)` returns; item is -1 outside a list.
+template <class Pick>
+IValue substitute(const IValue& value, Pick pick) {
+  if (value.isTensor()) {
+    const Tensor& tensor = value.toTensor();
+    return is_mesh_tensor(tensor) ? IValue(pick(tensor, -1)) : value;
+  }
+  if (!value.isList()) return value;
+  const auto items = value.toListRef();
+  bool any = false;
+  for (const IValue& item : items) any |= item.isTensor() && is_mesh_tensor(item.toTensor());
+  if (!any) return value;
+  const auto replaced = [&](size_t i) {
+    const IValue& item = items[i];
+    return item.isTensor() && is_mesh_tensor(item.toTensor()) ? pick(item.toTensor(), static_cast<int>(i))
+                                                              : item.toTensor();
+  };
+  if (value.isOptionalTensorList()) {
+    c10::List<std::optional<Tensor>> list;
+    for (size_t i = 0; i < items.size(); ++i)
+      list.push_back(items[i].isNone() ? std::nullopt : std::optional<Tensor>(replaced(i)));
+    return list;
+  }
+  c10::List<Tensor> list;
+  for (size_t i = 0; i < items.size(); ++i) list.push_back(replaced(i));
+  return list;
+}
+
+template <class Visit>
+void for_each_mesh_tensor(const IValue& value, Visit visit) {
+  if (value.isTensor()) {
+    if (is_mesh_tensor(value.toTensor())) visit(value.toTensor());
+  } else if (value.isTensorList() || value.isOptionalTensorList()) {
+    for (const IValue& item : value.toListRef())
+      if (item.isTensor() && is_mesh_tensor(item.toTensor())) visit(item.toTensor());
+  }
+}
+
+// `value` with every defined tensor in it replaced by `wrap(tensor)`.
+template <class Wrap>
+IValue wrapped(IValue value, Wrap wrap) {
+  if (value.isTensor()) return value.toTensor().defined() ? IValue(wrap(std::move(value).toTensor())) : value;
+  if (!value.isTensorList()) return value;
+  c10::List<Tensor> list;
+  for (const Tensor& tensor : value.toTensorVector()) list.push_back(tensor.defined() ? wrap(tensor) : tensor);
+  return list;
+}
+
+// A view shares what replicas see of its base; one made in inference mode has the base's keys.
+void follow_base(const Tensor& view, const Tensor& base) {
+  auto& impl = mesh_impl(view);
+  impl.share_replica_values(mesh_impl(base));
+  if (c10::InferenceMode::is_enabled()) impl.take_keys(mesh_impl(base));
+}
+
+const Spec* result_spec(const Plan::Result& result, const MeshShape* shape, at::IntArrayRef sizes) {
+  std::atomic_ref<const Spec*> last(result.last_spec);
+  const Spec* spec = last.load(std::memory_order_relaxed);
+  if (spec && spec->sizes == sizes) return spec;
+  spec = intern(shape, result.axes, 0, sizes);
+  last.store(spec, std::memory_order_relaxed);
+  return spec;
+}
+
+Tensor wrap_buffer(Tensor buffer, const MeshShape* shape, const Plan::Result* layout) {
+  if (!layout) return make_mesh_tensor(shape, std::move(buffer));
+  if (layout->counter) layout->counter->record(static_cast<int64_t>(buffer.nbytes()));
+  const Spec* spec = result_spec(*layout, shape, buffer.sizes());
+  return make_mesh_tensor(spec, {std::move(buffer)});
+}
+
+void record(const Plan& plan, at::ArrayRef<IValue> arguments) {
+  for (const auto& operand : plan.operands) {
+    if (!operand.relayout) continue;
+    const IValue& value = arguments[static_cast<size_t>(operand.argument)];
+    const Tensor& tensor =
+        operand.item < 0 ? value.toTensor() : value.toListRef()[static_cast<size_t>(operand.item)].toTensor();
+    operand.relayout->record(tensor.element_size());
+  }
+}
+
+}  // namespace
+
+void run_on_one_buffer(const c10::OperatorHandle& op, const OperatorInfo& info, const MeshShape* shape,
+                       const Plan* plan, Stack& stack) {
+  const size_t first = stack.size() - info.num_arguments;
+  if (plan) record(*plan, torch::jit::last(stack, info.num_arguments));
+  c10::SmallVector<std::pair<size_t, IValue>, 2> kept;  // arguments that come back as results, and the base of a view
+  for (size_t i = 0; i < info.num_arguments; ++i) {
+    IValue& value = stack[first + i];
+    if (info.writes[i] || (info.is_view && i == 0)) kept.emplace_back(i, value);
+    if (info.writes[i])
+      value = substitute(value, [](const Tensor& t, int) -> const Tensor& { return mesh_impl(t).write()[0]; });
+    else
+      value = substitute(value, [](const Tensor& t, int) -> const Tensor& { return mesh_impl(t).read()[0]; });
+  }
+  op.callBoxed(stack);
+  for (const auto& [i, value] : kept)
+    if (info.writes[i]) for_each_mesh_tensor(value, [](const Tensor& t) { mesh_impl(t).sync_metadata(); });
+
+  const size_t results = stack.size() - info.num_returns;
+  for (size_t r = 0; r < info.num_returns; ++r) {
+    IValue& value = stack[results + r];
+    if (const int8_t argument = info.written_return[r]; argument >= 0) {
+      for (const auto& [i, original] : kept)
+        if (i == static_cast<size_t>(argument)) value = original;
+      continue;
+    }
+    const Plan::Result* layout = plan && r < plan->results.size() ? &plan->results[r] : nullptr;
+    value = wrapped(std::move(value), [&](Tensor tensor) {
+      Tensor result = wrap_buffer(std::move(tensor), shape, layout);
+      if (info.is_view && is_mesh_tensor(kept[0].second.toTensor())) follow_base(result, kept[0].second.toTensor());
+      return result;
+    });
+  }
+}
+
+namespace {
+
+// The pieces that the calls of a plan take their operands from.
+class OperandPieces {
+ public:
+  OperandPieces(const OperatorInfo& info, const Plan& plan, at::ArrayRef<IValue> arguments) : plan_(plan) {
+    for (const auto& operand : plan.operands) {
+      const IValue& value = arguments[static_cast<size_t>(operand.argument)];
+      auto& impl = mesh_impl(operand.item < 0 ? value.toTensor()
+                                              : value.toListRef()[static_cast<size_t>(operand.item)].toTensor());
+      const bool written = info.writes[static_cast<size_t>(operand.argument)];
+      const Components& components = written ? impl.write() : impl.read();
+      pieces_.push_back(operand.relayout ? operand.relayout->run(components) : components);
+    }
+  }
+
+  const Tensor& of(int argument, int item, int call) const {
+    for (size_t i = 0; i < pieces_.size(); ++i)
+      if (plan_.operands[i].argument == argument && plan_.operands[i].item == item)
+        return pieces_[i][plan_.operands[i].component_of_call[static_cast<size_t>(call)]];
+    throw Error(ErrorCode::internal, str("a rule left out tensor argument ", argument));
+  }
+
+ private:
+  const Plan& plan_;
+  c10::SmallVector<Components, 4> pieces_;
+};
+
+// Joins what the calls returned for one result into its components: the first of equal values, or the sum of terms.
+Components components_of(const MeshShape* shape, const Plan& plan, const Plan::Result& result,
+                         at::ArrayRef<Tensor> of_call) {
+  const DimensionMask stored = shape->stored(result.axes, 0);
+  const DimensionMask rest = stored & ~result.sums;
+  const DimensionMask equal = plan.calls & ~stored & ~result.sums;  // dimensions along which all calls gave the same
+  Components components;
+  for (int component = 0, count = shape->count(stored); component < count; ++component) {
+    const int wanted = shape->project(component, stored, rest);
+    Tensor value;
+    bool owned = false;
+    for (int call = 0; call < plan.num_calls; ++call) {
+      if (shape->project(call, plan.calls, rest) != wanted || shape->project(call, plan.calls, equal) != 0) continue;
+      if (!value.defined()) {
+        value = of_call[static_cast<size_t>(call)];
+        if (!result.sums) break;
+      } else {
+        const Tensor term = of_call[static_cast<size_t>(call)].to(value.device());
+        value = owned ? value.add_(term) : value.add(term);
+        owned = true;
+      }
+    }
+    if (!shape->mesh.shares_memory())
+      value = value.to(torch_device(shape->mesh.devices()[static_cast<size_t>(component)]));
+    components.push_back(std::move(value));
+  }
+  return components;
+}
+
+// Global sizes: those of a piece, and along a sharded axis the sum over the pieces.
+at::DimVector sizes_of(const MeshShape* shape, const AxisMap& axes, const Components& components) {
+  at::DimVector sizes(components[0].sizes());
+  const DimensionMask stored = shape->stored(axes, 0);
+  for (size_t axis = 0; axis < axes.size(); ++axis) {
+    if (axes[axis] < 0) continue;
+    const DimensionMask along = DimensionMask{1} << axes[axis];
+    sizes[axis] = 0;
+    for (int i = 0; i < static_cast<int>(components.size()); ++i)
+      if (shape->project(i, stored, stored & ~along) == 0) sizes[axis] += components[static_cast<size_t>(i)].size(axis);
+  }
+  return sizes;
+}
+
+Tensor assemble(const MeshShape* shape, const Plan& plan, const Plan::Result& result, at::ArrayRef<Tensor> of_call) {
+  if (!of_call[0].defined()) return {};
+  Components components = components_of(shape, plan, result, of_call);
+  if (result.counter) result.counter->record(static_cast<int64_t>(components[0].nbytes()));
+  const Spec* spec = result_spec(result, shape, sizes_of(shape, result.axes, components));
+  return make_mesh_tensor(spec, std::move(components));
+}
+
+// view() needs a contiguous piece where the whole was contiguous; a copy then stands for the view.
+bool make_viewable(const OperatorInfo& info, Stack& call) {
+  if (info.name != "aten::view" || call[0].toTensor().is_contiguous()) return false;
+  call[0] = call[0].toTensor().contiguous();
+  return true;
+}
+
+}  // namespace
+
+void run_on_pieces(const c10::OperatorHandle& op, const OperatorInfo& info, const MeshShape* shape, const Plan& plan,
+                   Stack& stack) {
+  const auto view = torch::jit::last(stack, info.num_arguments);
+  const std::vector<IValue> arguments(view.begin(), view.end());
+  const OperandPieces pieces(info, plan, arguments);
+  bool copied = false;
+  const size_t calls = static_cast<size_t>(plan.num_calls);
+  std::vector<IValue> returned(info.num_returns * calls);
+  Stack call;
+  for (size_t c = 0; c < calls; ++c) {
+    call.clear();
+    for (size_t i = 0; i < arguments.size(); ++i)
+      call.push_back(substitute(arguments[i], [&](const Tensor&, int item) -> const Tensor& {
+        return pieces.of(static_cast<int>(i), item, static_cast<int>(c));
+      }));
+    for (const auto& patch : plan.patches) call[static_cast<size_t>(patch.argument)] = patch.value_of_call[c];
+    if (info.is_view) copied |= make_viewable(info, call);
+    op.callBoxed(call);
+    for (size_t r = 0; r < info.num_returns; ++r) returned[r * calls + c] = std::move(call[r]);
+  }
+  torch::jit::drop(stack, info.num_arguments);
+
+  std::vector<Tensor> of_call(calls);
+  const auto view_of_base = [&](Tensor result) {
+    if (info.is_view && result.defined()) {
+      follow_base(result, arguments[0].toTensor());
+      mesh_impl(result).is_copied_view = copied || plan.operands[0].relayout.has_value();
+    }
+    return result;
+  };
+  for (size_t r = 0; r < info.num_returns; ++r) {
+    const IValue& first = returned[r * calls];
+    if (info.written_return[r] >= 0) {
+      const IValue& original = arguments[static_cast<size_t>(info.written_return[r])];
+      for_each_mesh_tensor(original, [](const Tensor& t) { mesh_impl(t).sync_metadata(); });
+      stack.push_back(original);
+    } else if (first.isTensor()) {
+      for (size_t c = 0; c < calls; ++c) of_call[c] = returned[r * calls + c].toTensor();
+      stack.emplace_back(view_of_base(assemble(shape, plan, plan.results[r], of_call)));
+    } else if (first.isTensorList()) {
+      c10::List<Tensor> list;
+      for (size_t item = 0; item < first.toListRef().size(); ++item) {
+        for (size_t c = 0; c < calls; ++c) of_call[c] = returned[r * calls + c].toListRef()[item].toTensor();
+        list.push_back(view_of_base(assemble(shape, plan, plan.results[r], of_call)));
+      }
+      stack.emplace_back(std::move(list));
+    } else {
+      stack.push_back(first);
+    }
+  }
+}
+
+namespace {
+
+// Puts a whole value into the pieces of a tensor, in place where its sizes are the same.
+void write_back(MeshTensorImpl& impl, const Tensor& value) {
+  const Spec* spec = impl.spec();
+  if (value.sizes() != spec->sizes) {
+    spec = intern_replicated(impl.mesh_shape(), value.sizes());
+    return impl.assign(spec, cut(value, spec));
+  }
+  const Components& pieces = impl.write();
+  const Components written = cut(value, spec);
+  for (size_t i = 0; i < written.size(); ++i)
+    if (!written[i].is_same(pieces[i])) pieces[i].copy_(written[i]);
+}
+
+}  // namespace
+
+void run_drawn(const c10::OperatorHandle& op, const OperatorInfo& info, Stack& stack) {
+  const size_t first = stack.size() - info.num_arguments;
+  const Tensor target = stack[first].toTensor();
+  auto& impl = mesh_impl(target);
+  const Tensor whole = at::empty(target.sizes(), impl.read()[0].options());
+  stack[first] = whole;
+  op.callBoxed(stack);
+  write_back(impl, whole);
+  torch::jit::drop(stack, info.num_returns);
+  stack.push_back(target);
+}
+
+void run_gathered(const c10::OperatorHandle& op, const OperatorInfo& info, const MeshShape* shape, const Plan& plan,
+                  Stack& stack) {
+  const auto view = torch::jit::last(stack, info.num_arguments);
+  const std::vector<IValue> arguments(view.begin(), view.end());
+  Stack call;
+  {
+    const OperandPieces pieces(info, plan, arguments);
+    for (size_t i = 0; i < arguments.size(); ++i)
+      call.push_back(substitute(arguments[i], [&](const Tensor&, int item) -> const Tensor& {
+        return pieces.of(static_cast<int>(i), item, 0);
+      }));
+  }
+  if (info.is_view) make_viewable(info, call);
+  const Stack gathered(call);
+  op.callBoxed(call);
+  for (size_t i = 0; i < arguments.size(); ++i) {  // what was written goes back into the pieces
+    if (!info.writes[i] || !arguments[i].isTensor() || !is_mesh_tensor(arguments[i].toTensor())) continue;
+    write_back(mesh_impl(arguments[i].toTensor()), gathered[i].toTensor());
+  }
+  torch::jit::drop(stack, info.num_arguments);
+  for (size_t r = 0; r < info.num_returns; ++r) {
+    if (info.written_return[r] >= 0) {
+      stack.push_back(arguments[static_cast<size_t>(info.written_return[r])]);
+      continue;
+    }
+    stack.push_back(wrapped(std::move(call[r]), [&](const Tensor& tensor) {
+      Tensor result = make_mesh_tensor(shape, tensor);
+      if (info.is_view) {
+        follow_base(result, arguments[0].toTensor());
+        mesh_impl(result).is_copied_view = !mesh_impl(arguments[0].toTensor()).whole();
+      }
+      return result;
+    }));
+  }
+}
+
+}  // namespace tutti

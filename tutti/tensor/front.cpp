@@ -1,0 +1,111 @@
+#include "tutti/tensor/front.h"
+
+#include <ATen/core/List.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/library.h>
+
+#include "tutti/tensor/mesh_tensor.h"
+#include "tutti/tensor/scope.h"
+#include "tutti/tensor/view.h"
+
+namespace tutti {
+namespace {
+
+using Stack = torch::jit::Stack;
+
+// The argument as a replica sees it: its own component in the place of each mesh tensor.
+void localize(at::IValue& value) {
+  if (value.isTensor()) {
+    if (is_mesh_tensor(value.toTensor())) value = local(value.toTensor());
+  } else if (value.isTensorList()) {
+    c10::List<Tensor> list;
+    for (const Tensor& tensor : value.toTensorVector()) list.push_back(local(tensor));
+    value = std::move(list);
+  } else if (value.isOptionalTensorList()) {
+    c10::List<std::optional<Tensor>> list;
+    for (const at::IValue& item : value.toListRef())
+      list.push_back(item.isTensor() ? std::optional<Tensor>(local(item.toTensor())) : std::nullopt);
+    value = std::move(list);
+  }
+}
+
+bool has_tensor(at::ArrayRef<at::IValue> arguments) {
+  for (const at::IValue& argument : arguments)
+    if ((argument.isTensor() && argument.toTensor().defined()) || argument.isTensorList()) return true;
+  return false;
+}
+
+// In a scope a factory function's result becomes a mesh tensor.
+void run_in_scope(const c10::OperatorHandle& op, ScopeState& scope, Stack& stack) {
+  const bool is_factory = !has_tensor(torch::jit::last(stack, op.schema().arguments().size()));
+  {
+    const c10::impl::ExcludeDispatchKeyGuard behind(kFrontKey);
+    op.callBoxed(stack);
+  }
+  if (!is_factory) return;
+  const size_t num_results = op.schema().returns().size();
+  for (size_t i = stack.size() - num_results; i < stack.size(); ++i)
+    if (stack[i].isTensor() && stack[i].toTensor().defined() && !is_mesh_tensor(stack[i].toTensor()))
+      stack[i] = make_mesh_tensor(scope.shape, std::move(stack[i]).toTensor());
+}
+
+void front_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
+  const ThreadView& view = ThreadView::current();
+  if (view.replica >= 0) {
+    const size_t first = stack->size() - op.schema().arguments().size();
+    for (size_t i = first; i < stack->size(); ++i) localize((*stack)[i]);
+    op.callBoxed(*stack);
+  } else if (view.scope) {
+    run_in_scope(op, *view.scope, *stack);
+  } else {
+    op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kFrontKey), stack);
+  }
+}
+
+// Puts the replica's generator where the caller left the argument empty.
+class GeneratorKernel final : public c10::OperatorKernel {
+ public:
+  explicit GeneratorKernel(size_t argument) : argument_(argument) {}
+
+  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
+    at::IValue& value = (*stack)[stack->size() - op.schema().arguments().size() + argument_];
+    if (value.isNone() && ThreadView::current().generator) value = *ThreadView::current().generator;
+    op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kGeneratorKey), stack);
+  }
+
+ private:
+  size_t argument_;
+};
+
+torch::Library& library(const char* ns, c10::DispatchKey key) {
+  return *new torch::Library(torch::Library::IMPL, ns, key, __FILE__, __LINE__);
+}
+
+void register_generators() {
+  library("_", kGeneratorKey).fallback(torch::CppFunction::makeFallthrough());
+  auto& aten = library("aten", kGeneratorKey);
+  const auto is_generator = [](const c10::Argument& argument) {
+    return argument.type()->str().find("Generator") != std::string::npos;
+  };
+  for (const auto& name : c10::Dispatcher::singleton().getAllOpNames()) {
+    if (name.name.rfind("aten::", 0) != 0) continue;
+    const auto op = c10::Dispatcher::singleton().findSchema(name);
+    if (!op) continue;
+    const auto& arguments = op->schema().arguments();
+    const auto found = std::find_if(arguments.begin(), arguments.end(), is_generator);
+    if (found == arguments.end()) continue;
+    const std::string text = name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
+    aten.impl(text.c_str(), torch::CppFunction::makeFromBoxedFunctor(
+                                std::make_unique<GeneratorKernel>(static_cast<size_t>(found - arguments.begin()))));
+  }
+}
+
+}  // namespace
+
+void register_front() {
+  library("_", kFrontKey).fallback(torch::CppFunction::makeFromBoxedFunction<&front_kernel>());
+  register_generators();
+}
+
+}  // namespace tutti

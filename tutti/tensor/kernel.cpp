@@ -1,0 +1,229 @@
+// The one kernel of mesh tensors, instantiated for every aten op, and its registration.
+#include <ATen/autocast_mode.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/autograd/graph_task.h>
+#include <torch/library.h>
+
+#include <mutex>
+
+#include "tutti/core/error.h"
+#include "tutti/core/str.h"
+#include "tutti/tensor/conversion.h"
+#include "tutti/tensor/execute.h"
+#include "tutti/tensor/front.h"
+#include "tutti/tensor/mesh_tensor.h"
+#include "tutti/tensor/registration.h"
+#include "tutti/tensor/rules/rule_table.h"
+#include "tutti/tensor/strict_mode.h"
+#include "tutti/tensor/view.h"
+
+namespace tutti {
+
+OperatorInfo::OperatorInfo(const c10::OperatorHandle& op) {
+  const auto& schema = op.schema();
+  name = schema.name();
+  num_arguments = schema.arguments().size();
+  num_returns = schema.returns().size();
+  for (const auto& argument : schema.arguments()) {
+    const auto* alias = argument.alias_info();
+    writes.push_back(alias && alias->isWrite());
+    writes_any |= writes.back();
+  }
+  for (const auto& result : schema.returns()) {
+    written_return.push_back(-1);
+    const auto* alias = result.alias_info();
+    if (!alias || !alias->isWrite()) continue;
+    for (size_t i = 0; i < num_arguments; ++i)
+      if (writes[i] && *schema.arguments()[i].alias_info() == *alias) written_return.back() = static_cast<int8_t>(i);
+  }
+  is_view = num_returns > 0 && schema.returns()[0].alias_info() && !schema.returns()[0].alias_info()->isWrite() &&
+            num_arguments > 0 && schema.arguments()[0].alias_info();
+  // These write the running statistics without saying so in their schema.
+  if (name.size() >= 10 && name.compare(name.size() - 10, 10, "batch_norm") == 0 && num_arguments >= 5 &&
+      schema.arguments()[3].name() == "running_mean")
+    writes[3] = writes[4] = true;
+  draws = op.hasTag(at::Tag::nondeterministic_seeded);
+  is_composite = op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
+  const std::string base = name.substr(name.rfind(':') + 1);
+  const bool writes_out = schema.overload_name().find("out") != std::string::npos;
+  if (writes_out) return;
+  if (const auto found = all_rules().find(base); found != all_rules().end()) rule = found->second.rule;
+  if (const auto found = all_decompositions().find(base); found != all_decompositions().end())
+    decomposition = found->second;
+}
+
+namespace {
+
+// What the tensor arguments of a call have in common.
+struct Operands {
+  const MeshShape* shape = nullptr;
+  bool all_whole = true;   // each mesh tensor is a replicated value in one buffer
+  bool any_plain = false;  // a defined plain tensor with axes is among them
+};
+
+class Survey {
+ public:
+  Survey(const OperatorInfo& info) : info_(info) {}
+
+  Operands run(at::ArrayRef<at::IValue> arguments) {
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      const at::IValue& value = arguments[i];
+      if (value.isTensor())
+        look(value.toTensor(), info_.writes[i]);
+      else if (value.isTensorList() || value.isOptionalTensorList())
+        for (const at::IValue& item : value.toListRef())
+          if (item.isTensor()) look(item.toTensor(), info_.writes[i]);
+    }
+    if (plain_written_ && operands_.shape) check_plain_write();
+    return operands_;
+  }
+
+ private:
+  void look(const Tensor& tensor, bool written) {
+    if (!tensor.defined()) return;
+    if (!is_mesh_tensor(tensor)) {
+      operands_.any_plain |= tensor.dim() > 0;
+      plain_written_ |= written;
+      return;
+    }
+    const auto& impl = mesh_impl(tensor);
+    if (!operands_.shape) operands_.shape = impl.mesh_shape();
+    if (operands_.shape != impl.mesh_shape())
+      throw Error(ErrorCode::invalid_argument,
+                  str(info_.name, ": operands of two meshes, ", operands_.shape->mesh.to_string(), " and ",
+                      impl.mesh_shape()->mesh.to_string(), "; gather() one of them first"));
+    operands_.all_whole &= impl.whole();
+  }
+
+  // LibTorch's own backward formulas write mesh values into plain tensors that they made; a program must not, since
+  // what it would get depends on the layout. copy_ is how a program asks for the value.
+  void check_plain_write() const {
+    if (info_.name == "aten::copy_" || torch::autograd::get_current_graph_task_id() >= 0) return;
+    throw Error(ErrorCode::invalid_argument,
+                str(info_.name,
+                    ": in-place on a plain tensor with mesh operands; make the tensor in the strategy's "
+                    "scope, or gather() the operands"));
+  }
+
+  const OperatorInfo& info_;
+  Operands operands_;
+  bool plain_written_ = false;
+};
+
+// Plain operands count as replicated: from here on they are mesh tensors that share the plain ones' buffers.
+void adopt_plain_operands(const OperatorInfo& info, const MeshShape* shape, Stack& stack) {
+  const size_t first = stack.size() - info.num_arguments;
+  const auto adopt = [&](const Tensor& tensor) {
+    return tensor.defined() && !is_mesh_tensor(tensor) ? make_mesh_tensor(shape, tensor) : tensor;
+  };
+  for (size_t i = 0; i < info.num_arguments; ++i) {
+    if (info.writes[i]) continue;
+    at::IValue& value = stack[first + i];
+    if (value.isTensor()) {
+      value = adopt(value.toTensor());
+    } else if (value.isTensorList()) {
+      c10::List<Tensor> list;
+      for (const Tensor& tensor : value.toTensorVector()) list.push_back(adopt(tensor));
+      value = std::move(list);
+    } else if (value.isOptionalTensorList()) {
+      c10::List<std::optional<Tensor>> list;
+      for (const at::IValue& item : value.toListRef())
+        list.push_back(item.isTensor() ? std::optional<Tensor>(adopt(item.toTensor())) : std::nullopt);
+      value = std::move(list);
+    }
+  }
+}
+
+class MeshKernel final : public c10::OperatorKernel {
+ public:
+  explicit MeshKernel(const c10::OperatorHandle& op) : info_(op) {}
+
+  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
+    if (info_.is_composite) return op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
+    const c10::impl::ExcludeDispatchKeyGuard below(c10::autocast_dispatch_keyset |
+                                                   c10::autograd_dispatch_keyset_with_ADInplaceOrView);
+    const Operands operands = Survey(info_).run(torch::jit::last(*stack, info_.num_arguments));
+    if (!operands.shape) throw Error(ErrorCode::internal, str(info_.name, ": called on mesh tensors without any"));
+    if (operands.any_plain) note_plain_operand(info_.name);
+    if (operands.all_whole) return run_on_one_buffer(op, info_, operands.shape, nullptr, *stack);
+    run_planned(op, operands, *stack);
+  }
+
+ private:
+  // Whether the op fills its first argument and reads no other tensor: normal_, bernoulli_(p), …
+  bool draws_into_first(at::ArrayRef<at::IValue> arguments) const {
+    return info_.writes[0] && arguments[0].isTensor() &&
+           std::none_of(arguments.begin() + 1, arguments.end(),
+                        [](const at::IValue& value) { return value.isTensor(); });
+  }
+
+  void run_planned(const c10::OperatorHandle& op, const Operands& operands, Stack& stack) {
+    const MeshShape* shape = operands.shape;
+    adopt_plain_operands(info_, shape, stack);
+    auto arguments = torch::jit::last(stack, info_.num_arguments);
+    if (!shape->merged() && info_.decomposition)
+      if (auto results = info_.decomposition(arguments)) {
+        torch::jit::drop(stack, info_.num_arguments);
+        for (auto& result : *results) stack.push_back(std::move(result));
+        return;
+      }
+    const auto plan = plans_.find_or_make(PlanCache::key_of(arguments), [&] {
+      Planner planner(info_, shape, arguments);
+      // Pieces would draw other numbers than the whole.
+      const bool sharded = info_.rule && (shape->merged() || !info_.draws) && info_.rule(planner);
+      return planner.finish(sharded);
+    });
+    if (info_.draws && !shape->merged() && draws_into_first(arguments)) return run_drawn(op, info_, stack);
+    if (plan->gathers) note_gather(info_.name, arguments);
+    if (shape->merged()) return run_on_one_buffer(op, info_, shape, plan.get(), stack);
+    if (plan->gathers) return run_gathered(op, info_, shape, *plan, stack);
+    run_on_pieces(op, info_, shape, *plan, stack);
+  }
+
+  OperatorInfo info_;
+  PlanCache plans_;
+};
+
+// For operators that are registered after us: their schema is read at each call.
+void late_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
+  MeshKernel{op}(op, keys, stack);
+}
+
+// LibTorch keeps kernels registered as long as these live, which is for the life of the process.
+torch::Library& library(const char* ns, c10::DispatchKey key) {
+  return *new torch::Library(torch::Library::IMPL, ns, key, __FILE__, __LINE__);
+}
+
+std::string full_name(const c10::OperatorName& name) {
+  return name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
+}
+
+void register_kernels() {
+  auto& aten = library("aten", kMeshKey);
+  auto& sparse = library("aten", c10::DispatchKey::SparsePrivateUse3);
+  library("_", kMeshKey).fallback(torch::CppFunction::makeFromBoxedFunction<&late_kernel>());
+  library("_", kMeshAutogradKey).fallback(torch::CppFunction::makeFallthrough());
+  for (const auto& name : c10::Dispatcher::singleton().getAllOpNames()) {
+    if (name.name.rfind("aten::", 0) != 0 || name.name == "aten::_has_compatible_shallow_copy_type") continue;
+    const auto op = c10::Dispatcher::singleton().findSchema(name);
+    if (!op || op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd)) continue;
+    const std::string text = full_name(name);
+    aten.impl(text.c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<MeshKernel>(*op)));
+    if (name.name.rfind("aten::_sparse_coo_tensor", 0) == 0)  // builds sparse tensors from mesh indices and values
+      sparse.impl(text.c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<MeshKernel>(*op)));
+  }
+}
+
+}  // namespace
+
+void ensure_registered() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    register_kernels();
+    register_front();
+    register_conversions();
+  });
+}
+
+}  // namespace tutti

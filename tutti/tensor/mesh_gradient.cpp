@@ -1,0 +1,165 @@
+#include "tutti/tensor/mesh_gradient.h"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/add.h>
+#include <torch/csrc/autograd/function_hook.h>
+
+#include <algorithm>
+
+#include "tutti/core/error.h"
+#include "tutti/core/str.h"
+#include "tutti/tensor/view.h"
+
+namespace tutti {
+namespace {
+
+using torch::autograd::AutogradMeta;
+
+// Runs the hooks of a variable on the gradient of one of its leaves.
+class VariableHooks final : public torch::autograd::FunctionPreHook {
+ public:
+  explicit VariableHooks(std::shared_ptr<torch::autograd::hooks_list> hooks) : hooks_(std::move(hooks)) {}
+
+  torch::autograd::variable_list operator()(const torch::autograd::variable_list& gradients) override {
+    torch::autograd::variable_list results(gradients);
+    for (const auto& hook : *hooks_) {
+      if (!hook) continue;  // removed
+      const at::TensorBase result = hook(results[0]);
+      if (result.defined()) results[0] = Tensor(result);
+    }
+    return results;
+  }
+
+ private:
+  std::shared_ptr<torch::autograd::hooks_list> hooks_;
+};
+
+// The sum of what the replicas left for one variable, in replica order; a missing gradient counts as zero.
+Tensor sum_gradients(c10::ArrayRef<Tensor> leaves, ReduceOp op) {
+  Tensor sum;
+  bool owned = false;
+  for (const Tensor& leaf : leaves) {
+    Tensor gradient = std::move(leaf.mutable_grad());
+    leaf.mutable_grad().reset();
+    if (!gradient.defined()) continue;
+    if (gradient.requires_grad())
+      throw Error(
+          ErrorCode::unimplemented,
+          "a replica's gradient has a graph of its own (create_graph): second derivatives across replicas are not "
+          "supported; take them inside run");
+    if (!sum.defined()) {
+      sum = std::move(gradient);
+      continue;
+    }
+    gradient = gradient.to(sum.device());
+    sum = owned ? sum.add_(gradient) : sum.add(gradient);
+    owned = true;
+  }
+  if (op == ReduceOp::mean && leaves.size() > 1) sum = sum.div(static_cast<double>(leaves.size()));
+  return sum;
+}
+
+}  // namespace
+
+void GradientGroup::reduce() {
+  const std::lock_guard lock(mutex_);
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  for (MeshMeta* member : members_)
+    if (member->pending()) member->take(sum_gradients(member->self_->replica_values()->leaves(), op_));
+}
+
+MeshMeta::MeshMeta(MeshTensorImpl* self, bool requires_grad, std::shared_ptr<GradientGroup> group)
+    : AutogradMeta(self, requires_grad), self_(self), group_(std::move(group)) {
+  const std::lock_guard lock(group_->mutex_);
+  group_->members_.push_back(this);
+}
+
+MeshMeta::~MeshMeta() {
+  const std::lock_guard lock(group_->mutex_);
+  const auto found = std::find(group_->members_.begin(), group_->members_.end(), this);
+  *found = group_->members_.back();
+  group_->members_.pop_back();
+}
+
+bool MeshMeta::pending() const {
+  const auto* values = self_->replica_values();
+  if (!values) return false;
+  const auto leaves = values->leaves();
+  return std::any_of(leaves.begin(), leaves.end(), [](const Tensor& leaf) { return leaf.grad().defined(); });
+}
+
+void MeshMeta::take(Tensor reduced) {
+  if (!self_->spec()->replicated())
+    throw Error(ErrorCode::unimplemented, str("a variable of layout ", self_->spec()->layout().to_string(),
+                                              " got gradients in replica view; only replicated variables can"));
+  Tensor total = make_mesh_tensor(self_->mesh_shape(), std::move(reduced));
+  grad_ = grad_.defined() ? grad_.add(total) : std::move(total);
+  global_.store(true, std::memory_order_release);
+}
+
+Tensor& MeshMeta::mutable_grad() {
+  const int replica = ThreadView::current().replica;
+  if (replica >= 0) return self_->require_replica_values().acquire(*self_, replica).mutable_grad();
+  if (pending()) group_->reduce();
+  global_.store(true, std::memory_order_release);  // the caller may set it
+  return grad_;
+}
+
+const Tensor& MeshMeta::grad() const {
+  const int replica = ThreadView::current().replica;
+  if (replica >= 0) return self_->require_replica_values().acquire(*self_, replica).grad();
+  if (pending()) group_->reduce();
+  return grad_;
+}
+
+void MeshMeta::hand_over() {
+  if (!global_.load(std::memory_order_acquire)) return;
+  const std::lock_guard lock(group_->mutex_);
+  if (!global_.load(std::memory_order_relaxed)) return;
+  if (grad_.defined()) {
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
+    const auto leaves = self_->replica_values()->leaves();
+    Tensor gradient = is_mesh_tensor(grad_) ? mesh_impl(grad_).read()[0] : grad_;
+    if (group_->op() == ReduceOp::mean && leaves.size() > 1)
+      gradient = gradient.mul(static_cast<double>(leaves.size()));  // the reduction will divide it again
+    leaves[0].mutable_grad() = std::move(gradient);
+    grad_.reset();
+  }
+  global_.store(false, std::memory_order_release);
+}
+
+void adopt_variable(MeshTensorImpl& tensor, const std::shared_ptr<GradientGroup>& group) {
+  auto* meta = static_cast<AutogradMeta*>(tensor.autograd_meta());
+  if (dynamic_cast<MeshMeta*>(meta)) return;
+  if (meta && meta->grad_fn_) return;
+  auto adopted = std::make_unique<MeshMeta>(&tensor, meta && meta->requires_grad_, group);
+  if (meta) {
+    adopted->grad_ = std::move(meta->grad_);
+    adopted->hooks_ = std::move(meta->hooks_);
+    adopted->cpp_hooks_list_ = std::move(meta->cpp_hooks_list_);
+    adopted->name_ = std::move(meta->name_);
+  }
+  tensor.set_autograd_meta(std::move(adopted));
+  tensor.require_replica_values();
+}
+
+void follow_variable(const MeshTensorImpl& variable, const Tensor& leaf) {
+  auto* meta = static_cast<AutogradMeta*>(variable.autograd_meta());
+  if (!meta) return;
+  if (meta->grad_fn_) {
+    if (!at::GradMode::is_enabled()) return;
+    throw Error(ErrorCode::failed_precondition,
+                "a replica uses a tensor that global view computed and that needs a gradient, which cannot reach it; "
+                "compute it inside run, or detach() it");
+  }
+  if (leaf.requires_grad() != meta->requires_grad_) leaf.set_requires_grad(meta->requires_grad_);
+  if (auto* mesh_meta = dynamic_cast<MeshMeta*>(meta)) mesh_meta->hand_over();
+  if (!meta->cpp_hooks_list_) return;
+  auto* leaf_meta = torch::autograd::impl::materialize_autograd_meta(leaf);
+  if (leaf_meta->cpp_hooks_list_ == meta->cpp_hooks_list_) return;
+  leaf_meta->cpp_hooks_list_ = meta->cpp_hooks_list_;
+  torch::autograd::impl::clear_hooks(leaf);
+  torch::autograd::impl::add_hook(leaf, std::make_unique<VariableHooks>(meta->cpp_hooks_list_));
+}
+
+}  // namespace tutti

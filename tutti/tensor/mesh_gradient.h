@@ -1,0 +1,66 @@
+#pragma once
+
+#include <torch/csrc/autograd/variable.h>
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "tutti/collectives/reduce_op.h"
+#include "tutti/tensor/mesh_tensor.h"
+
+namespace tutti {
+
+class MeshMeta;
+
+// Variables whose gradients are reduced together: the first that is read in global view brings all of them, in one
+// packed reduction. op() says whether a variable's gradient is the sum or the mean of what its replicas left. Threads:
+// any; no user code runs under its lock.
+class GradientGroup {
+ public:
+  explicit GradientGroup(ReduceOp op) : op_(op) {}
+  ReduceOp op() const { return op_; }
+
+  // Moves what the replicas left into the global gradients of all members.
+  void reduce();
+
+ private:
+  friend class MeshMeta;
+  ReduceOp op_;
+  std::recursive_mutex mutex_;      // making a mesh tensor of a sum may read a gradient
+  std::vector<MeshMeta*> members_;  // guarded by mutex_
+};
+
+// The autograd state of a mesh variable: grad() is the replica's own gradient in replica view; in global view it is the
+// reduction over the replicas, taken when it is first read.
+class MeshMeta final : public torch::autograd::AutogradMeta {
+ public:
+  MeshMeta(MeshTensorImpl* self, bool requires_grad, std::shared_ptr<GradientGroup> group);
+  ~MeshMeta() override;
+
+  Tensor& mutable_grad() override;
+  const Tensor& grad() const override;
+
+  // Before replicas look at their gradients: the global one, if any, becomes the first replica's, so that accumulating
+  // goes on where it stood and zero_grad() in the replicas clears it.
+  void hand_over();
+
+ private:
+  friend class GradientGroup;
+  bool pending() const;
+  void take(Tensor reduced);
+
+  MeshTensorImpl* self_;
+  std::shared_ptr<GradientGroup> group_;
+  mutable std::atomic<bool> global_{false};  // grad_ may be defined
+};
+
+// Makes `tensor`, a leaf, a variable of the group; requires_grad stays. Does nothing for a tensor with a history.
+void adopt_variable(MeshTensorImpl& tensor, const std::shared_ptr<GradientGroup>& group);
+
+// Gives the leaf of a replica the requires_grad and the hooks of its variable. Throws failed_precondition for a tensor
+// that global view computed and that would need a gradient.
+void follow_variable(const MeshTensorImpl& variable, const Tensor& leaf);
+
+}  // namespace tutti

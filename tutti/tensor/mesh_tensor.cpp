@@ -1,0 +1,227 @@
+#include "tutti/tensor/mesh_tensor.h"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/clone.h>
+#include <ATen/ops/empty.h>
+#include <c10/core/impl/COW.h>
+
+#include <algorithm>
+
+#include "tutti/core/error.h"
+#include "tutti/core/str.h"
+#include "tutti/tensor/registration.h"
+#include "tutti/tensor/relayout.h"
+#include "tutti/tensor/scope.h"
+#include "tutti/tensor/view.h"
+
+namespace tutti {
+namespace {
+
+c10::DispatchKeySet keys_for(const Tensor& component) {
+  const auto autocast = component.is_cuda() ? c10::DispatchKey::AutocastCUDA : c10::DispatchKey::AutocastCPU;
+  return c10::DispatchKeySet({kMeshKey, kFrontKey, autocast});
+}
+
+// Global strides with the axis order of a component, so that is_contiguous() is true of both or of neither.
+at::DimVector global_strides(at::IntArrayRef sizes, at::IntArrayRef component_strides) {
+  const size_t rank = sizes.size();
+  c10::SmallVector<size_t, 8> order(rank);
+  for (size_t i = 0; i < rank; ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return component_strides[a] > component_strides[b]; });
+  at::DimVector strides(rank);
+  int64_t stride = 1;
+  for (size_t i = rank; i-- > 0;) {
+    const size_t axis = order[i];
+    strides[axis] = component_strides[axis] == 0 ? 0 : stride;
+    if (component_strides[axis] != 0) stride *= std::max<int64_t>(sizes[axis], 1);
+  }
+  return strides;
+}
+
+}  // namespace
+
+MeshTensorImpl::MeshTensorImpl(const Spec* spec, Components components)
+    : TensorImpl(keys_for(components[0]), components[0].dtype(), components[0].device()),
+      shape_(spec->shape),
+      spec_(spec),
+      whole_(spec->replicated() && spec->num_components == 1),
+      components_(std::move(components)) {
+  sync_metadata();
+  set_storage_access_should_throw();
+}
+
+MeshTensorImpl::MeshTensorImpl(const MeshShape* shape, Tensor component)
+    : TensorImpl(keys_for(component), component.dtype(), component.device()),
+      shape_(shape),
+      spec_(nullptr),
+      whole_(true) {
+  components_.push_back(std::move(component));
+  sync_metadata();
+  set_storage_access_should_throw();
+}
+
+MeshTensorImpl::~MeshTensorImpl() {
+  if (auto* values = replicas_.load(std::memory_order_relaxed)) c10::raw::intrusive_ptr::decref(values);
+}
+
+const Spec* MeshTensorImpl::spec() const {
+  const Spec* spec = spec_.load(std::memory_order_acquire);
+  if (spec) return spec;
+  spec = intern_replicated(shape_, sizes());
+  spec_.store(spec, std::memory_order_release);
+  return spec;
+}
+
+const Components& MeshTensorImpl::read() {
+  if (auto* values = replica_values()) values->read();
+  return components_;
+}
+
+const Components& MeshTensorImpl::write() {
+  if (is_copied_view)
+    throw Error(ErrorCode::failed_precondition,
+                str("in-place write through a view that had to be copied: layout ", spec()->layout().to_string(),
+                    "; the write would be lost. Write to the tensor itself, or relayout it to replicated first"));
+  if (auto* values = replica_values()) values->write();
+  return components_;
+}
+
+void MeshTensorImpl::assign(const Spec* spec, Components components) {
+  spec_.store(spec, std::memory_order_release);
+  whole_ = spec->replicated() && spec->num_components == 1;
+  components_ = std::move(components);
+  sync_metadata();
+}
+
+void MeshTensorImpl::sync_metadata() {
+  const Tensor& first = components_[0];
+  const Spec* spec = spec_.load(std::memory_order_acquire);
+  if (components_.size() == 1) {  // the buffer is the whole value: its geometry is ours
+    if (spec && first.sizes() != spec->sizes)
+      spec_.store(spec->axes.size() == first.sizes().size() ? intern(shape_, spec->axes, spec->unreduced, first.sizes())
+                                                            : intern_replicated(shape_, first.sizes()),
+                  std::memory_order_release);
+    set_sizes_and_strides(first.sizes(), first.strides(), first.storage_offset());
+  } else {
+    set_sizes_and_strides(spec->sizes, global_strides(spec->sizes, first.strides()));
+  }
+  data_type_ = first.dtype();
+}
+
+ReplicaValues& MeshTensorImpl::require_replica_values() {
+  if (auto* values = replica_values()) return *values;
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  if (auto* values = replica_values()) return *values;
+  auto values = c10::make_intrusive<ReplicaValues>(replica_pieces(spec(), components_), spec()->replicated());
+  auto* raw = values.release();
+  replicas_.store(raw, std::memory_order_release);
+  return *raw;
+}
+
+void MeshTensorImpl::share_replica_values(const MeshTensorImpl& base) {
+  auto* values = base.replica_values();
+  if (!values) return;
+  c10::raw::intrusive_ptr::incref(values);
+  if (auto* old = replicas_.exchange(values, std::memory_order_acq_rel)) c10::raw::intrusive_ptr::decref(old);
+}
+
+void MeshTensorImpl::adopt(const MeshTensorImpl& source) {
+  shape_ = source.shape_;
+  spec_.store(source.spec_.load(std::memory_order_acquire), std::memory_order_release);
+  whole_ = source.whole_;
+  components_ = source.components_;
+}
+
+c10::intrusive_ptr<c10::TensorImpl> MeshTensorImpl::shallow_copy_and_detach(const c10::VariableVersion& version,
+                                                                            bool allow_metadata_change) const {
+  return shallow_copy_and_detach(c10::VariableVersion(version), allow_metadata_change);
+}
+
+c10::intrusive_ptr<c10::TensorImpl> MeshTensorImpl::shallow_copy_and_detach(c10::VariableVersion&& version,
+                                                                            bool allow_metadata_change) const {
+  auto copy = whole_ ? c10::make_intrusive<MeshTensorImpl>(shape_, components_[0])
+                     : c10::make_intrusive<MeshTensorImpl>(spec(), components_);
+  copy->is_copied_view = is_copied_view;
+  copy->share_replica_values(*this);
+  if (!copy->is_inference()) copy->set_version_counter(std::move(version));
+  copy->set_allow_tensor_metadata_change(allow_metadata_change);
+  note_made(Tensor(copy));
+  return copy;
+}
+
+void MeshTensorImpl::shallow_copy_from(const c10::intrusive_ptr<TensorImpl>& source) {
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  if (auto* values = replica_values()) values->read();
+  if (source->key_set().has(kMeshKey)) {
+    adopt(static_cast<const MeshTensorImpl&>(*source));
+  } else {  // a plain tensor is laid out as we are, where it has our rank
+    const Tensor value = Tensor(source).clone();
+    const Spec* target = static_cast<int64_t>(spec()->axes.size()) == value.dim()
+                             ? intern(shape_, spec()->axes, 0, value.sizes())
+                             : intern_replicated(shape_, value.sizes());
+    adopt(mesh_impl(make_mesh_tensor(target, cut(value, target))));
+  }
+  sync_metadata();
+  if (auto* values = replica_values()) values->rebase(replica_pieces(spec(), components_), spec()->replicated());
+}
+
+const c10::Storage& MeshTensorImpl::storage() const {
+  gathered_ = gather(Tensor(c10::intrusive_ptr<TensorImpl>::reclaim_copy(const_cast<MeshTensorImpl*>(this))));
+  return gathered_.storage();
+}
+
+bool is_mesh_tensor(const Tensor& tensor) {
+  return tensor.defined() && tensor.unsafeGetTensorImpl()->key_set().has(kMeshKey);
+}
+
+MeshTensorImpl& mesh_impl(const Tensor& tensor) { return static_cast<MeshTensorImpl&>(*tensor.unsafeGetTensorImpl()); }
+
+Tensor make_mesh_tensor(const Spec* spec, Components components) {
+  Tensor tensor = at::detail::make_tensor<MeshTensorImpl>(spec, std::move(components));
+  note_made(tensor);
+  return tensor;
+}
+
+Tensor make_mesh_tensor(const MeshShape* shape, Tensor component) {
+  if (!shape->one_buffer_when_replicated) {
+    const Spec* spec = intern_replicated(shape, component.sizes());
+    return make_mesh_tensor(spec, cut(component, spec));
+  }
+  Tensor tensor = at::detail::make_tensor<MeshTensorImpl>(shape, std::move(component));
+  note_made(tensor);
+  return tensor;
+}
+
+Tensor distribute_tensor(const Tensor& value, const Layout& layout) {
+  if (is_mesh_tensor(value))
+    throw Error(ErrorCode::invalid_argument, "distribute_tensor: the value is a mesh tensor already; relayout() it");
+  if (value.dim() != layout.rank())
+    throw Error(ErrorCode::invalid_argument, str("distribute_tensor: a value of shape ", str_list(value.sizes()),
+                                                 " and a layout ", layout.to_string(), " of rank ", layout.rank()));
+  if (layout.unreduced())
+    throw Error(ErrorCode::invalid_argument, "distribute_tensor: a value is not a sum over devices; drop `unreduced`");
+  ensure_registered();
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  AxisMap axes;
+  for (const int dimension : layout.axes()) axes.push_back(static_cast<int8_t>(dimension));
+  const Spec* spec = intern(MeshShape::of(layout.mesh()), axes, 0, value.sizes());
+  const auto& storage = *value.storage().unsafeGetStorageImpl();
+  const bool ours = c10::impl::cow::has_simple_data_ptr(storage) || c10::impl::cow::is_cow_data_ptr(storage.data_ptr());
+  return make_mesh_tensor(spec, cut(ours ? value.detach() : value.clone(), spec));
+}
+
+Tensor local(const Tensor& tensor) {
+  if (!is_mesh_tensor(tensor)) return tensor;
+  auto& impl = mesh_impl(tensor);
+  const int replica = ThreadView::current().replica;
+  return replica >= 0 ? impl.require_replica_values().acquire(impl, replica) : impl.read()[0];
+}
+
+Layout layout_of(const Tensor& tensor) {
+  if (!is_mesh_tensor(tensor)) throw Error(ErrorCode::invalid_argument, "layout_of: a plain tensor has no layout");
+  return mesh_impl(tensor).spec()->layout();
+}
+
+}  // namespace tutti

@@ -1,0 +1,87 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/TensorImpl.h>
+
+#include "tutti/tensor/replica_values.h"
+#include "tutti/tensor/spec.h"
+
+namespace tutti {
+
+using Tensor = at::Tensor;
+
+// An at::Tensor of global sizes whose value lies in the components that its spec names. It has no storage; device() is
+// the components' own. Threads: as for any tensor, one writer or many readers.
+class MeshTensorImpl final : public c10::TensorImpl {
+ public:
+  // The value of `components`, which are plain and equal in dtype, laid out as `spec` says.
+  MeshTensorImpl(const Spec* spec, Components components);
+  // A replicated value in one buffer; its spec is made when somebody asks for it.
+  MeshTensorImpl(const MeshShape* shape, Tensor component);
+
+  const MeshShape* mesh_shape() const { return shape_; }
+  const Spec* spec() const;
+  // Whether this is a replicated value in one buffer, for which an op is simply one call on that buffer.
+  bool whole() const { return whole_; }
+
+  // The value in global view: what the replicas wrote is aggregated first.
+  const Components& read();
+  // The same for an op that will write it: replicas lose their shares and take the new value when they next look.
+  const Components& write();
+  // Replaces the value. Sizes may change.
+  void assign(const Spec* spec, Components components);
+  // Takes over sizes, strides and dtype that an op has changed in the components.
+  void sync_metadata();
+
+  // What replica view sees of this tensor, made on demand; null as long as no replica looked.
+  ReplicaValues* replica_values() const { return replicas_.load(std::memory_order_acquire); }
+  ReplicaValues& require_replica_values();
+  // Makes this tensor a view of `base`: writing through it tells the replicas of the base.
+  void share_replica_values(const MeshTensorImpl& base);
+
+  // For a view that had to be copied: an in-place write would be lost, and is refused.
+  bool is_copied_view = false;
+
+  // A view made in inference mode has the keys of its base.
+  void take_keys(const MeshTensorImpl& base) { key_set_ = base.key_set_; }
+
+  c10::intrusive_ptr<TensorImpl> shallow_copy_and_detach(const c10::VariableVersion& version,
+                                                         bool allow_metadata_change) const override;
+  c10::intrusive_ptr<TensorImpl> shallow_copy_and_detach(c10::VariableVersion&& version,
+                                                         bool allow_metadata_change) const override;
+  void shallow_copy_from(const c10::intrusive_ptr<TensorImpl>& source) override;
+  // Of the whole value, gathered: torch::save reads it.
+  const c10::Storage& storage() const override;
+  const char* tensorimpl_type_name() const override { return "MeshTensor"; }
+  ~MeshTensorImpl() override;
+
+ private:
+  void adopt(const MeshTensorImpl& source);
+
+  const MeshShape* shape_;
+  mutable std::atomic<const Spec*> spec_;  // null until asked for, when whole
+  bool whole_;
+  Components components_;
+  std::atomic<ReplicaValues*> replicas_{nullptr};  // owns a reference
+  mutable Tensor gathered_;                        // keeps alive what storage() returned
+};
+
+bool is_mesh_tensor(const Tensor& tensor);
+// Requires is_mesh_tensor.
+MeshTensorImpl& mesh_impl(const Tensor& tensor);
+
+Tensor make_mesh_tensor(const Spec* spec, Components components);
+Tensor make_mesh_tensor(const MeshShape* shape, Tensor component);
+
+// The mesh tensor of `value` in `layout`. Shapes: value is global. Pieces are views of `value` where memory is shared,
+// else copies on their devices. Throws invalid_argument for a rank that differs from the layout's, or a mesh tensor.
+Tensor distribute_tensor(const Tensor& value, const Layout& layout);
+// The plain tensor of global sizes. No bytes move where one buffer holds the value.
+Tensor gather(const Tensor& tensor);
+// The same value in another layout of the same mesh; differentiable.
+Tensor relayout(const Tensor& tensor, const Layout& layout);
+Layout layout_of(const Tensor& tensor);
+// In replica view this replica's component; in global view the components' first. A plain tensor is returned as it is.
+Tensor local(const Tensor& tensor);
+
+}  // namespace tutti

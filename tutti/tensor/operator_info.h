@@ -1,0 +1,34 @@
+#pragma once
+
+#include <ATen/core/function_schema.h>
+#include <c10/util/SmallVector.h>
+
+#include <string>
+
+#include "tutti/tensor/plan.h"
+
+namespace c10 {
+class OperatorHandle;
+}
+
+namespace tutti {
+
+// What the kernel knows of an op before it is called, read from its schema once.
+struct OperatorInfo {
+  explicit OperatorInfo(const c10::OperatorHandle& op);
+
+  std::string name;  // "aten::add"
+  size_t num_arguments;
+  size_t num_returns;
+  c10::SmallVector<int8_t, 4>
+      written_return;                 // for each return the argument that it is, after writing; -1: a new tensor
+  c10::SmallVector<bool, 12> writes;  // for each argument
+  bool is_view = false;               // the first return aliases the first argument
+  bool writes_any = false;
+  bool draws = false;         // random numbers
+  bool is_composite = false;  // decomposed by LibTorch itself
+  Rule rule = nullptr;
+  Decomposition decomposition = nullptr;
+};
+
+}  // namespace tutti

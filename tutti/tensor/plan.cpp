@@ -1,0 +1,167 @@
+#include "tutti/tensor/plan.h"
+
+#include <algorithm>
+
+#include "tutti/collectives/communications.h"
+#include "tutti/core/error.h"
+#include "tutti/core/str.h"
+#include "tutti/tensor/mesh_tensor.h"
+#include "tutti/tensor/operator_info.h"
+
+namespace tutti {
+namespace {
+
+const Spec* spec_of(const at::IValue& value) {
+  return value.isTensor() && is_mesh_tensor(value.toTensor()) ? mesh_impl(value.toTensor()).spec() : nullptr;
+}
+
+// The part of an argument that tells plans apart.
+void append(PlanCache::Key& key, const at::IValue& value) {
+  enum : int64_t { none = 1, other = 2, plain = 3, list = 4 };
+  if (const Spec* spec = spec_of(value)) {
+    key.push_back(static_cast<int64_t>(reinterpret_cast<uintptr_t>(spec)));
+  } else if (value.isTensor()) {
+    key.push_back(value.toTensor().defined() ? plain : none);
+  } else if (value.isInt()) {
+    key.push_back(value.toInt());
+  } else if (value.isBool()) {
+    key.push_back(value.toBool());
+  } else if (value.isNone()) {
+    key.push_back(none);
+  } else if (value.isList()) {
+    const auto items = value.toListRef();
+    key.push_back(-100 * list - static_cast<int64_t>(items.size()));
+    for (const at::IValue& item : items) append(key, item);
+  } else {
+    key.push_back(other);
+  }
+}
+
+}  // namespace
+
+Planner::Planner(const OperatorInfo& info, const MeshShape* shape, at::ArrayRef<at::IValue> arguments)
+    : info_(info), shape_(shape), arguments_(arguments) {}
+
+const Spec* Planner::spec(int argument) const { return spec_of(arguments_[static_cast<size_t>(argument)]); }
+
+c10::SmallVector<const Spec*, 4> Planner::specs(int argument) const {
+  c10::SmallVector<const Spec*, 4> result;
+  for (const at::IValue& item : arguments_[static_cast<size_t>(argument)].toListRef()) result.push_back(spec_of(item));
+  return result;
+}
+
+bool Planner::is_list(int argument) const {
+  const auto& value = arguments_[static_cast<size_t>(argument)];
+  return value.isTensorList() || value.isOptionalTensorList();
+}
+
+int Planner::axis(int argument, int64_t rank) const {
+  const int64_t axis = integer(argument);
+  return static_cast<int>(axis < 0 ? axis + rank : axis);
+}
+
+at::DimVector Planner::integers(int argument) const {
+  const auto& value = arguments_[static_cast<size_t>(argument)];
+  if (value.isNone()) return {};
+  if (value.isInt()) return {value.toInt()};
+  return value.toDimVector();
+}
+
+void Planner::item(int argument, int item, AxisMap axes) {
+  const auto& value = arguments_[static_cast<size_t>(argument)];
+  const Spec* from = spec_of(item < 0 ? value : value.toListRef()[static_cast<size_t>(item)]);
+  if (!from) throw Error(ErrorCode::internal, str(info_.name, ": a rule names an operand that is no mesh tensor"));
+  wanted_.push_back({argument, item, from, intern(shape_, axes, 0, from->sizes)});
+}
+
+void Planner::result(AxisMap axes, DimensionMask sums) {
+  CommunicationCounter* counter = nullptr;
+  if (sums) {
+    std::string names;
+    for (int d = 0; d < shape_->num_dimensions; ++d)
+      if (sums >> d & 1) names += str(names.empty() ? "" : "+", shape_->mesh.dimensions()[static_cast<size_t>(d)].name);
+    counter = &communication_counter(
+        {.op = "all_reduce", .mesh_dimension = names, .cause = info_.name, .implied = true, .free = shape_->merged()});
+  }
+  plan_.results.push_back({std::move(axes), sums, counter});
+}
+
+void Planner::local_sizes(int argument, const AxisMap& axes, at::IntArrayRef sizes) {
+  sizes_.push_back({argument, intern(shape_, axes, 0, sizes), true});
+}
+
+void Planner::local_size(int argument, int8_t dimension, int64_t size) {
+  sizes_.push_back({argument, intern(shape_, AxisMap{dimension}, 0, {size}), false});
+}
+
+Plan Planner::finish(bool sharded) {
+  const auto moves_what_it_writes = [&](const Wanted& wanted) {
+    return info_.writes[static_cast<size_t>(wanted.argument)] && wanted.from != wanted.to;
+  };
+  if (!sharded || std::any_of(wanted_.begin(), wanted_.end(), moves_what_it_writes)) want_all_gathered();
+  for (const Wanted& wanted : wanted_) plan_.calls |= wanted.to->stored;
+  plan_.num_calls = shape_->count(plan_.calls);
+  for (const Wanted& wanted : wanted_) {
+    Plan::Operand operand{wanted.argument, wanted.item, {}, {}};
+    if (wanted.from != wanted.to) operand.relayout.emplace(wanted.from, wanted.to, info_.name, Asked::implied);
+    for (int call = 0; call < plan_.num_calls; ++call)
+      operand.component_of_call.push_back(static_cast<uint8_t>(shape_->project(call, plan_.calls, wanted.to->stored)));
+    plan_.operands.push_back(std::move(operand));
+  }
+  for (const Sizes& sizes : sizes_) {
+    Plan::Patch patch{sizes.argument, {}};
+    for (int call = 0; call < plan_.num_calls; ++call) {
+      const int component = shape_->project(call, plan_.calls, sizes.spec->stored);
+      std::vector<int64_t> local;
+      for (int axis = 0; axis < sizes.spec->rank(); ++axis) local.push_back(sizes.spec->length(component, axis));
+      patch.value_of_call.push_back(sizes.is_list ? at::IValue(std::move(local)) : at::IValue(local[0]));
+    }
+    plan_.patches.push_back(std::move(patch));
+  }
+  return std::move(plan_);
+}
+
+void Planner::want_all_gathered() {
+  plan_ = Plan();
+  plan_.gathers = true;
+  wanted_.clear();
+  sizes_.clear();
+  for (int i = 0; i < num_arguments(); ++i) {
+    if (const Spec* from = spec(i)) item(i, -1, unsharded(from->rank()));
+    if (!is_list(i)) continue;
+    const auto items = specs(i);
+    for (size_t k = 0; k < items.size(); ++k)
+      if (items[k]) item(i, static_cast<int>(k), unsharded(items[k]->rank()));
+  }
+}
+
+PlanCache::Key PlanCache::key_of(at::ArrayRef<at::IValue> arguments) {
+  Key key;
+  for (const at::IValue& argument : arguments) append(key, argument);
+  return key;
+}
+
+std::shared_ptr<const Plan> PlanCache::find(const Key& key) {
+  const std::lock_guard lock(mutex_);
+  if (last_ < entries_.size() && entries_[last_].key == key) return entries_[last_].plan;
+  for (size_t i = 0; i < entries_.size(); ++i)
+    if (entries_[i].key == key) {
+      last_ = i;
+      return entries_[i].plan;
+    }
+  return nullptr;
+}
+
+std::shared_ptr<const Plan> PlanCache::insert(const Key& key, std::shared_ptr<const Plan> plan) {
+  const std::lock_guard lock(mutex_);
+  if (entries_.size() < kMaxPlans) {
+    entries_.push_back({key, plan});
+    last_ = entries_.size() - 1;
+  } else {
+    last_ = (last_ + 1) % kMaxPlans;
+    entries_[last_] = {key, plan};
+  }
+  return plan;
+}
+
+}  // namespace tutti

@@ -1,0 +1,141 @@
+#pragma once
+
+#include <ATen/core/ivalue.h>
+#include <c10/util/SmallVector.h>
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tutti/tensor/relayout.h"
+#include "tutti/tensor/spec.h"
+
+namespace tutti {
+
+struct OperatorInfo;
+
+// How an op runs on operands of given layouts: one local call for each coordinate of the mesh dimensions in `calls`.
+struct Plan {
+  struct Operand {
+    int argument;
+    int item;  // of a list argument; -1: the argument is the tensor
+    std::optional<Relayout> relayout;
+    c10::SmallVector<uint8_t, 8> component_of_call;
+  };
+  // Stands in a call for an argument that speaks of global sizes.
+  struct Patch {
+    int argument;
+    std::vector<at::IValue> value_of_call;
+  };
+  struct Result {
+    AxisMap axes;
+    DimensionMask sums;                       // mesh dimensions over which the calls' results are terms of a sum
+    CommunicationCounter* counter;            // of that sum; null for none
+    mutable const Spec* last_spec = nullptr;  // of the sizes that came last; read and written as an atomic
+  };
+
+  bool gathers = false;  // no sharded form: the op runs once on gathered operands
+  DimensionMask calls = 0;
+  int num_calls = 1;
+  std::vector<Operand> operands;
+  std::vector<Patch> patches;
+  std::vector<Result> results;
+};
+
+// What a rule sees of a call, and where it says how the call is made on shards. A rule returns false where it has no
+// sharded form for these layouts. Arguments are numbered as in the op's schema; negative axes are the rule's to
+// resolve.
+class Planner {
+ public:
+  Planner(const OperatorInfo& info, const MeshShape* shape, at::ArrayRef<at::IValue> arguments);
+
+  const OperatorInfo& info() const { return info_; }
+  const MeshShape& mesh() const { return *shape_; }
+
+  // Of a tensor argument; null where it is absent.
+  const Spec* spec(int argument) const;
+  // Of the tensors of a list argument.
+  c10::SmallVector<const Spec*, 4> specs(int argument) const;
+  int num_arguments() const { return static_cast<int>(arguments_.size()); }
+  bool is_none(int argument) const { return arguments_[static_cast<size_t>(argument)].isNone(); }
+  bool is_list(int argument) const;
+  bool is_integer(int argument) const { return arguments_[static_cast<size_t>(argument)].isInt(); }
+  bool is_boolean(int argument) const { return arguments_[static_cast<size_t>(argument)].isBool(); }
+  int64_t integer(int argument) const { return arguments_[static_cast<size_t>(argument)].toInt(); }
+  bool boolean(int argument) const { return arguments_[static_cast<size_t>(argument)].toBool(); }
+  // An axis argument, made non-negative for a tensor of `rank`.
+  int axis(int argument, int64_t rank) const;
+  // Integers of a list; empty for none.
+  at::DimVector integers(int argument) const;
+
+  // Asks for an operand in this layout. Sums of terms are taken first.
+  void operand(int argument, AxisMap axes) { item(argument, -1, std::move(axes)); }
+  void item(int argument, int item, AxisMap axes);
+  // The next result, in schema order. `sums`: the calls give terms of a sum over these mesh dimensions.
+  void result(AxisMap axes, DimensionMask sums = 0);
+  // The mesh dimensions that the first result is a sum over.
+  DimensionMask sums_of_first_result() const { return plan_.results.front().sums; }
+  // For an argument that gives the global sizes of a tensor, the calls get its local sizes in this layout.
+  void local_sizes(int argument, const AxisMap& axes, at::IntArrayRef sizes);
+  // The same for an argument that is the size of one axis.
+  void local_size(int argument, int8_t dimension, int64_t size);
+
+  // Ends planning. Where the rule said no, or would move what the op writes, the plan gathers.
+  Plan finish(bool sharded);
+
+ private:
+  void want_all_gathered();
+
+  struct Wanted {
+    int argument;
+    int item;
+    const Spec* from;
+    const Spec* to;
+  };
+  const OperatorInfo& info_;
+  const MeshShape* shape_;
+  at::ArrayRef<at::IValue> arguments_;
+  std::vector<Wanted> wanted_;
+  struct Sizes {
+    int argument;
+    const Spec* spec;
+    bool is_list;
+  };
+  std::vector<Sizes> sizes_;
+  Plan plan_;
+};
+
+using Rule = bool (*)(Planner&);
+// Rewrites a call, in separate buffers, as other ops on the same mesh tensors. `arguments` are the call's; returns its
+// results, or nothing where it has no such form.
+using Decomposition = std::optional<std::vector<at::IValue>> (*)(at::ArrayRef<at::IValue> arguments);
+
+// The plans of one op, found by layouts, sizes and integer arguments; floating point arguments do not tell plans apart.
+class PlanCache {
+ public:
+  using Key = c10::SmallVector<int64_t, 32>;
+  static Key key_of(at::ArrayRef<at::IValue> arguments);
+
+  template <class Make>
+  std::shared_ptr<const Plan> find_or_make(const Key& key, Make make) {
+    if (auto plan = find(key)) return plan;
+    return insert(key, std::make_shared<const Plan>(make()));
+  }
+
+ private:
+  static constexpr size_t kMaxPlans = 256;
+  std::shared_ptr<const Plan> find(const Key& key);
+  std::shared_ptr<const Plan> insert(const Key& key, std::shared_ptr<const Plan> plan);
+
+  struct Entry {
+    Key key;
+    std::shared_ptr<const Plan> plan;
+  };
+  std::mutex mutex_;
+  std::vector<Entry> entries_;  // guarded by mutex_
+  size_t last_ = 0;             // guarded by mutex_; where the last look-up ended, or the next victim
+};
+
+}  // namespace tutti

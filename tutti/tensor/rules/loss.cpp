@@ -1,0 +1,150 @@
+// Losses with a reduction argument: 0 none, 1 mean, 2 sum. A mean over pieces is the sum over pieces by the global
+// count.
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <algorithm>
+
+#include "tutti/tensor/mesh_tensor.h"
+#include "tutti/tensor/operator_info.h"
+#include "tutti/tensor/rules/notation.h"
+#include "tutti/tensor/rules/rule_table.h"
+
+namespace tutti {
+namespace {
+
+using at::IValue;
+enum Reduction : int64_t { kNone = 0, kMean = 1, kSum = 2 };
+
+// nll_loss_forward(self [n, C, …], target [n, …], weight [C], reduction, ignore_index) -> (loss, total_weight)
+bool nll_loss(Planner& p) {
+  if (p.spec(0)->rank() < 2) return false;
+  const std::string space = letters(p.spec(0)->rank() - 2);
+  const bool none = p.integer(3) == kNone;
+  const std::string loss = none ? "n" + space : "";
+  shard(p, {{0, "nC" + space}, {1, "n" + space}, {2, "C"}}, {loss});
+  if (none)
+    p.result({});  // no weight is summed
+  else
+    p.result({}, p.sums_of_first_result());
+  return true;
+}
+
+// nll_loss_backward(grad, self, target, weight, reduction, ignore_index, total_weight), total_weight of the whole batch
+bool nll_loss_backward(Planner& p) {
+  if (p.spec(1)->rank() < 2) return false;
+  const std::string space = letters(p.spec(1)->rank() - 2);
+  const std::string gradient = p.spec(0)->rank() == 0 ? "" : "n" + space;
+  shard(p, {{1, "nC" + space}, {2, "n" + space}, {3, "C"}, {0, gradient}, {6, capitals(p.spec(6)->rank())}},
+        {"nC" + space});
+  return true;
+}
+
+// loss(self, target, [weight,] reduction, …): elementwise, then the reduction.
+bool elementwise_loss(Planner& p) {
+  std::vector<Term> terms;
+  int64_t rank = 0;
+  for (int i = 0; i < p.num_arguments(); ++i)
+    if (const Spec* spec = p.spec(i)) rank = std::max<int64_t>(rank, spec->rank());
+  const std::string all = letters(rank);
+  int reduction = 2;
+  while (!p.is_integer(reduction)) ++reduction;
+  for (int i = 0; i < p.num_arguments(); ++i)
+    if (const Spec* spec = p.spec(i)) terms.push_back({i, all.substr(all.size() - spec->sizes.size())});
+  shard(p, terms, {p.integer(reduction) == kNone ? all : ""});
+  return true;
+}
+
+// loss_backward(grad, self, target, …): the shape of self.
+bool elementwise_loss_backward(Planner& p) {
+  std::vector<Term> terms;
+  const std::string all = letters(p.spec(1)->rank());
+  for (int i = 0; i < p.num_arguments(); ++i)
+    if (const Spec* spec = p.spec(i)) terms.push_back({i, all.substr(all.size() - spec->sizes.size())});
+  shard(p, terms, {all});
+  return true;
+}
+
+size_t reduction_position(at::ArrayRef<IValue> a, size_t from) {
+  size_t position = from;
+  while (!a[position].isInt()) ++position;
+  return position;
+}
+
+std::vector<IValue> call(const char* name, std::vector<IValue> arguments) {
+  const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(name, "");
+  op.callBoxed(arguments);
+  return arguments;
+}
+
+// The mean as sum / count.
+template <const char* const& kName>
+std::optional<std::vector<IValue>> decompose_loss(at::ArrayRef<IValue> a) {
+  const size_t reduction = reduction_position(a, 2);
+  if (a[reduction].toInt() != kMean) return {};
+  std::vector<IValue> arguments(a.begin(), a.end());
+  arguments[reduction] = int64_t{kSum};
+  const auto count = static_cast<double>(a[0].toTensor().numel());
+  return std::vector<IValue>{call(kName, std::move(arguments))[0].toTensor().div(count)};
+}
+
+// The gradient of a mean as that of a sum, of grad / count.
+template <const char* const& kName>
+std::optional<std::vector<IValue>> decompose_loss_backward(at::ArrayRef<IValue> a) {
+  const size_t reduction = reduction_position(a, 3);
+  if (a[reduction].toInt() != kMean) return {};
+  std::vector<IValue> arguments(a.begin(), a.end());
+  arguments[reduction] = int64_t{kSum};
+  arguments[0] = a[0].toTensor().div(static_cast<double>(a[1].toTensor().numel()));
+  return call(kName, std::move(arguments));
+}
+
+template <const char* const& kName>
+std::optional<std::vector<IValue>> decompose_nll(at::ArrayRef<IValue> a) {
+  if (a[3].toInt() != kMean) return {};
+  std::vector<IValue> arguments(a.begin(), a.end());
+  arguments[3] = int64_t{kSum};
+  auto results = call(kName, std::move(arguments));
+  results[0] = results[0].toTensor().div(results[1].toTensor());
+  return results;
+}
+
+constexpr const char* kNll = "aten::nll_loss_forward";
+constexpr const char* kNll2d = "aten::nll_loss2d_forward";
+constexpr const char* kMse = "aten::mse_loss";
+constexpr const char* kMseBackward = "aten::mse_loss_backward";
+constexpr const char* kSmoothL1 = "aten::smooth_l1_loss";
+constexpr const char* kSmoothL1Backward = "aten::smooth_l1_loss_backward";
+constexpr const char* kHuber = "aten::huber_loss";
+constexpr const char* kHuberBackward = "aten::huber_loss_backward";
+constexpr const char* kBce = "aten::binary_cross_entropy";
+constexpr const char* kBceBackward = "aten::binary_cross_entropy_backward";
+constexpr const char* kBceLogits = "aten::binary_cross_entropy_with_logits";
+
+}  // namespace
+
+void add_loss_rules(RuleTable& table) {
+  table["nll_loss_forward"] = table["nll_loss2d_forward"] = {nll_loss, SizeArguments::unaffected};
+  table["nll_loss_backward"] = table["nll_loss2d_backward"] = {nll_loss_backward, SizeArguments::unaffected};
+  for (const char* name :
+       {"mse_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits"})
+    table[name] = {elementwise_loss, SizeArguments::none};
+  for (const char* name :
+       {"mse_loss_backward", "smooth_l1_loss_backward", "huber_loss_backward", "binary_cross_entropy_backward"})
+    table[name] = {elementwise_loss_backward, SizeArguments::none};
+}
+
+void add_loss_decompositions(DecompositionTable& table) {
+  table["nll_loss_forward"] = decompose_nll<kNll>;
+  table["nll_loss2d_forward"] = decompose_nll<kNll2d>;
+  table["mse_loss"] = decompose_loss<kMse>;
+  table["mse_loss_backward"] = decompose_loss_backward<kMseBackward>;
+  table["smooth_l1_loss"] = decompose_loss<kSmoothL1>;
+  table["smooth_l1_loss_backward"] = decompose_loss_backward<kSmoothL1Backward>;
+  table["huber_loss"] = decompose_loss<kHuber>;
+  table["huber_loss_backward"] = decompose_loss_backward<kHuberBackward>;
+  table["binary_cross_entropy"] = decompose_loss<kBce>;
+  table["binary_cross_entropy_backward"] = decompose_loss_backward<kBceBackward>;
+  table["binary_cross_entropy_with_logits"] = decompose_loss<kBceLogits>;
+}
+
+}  // namespace tutti

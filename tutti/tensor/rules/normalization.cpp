@@ -1,0 +1,156 @@
+// Normalizations. Over the batch (BatchNorm) the statistics are global; the others are independent over it.
+#include <ATen/ops/empty.h>
+#include <ATen/ops/rsqrt.h>
+#include <ATen/ops/sum.h>
+#include <ATen/ops/var_mean.h>
+
+#include "tutti/tensor/mesh_tensor.h"
+#include "tutti/tensor/operator_info.h"
+#include "tutti/tensor/rules/notation.h"
+#include "tutti/tensor/rules/rule_table.h"
+
+namespace tutti {
+namespace {
+
+using at::IValue;
+
+// Letters of a layer norm's operand: the leading axes free, the normalized ones whole.
+struct LayerNormLetters {
+  std::string input, weight, statistics;
+  LayerNormLetters(int64_t rank, int64_t normalized)
+      : input(letters(rank - normalized) + capitals(normalized, 'N')),
+        weight(capitals(normalized, 'N')),
+        statistics(letters(rank - normalized) + std::string(static_cast<size_t>(normalized), 'M')) {}
+};
+
+// native_layer_norm(input, normalized_shape, weight, bias, eps) -> (output, mean, rstd)
+bool layer_norm(Planner& p) {
+  const LayerNormLetters l(p.spec(0)->rank(), static_cast<int64_t>(p.integers(1).size()));
+  shard(p, {{0, l.input}, {2, l.weight}, {3, l.weight}}, {l.input, l.statistics, l.statistics});
+  return true;
+}
+
+// native_layer_norm_backward(grad, input, normalized_shape, mean, rstd, weight, bias, mask)
+bool layer_norm_backward(Planner& p) {
+  const LayerNormLetters l(p.spec(1)->rank(), static_cast<int64_t>(p.integers(2).size()));
+  shard(p, {{0, l.input}, {1, l.input}, {3, l.statistics}, {4, l.statistics}, {5, l.weight}, {6, l.weight}},
+        {l.input, l.weight, l.weight});
+  return true;
+}
+
+// native_group_norm(input, weight, bias, N, C, HxW, groups, eps) -> (output, mean, rstd)
+bool group_norm(Planner& p) {
+  const Spec* input = p.spec(0);
+  const std::string all = "n" + capitals(input->rank() - 1);
+  const auto axes = shard(p, {{0, all}, {1, "A"}, {2, "A"}}, {all, "nZ", "nZ"});
+  p.local_size(3, axes[0][0], input->sizes[0]);
+  return true;
+}
+
+// native_group_norm_backward(grad, input, mean, rstd, weight, N, C, HxW, groups, mask)
+bool group_norm_backward(Planner& p) {
+  const Spec* input = p.spec(1);
+  const std::string all = "n" + capitals(input->rank() - 1);
+  const auto axes = shard(p, {{0, all}, {1, all}, {2, "nZ"}, {3, "nZ"}, {4, "A"}}, {all, "A", "A"});
+  p.local_size(5, axes[0][0], input->sizes[0]);
+  return true;
+}
+
+// native_batch_norm(input, weight, bias, running_mean, running_var, …) of merged buffers -> (output, mean, invstd)
+bool batch_norm(Planner& p) {
+  if (!p.mesh().merged()) return false;
+  const std::string all = "nA" + letters(p.spec(0)->rank() - 2);
+  shard(p, {{0, all}, {1, "A"}, {2, "A"}, {3, "A"}, {4, "A"}}, {all, "A", "A"});
+  return true;
+}
+
+// native_batch_norm_backward(grad, input, weight, running_mean, running_var, mean, invstd, …) of merged buffers
+bool batch_norm_backward(Planner& p) {
+  if (!p.mesh().merged()) return false;
+  const std::string all = "nA" + letters(p.spec(1)->rank() - 2);
+  shard(p, {{0, all}, {1, all}, {2, "A"}, {3, "A"}, {4, "A"}, {5, "A"}, {6, "A"}}, {all, "A", "A"});
+  return true;
+}
+
+// The axes that a batch norm reduces, and a view of one value per channel against its input.
+struct Channels {
+  at::DimVector reduced, shape;
+  double count = 1;
+  explicit Channels(const Tensor& input) {
+    for (int64_t axis = 0; axis < input.dim(); ++axis) {
+      shape.push_back(axis == 1 ? input.size(1) : 1);
+      if (axis == 1) continue;
+      reduced.push_back(axis);
+      count *= static_cast<double>(input.size(axis));
+    }
+  }
+  Tensor spread(const Tensor& values) const { return values.view(shape); }
+};
+
+Tensor tensor_or_none(const IValue& value) { return value.isTensor() ? value.toTensor() : Tensor(); }
+
+std::optional<std::vector<IValue>> decompose_batch_norm(at::ArrayRef<IValue> a) {
+  const Tensor& input = a[0].toTensor();
+  const Tensor weight = tensor_or_none(a[1]), bias = tensor_or_none(a[2]);
+  Tensor running_mean = tensor_or_none(a[3]), running_variance = tensor_or_none(a[4]);
+  const bool training = a[5].toBool();
+  const double momentum = a[6].toDouble(), epsilon = a[7].toDouble();
+  const Channels channels(input);
+  Tensor mean, inverse;
+  if (training) {
+    auto [variance, batch_mean] = at::var_mean(input, at::OptionalIntArrayRef(channels.reduced), c10::Scalar(0), false);
+    mean = batch_mean;
+    inverse = at::rsqrt(variance.add(epsilon));
+    if (running_mean.defined()) running_mean.mul_(1 - momentum).add_(mean, momentum);
+    if (running_variance.defined())
+      running_variance.mul_(1 - momentum).add_(variance, momentum * channels.count / (channels.count - 1));
+  } else {
+    mean = running_mean;
+    inverse = at::rsqrt(running_variance.add(epsilon));
+  }
+  Tensor output = input.sub(channels.spread(mean)).mul_(channels.spread(inverse));
+  if (weight.defined()) output.mul_(channels.spread(weight));
+  if (bias.defined()) output.add_(channels.spread(bias));
+  if (training) return std::vector<IValue>{output, mean, inverse};
+  return std::vector<IValue>{output, at::empty({0}, mean.options()), at::empty({0}, mean.options())};
+}
+
+std::optional<std::vector<IValue>> decompose_batch_norm_backward(at::ArrayRef<IValue> a) {
+  const Tensor &gradient = a[0].toTensor(), &input = a[1].toTensor();
+  const Tensor weight = tensor_or_none(a[2]);
+  const bool training = a[7].toBool();
+  const double epsilon = a[8].toDouble();
+  const Channels channels(input);
+  const Tensor mean = training ? a[5].toTensor() : a[3].toTensor();
+  const Tensor inverse = training ? a[6].toTensor() : at::rsqrt(a[4].toTensor().add(epsilon));
+  const Tensor normal = input.sub(channels.spread(mean)).mul_(channels.spread(inverse));
+  const Tensor bias_gradient = at::sum(gradient, channels.reduced);
+  const Tensor weight_gradient = at::sum(gradient.mul(normal), channels.reduced);
+  const Tensor scale = weight.defined() ? weight.mul(inverse) : inverse;
+  Tensor input_gradient = gradient;
+  if (training)
+    input_gradient = gradient.sub(channels.spread(bias_gradient.div(channels.count)))
+                         .sub_(normal.mul(channels.spread(weight_gradient.div(channels.count))));
+  input_gradient = input_gradient.mul(channels.spread(scale));
+  const auto mask = a[9].toBoolList();
+  return std::vector<IValue>{mask[0] ? input_gradient : Tensor(), mask[1] ? weight_gradient : Tensor(),
+                             mask[2] ? bias_gradient : Tensor()};
+}
+
+}  // namespace
+
+void add_normalization_rules(RuleTable& table) {
+  table["native_layer_norm"] = {layer_norm, SizeArguments::unaffected};
+  table["native_layer_norm_backward"] = {layer_norm_backward, SizeArguments::unaffected};
+  table["native_group_norm"] = {group_norm, SizeArguments::rewritten};
+  table["native_group_norm_backward"] = {group_norm_backward, SizeArguments::rewritten};
+  table["native_batch_norm"] = {batch_norm, SizeArguments::none};
+  table["native_batch_norm_backward"] = {batch_norm_backward, SizeArguments::none};
+}
+
+void add_normalization_decompositions(DecompositionTable& table) {
+  table["native_batch_norm"] = decompose_batch_norm;
+  table["native_batch_norm_backward"] = decompose_batch_norm_backward;
+}
+
+}  // namespace tutti

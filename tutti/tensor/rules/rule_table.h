@@ -1,0 +1,44 @@
+#pragma once
+
+#include <string>
+#include <unordered_map>
+
+#include "tutti/tensor/plan.h"
+
+namespace tutti {
+
+// What becomes of an op's SymInt arguments when it runs on shards. An op that has some may not be in the table as
+// `none`.
+enum class SizeArguments {
+  none,        // the schema has none
+  unaffected,  // they speak of unsharded axes only, of strides or of paddings
+  rewritten,   // the rule gives each call its local sizes
+};
+
+struct RuleEntry {
+  Rule rule;
+  SizeArguments sizes;
+};
+
+// Rules by op name, without "aten::" and overload. One rule serves all overloads of a name that take part.
+using RuleTable = std::unordered_map<std::string, RuleEntry>;
+using DecompositionTable = std::unordered_map<std::string, Decomposition>;
+
+// One function for each op family; the tables are built from all of them.
+void add_pointwise_rules(RuleTable& table);
+void add_matmul_rules(RuleTable& table);
+void add_view_rules(RuleTable& table);
+void add_reduction_rules(RuleTable& table);
+void add_convolution_rules(RuleTable& table);
+void add_normalization_rules(RuleTable& table);
+void add_loss_rules(RuleTable& table);
+void add_embedding_rules(RuleTable& table);
+void add_view_decompositions(DecompositionTable& table);
+void add_reduction_decompositions(DecompositionTable& table);
+void add_normalization_decompositions(DecompositionTable& table);
+void add_loss_decompositions(DecompositionTable& table);
+
+const RuleTable& all_rules();
+const DecompositionTable& all_decompositions();
+
+}  // namespace tutti

@@ -1,0 +1,21 @@
+#include "tutti/tensor/scope.h"
+
+#include "tutti/tensor/registration.h"
+
+namespace tutti {
+
+Scope::Scope(const Mesh& mesh, std::shared_ptr<GradientGroup> group)
+    : state_{MeshShape::of(mesh), std::move(group), {}}, view_({.scope = &state_}) {
+  ensure_registered();
+}
+
+Scope::~Scope() {
+  for (const auto& weak : state_.made)
+    if (const auto impl = weak.lock()) adopt_variable(static_cast<MeshTensorImpl&>(*impl), state_.group);
+}
+
+void note_made(const Tensor& tensor) {
+  if (auto* scope = ThreadView::current().scope) scope->made.emplace_back(tensor.getIntrusivePtr());
+}
+
+}  // namespace tutti

@@ -1,0 +1,135 @@
+#include "tutti/tensor/spec.h"
+
+#include <c10/util/accumulate.h>
+#include <c10/util/hash.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+#include "tutti/core/error.h"
+
+namespace tutti {
+namespace {
+
+struct SpecKey {
+  const MeshShape* shape;
+  AxisMap axes;
+  DimensionMask unreduced;
+  at::DimVector sizes;
+  bool operator==(const SpecKey& other) const {
+    return shape == other.shape && unreduced == other.unreduced && axes == other.axes && sizes == other.sizes;
+  }
+};
+
+struct SpecKeyHash {
+  size_t operator()(const SpecKey& key) const {
+    size_t hash = c10::get_hash(reinterpret_cast<uintptr_t>(key.shape), key.unreduced);
+    for (const int8_t axis : key.axes) hash = c10::hash_combine(hash, static_cast<size_t>(axis));
+    for (const int64_t size : key.sizes) hash = c10::hash_combine(hash, static_cast<size_t>(size));
+    return hash;
+  }
+};
+
+DimensionMask mask_of(const AxisMap& axes) {
+  DimensionMask mask = 0;
+  for (const int8_t dimension : axes)
+    if (dimension >= 0) mask |= DimensionMask{1} << dimension;
+  return mask;
+}
+
+}  // namespace
+
+AxisMap unsharded(int64_t rank) { return AxisMap(static_cast<size_t>(rank), int8_t{-1}); }
+
+MeshShape::MeshShape(const Mesh& mesh) : mesh(mesh), num_dimensions(static_cast<int>(mesh.dimensions().size())) {
+  for (const auto& dimension : mesh.dimensions()) sizes.push_back(dimension.size);
+  all = (DimensionMask{1} << num_dimensions) - 1;
+  one_buffer_when_replicated = mesh.shares_memory() || mesh.num_devices() == 1;
+}
+
+const MeshShape* MeshShape::of(const Mesh& mesh) {
+  static std::mutex mutex;
+  static auto& shapes = *new std::map<const void*, std::unique_ptr<const MeshShape>>;
+  const std::lock_guard lock(mutex);
+  auto& shape = shapes[mesh.identity()];
+  if (!shape) shape = std::make_unique<const MeshShape>(mesh);
+  return shape.get();
+}
+
+int MeshShape::count(DimensionMask mask) const {
+  int64_t product = 1;
+  for (int d = 0; d < num_dimensions; ++d)
+    if (mask >> d & 1) product *= sizes[static_cast<size_t>(d)];
+  return static_cast<int>(product);
+}
+
+int MeshShape::coordinate(int index, DimensionMask mask, int dimension) const {
+  if (!(mask >> dimension & 1)) return 0;
+  for (int d = num_dimensions - 1; d > dimension; --d)
+    if (mask >> d & 1) index /= static_cast<int>(sizes[static_cast<size_t>(d)]);
+  return index % static_cast<int>(sizes[static_cast<size_t>(dimension)]);
+}
+
+int MeshShape::project(int index, DimensionMask from, DimensionMask to) const {
+  if (from == to) return index;
+  int result = 0;
+  for (int d = 0; d < num_dimensions; ++d)
+    if (to >> d & 1) result = result * static_cast<int>(sizes[static_cast<size_t>(d)]) + coordinate(index, from, d);
+  return result;
+}
+
+DimensionMask MeshShape::stored(const AxisMap& axes, DimensionMask unreduced) const {
+  if (merged()) return 0;
+  return mesh.shares_memory() ? mask_of(axes) | unreduced : all;
+}
+
+DimensionMask Spec::sharded() const { return mask_of(axes); }
+
+int64_t Spec::begin(int component, int axis) const {
+  const int d = axes[static_cast<size_t>(axis)];
+  if (d < 0 || !(stored >> d & 1)) return 0;
+  return shard_begin(sizes[static_cast<size_t>(axis)], shape->sizes[static_cast<size_t>(d)],
+                     shape->coordinate(component, stored, d));
+}
+
+int64_t Spec::length(int component, int axis) const {
+  const int d = axes[static_cast<size_t>(axis)];
+  const int64_t size = sizes[static_cast<size_t>(axis)];
+  if (d < 0 || !(stored >> d & 1)) return size;
+  const int64_t pieces = shape->sizes[static_cast<size_t>(d)];
+  return shard_begin(size, pieces, shape->coordinate(component, stored, d) + 1) - begin(component, axis);
+}
+
+Layout Spec::layout() const {
+  const auto& dimensions = shape->mesh.dimensions();
+  std::vector<std::string> names, sums;
+  for (const int8_t d : axes) names.push_back(d < 0 ? kUnsharded : dimensions[static_cast<size_t>(d)].name);
+  for (int d = 0; d < shape->num_dimensions; ++d)
+    if (unreduced >> d & 1) sums.push_back(dimensions[static_cast<size_t>(d)].name);
+  return Layout(names, shape->mesh, sums);
+}
+
+int64_t shard_begin(int64_t size, int64_t pieces, int64_t index) {
+  const int64_t piece = (size + pieces - 1) / pieces;
+  return std::min(size, index * piece);
+}
+
+const Spec* intern(const MeshShape* shape, const AxisMap& axes, DimensionMask unreduced, at::IntArrayRef sizes) {
+  if (axes.size() != sizes.size()) throw Error(ErrorCode::internal, "intern: a layout of another rank than its sizes");
+  if (shape->merged()) unreduced = 0;
+  static std::mutex mutex;
+  static auto& specs = *new std::unordered_map<SpecKey, std::unique_ptr<Spec>, SpecKeyHash>;
+  SpecKey key{shape, axes, unreduced, at::DimVector(sizes)};
+  const std::lock_guard lock(mutex);
+  auto& spec = specs[std::move(key)];
+  if (spec) return spec.get();
+  const DimensionMask stored = shape->stored(axes, unreduced);
+  spec = std::make_unique<Spec>(
+      Spec{shape, axes, unreduced, at::DimVector(sizes), stored, shape->count(stored), c10::multiply_integers(sizes)});
+  return spec.get();
+}
+
+}  // namespace tutti

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <ATen/core/DimVector.h>
+#include <c10/util/SmallVector.h>
+
+#include <cstdint>
+
+#include "tutti/mesh/layout.h"
+
+namespace tutti {
+
+// For each axis of a tensor the mesh dimension that splits it, or -1.
+using AxisMap = c10::SmallVector<int8_t, 8>;
+
+AxisMap unsharded(int64_t rank);
+
+// The arithmetic of one mesh: sizes, coordinates, and where its values are stored. One per mesh, never freed.
+struct MeshShape {
+  explicit MeshShape(const Mesh& mesh);
+  static const MeshShape* of(const Mesh& mesh);
+
+  Mesh mesh;
+  int num_dimensions;
+  c10::SmallVector<int64_t, 4> sizes;
+  DimensionMask all;
+  bool one_buffer_when_replicated;
+
+  // How many coordinates the dimensions in `mask` have together. Components are numbered by these, row-major.
+  int count(DimensionMask mask) const;
+  // The coordinate along `dimension` of the component `index` out of those numbered by `mask`; 0 if not in the mask.
+  int coordinate(int index, DimensionMask mask, int dimension) const;
+  // Where the component `index` of the numbering `from` falls in the coarser or other numbering `to`.
+  int project(int index, DimensionMask from, DimensionMask to) const;
+  // The dimensions for whose coordinates a value of this layout is stored apart: none where buffers are merged, those
+  // that tell values apart where memory is shared, else all.
+  DimensionMask stored(const AxisMap& axes, DimensionMask unreduced) const;
+  bool merged() const { return mesh.shares_memory() && mesh.options().merge; }
+};
+
+// The layout and the global sizes of a mesh tensor. Interned: equal specs have one address, and are never freed.
+struct Spec {
+  const MeshShape* shape;
+  AxisMap axes;
+  DimensionMask unreduced;
+  at::DimVector sizes;
+
+  DimensionMask stored;
+  int num_components;
+  int64_t numel;
+
+  int rank() const { return static_cast<int>(sizes.size()); }
+  DimensionMask sharded() const;
+  bool replicated() const { return !sharded() && !unreduced; }
+  // First index and extent along `axis` that a component holds.
+  int64_t begin(int component, int axis) const;
+  int64_t length(int component, int axis) const;
+  Layout layout() const;
+};
+
+// With merged buffers sums are always taken, so `unreduced` is dropped.
+const Spec* intern(const MeshShape* shape, const AxisMap& axes, DimensionMask unreduced, at::IntArrayRef sizes);
+inline const Spec* intern_replicated(const MeshShape* shape, at::IntArrayRef sizes) {
+  return intern(shape, unsharded(static_cast<int64_t>(sizes.size())), 0, sizes);
+}
+
+// Bounds of piece `index` of `pieces` of an axis: pieces of ceil(size / pieces), the last ones shorter or empty.
+int64_t shard_begin(int64_t size, int64_t pieces, int64_t index);
+
+}  // namespace tutti

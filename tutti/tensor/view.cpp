@@ -1,0 +1,25 @@
+#include "tutti/tensor/view.h"
+
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+namespace tutti {
+namespace {
+
+thread_local ThreadView t_view;
+
+void enter(const ThreadView& view) {
+  t_view = view;
+  const bool front = view.replica >= 0 || view.scope;
+  c10::impl::tls_set_dispatch_key_included(kFrontKey, view.scope != nullptr);
+  c10::impl::tls_set_dispatch_key_excluded(kFrontKey, !front);  // global view has no use for it: one dispatch less
+  c10::impl::tls_set_dispatch_key_included(kGeneratorKey, view.generator != nullptr);
+}
+
+}  // namespace
+
+const ThreadView& ThreadView::current() { return t_view; }
+
+ThreadViewGuard::ThreadViewGuard(ThreadView view) : previous_(t_view) { enter(view); }
+ThreadViewGuard::~ThreadViewGuard() { enter(previous_); }
+
+}  // namespace tutti
