@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 
-#include "tutti/collectives/local/sum_block.h"
+#include "tutti/collectives/local/reduce_kernel.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 
@@ -56,21 +55,9 @@ void Reduction::run() {
     for (; item != items_.end() && item_begin < tile_end; item_begin += extent(*item++)) {
       const size_t begin = std::max(tile_begin, item_begin) - item_begin;
       const size_t end = std::min(tile_end - item_begin, num_bytes(*item));
-      if (begin < end) reduce(*item, begin, end);
+      if (begin < end) reduce_kernel(item->dtype)(*item, begin, end);
       if (item_begin + extent(*item) > tile_end) break;  // the next tile goes on here
     }
-  }
-}
-
-// Reduces the bytes [begin, end) of each buffer. The sum goes to the first output; the others are copied from it while
-// it is in the cache, and only after every input of the block was read.
-void Reduction::reduce(const ReductionItem& item, size_t begin, size_t end) const {
-  const BlockSum sum = block_sum(item.dtype);
-  for (size_t offset = begin; offset < end; offset += kBlockBytes) {
-    const size_t size = std::min(kBlockBytes, end - offset);
-    sum(item.inputs, item.outputs.front(), offset, size, item.divisor);
-    const auto* result = static_cast<const std::byte*>(item.outputs.front()) + offset;
-    for (void* output : item.outputs.subspan(1)) std::memcpy(static_cast<std::byte*>(output) + offset, result, size);
   }
 }
 

@@ -36,8 +36,6 @@ class Reduction {
   int64_t num_tiles() const;
 
  private:
-  void reduce(const ReductionItem& item, size_t begin, size_t end) const;
-
   const std::span<const ReductionItem> items_;
   size_t num_bytes_ = 0;  // of one buffer of every item, end to end
   alignas(64) std::atomic<size_t> claimed_ = 0;
