@@ -1,0 +1,61 @@
+// Counts the allocations of this binary: a step in the steady state makes none.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+#include <vector>
+
+#include "tutti/collectives/communications.h"
+#include "tutti/collectives/local/reduction.h"
+#include "tutti/collectives/rendezvous.h"
+#include "tutti/device/workers.h"
+
+namespace {
+std::atomic<int64_t> num_allocations = 0;
+}
+
+void* operator new(size_t size) {
+  num_allocations.fetch_add(1, std::memory_order_relaxed);
+  if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+
+namespace tutti {
+namespace {
+
+TEST(Allocations, AreCounted) {
+  const int64_t before = num_allocations;
+  std::vector<int> numbers(100, 1);
+  EXPECT_EQ(num_allocations - before, 1) << numbers.size();
+}
+
+TEST(Allocations, AStepOfManyReplicasMakesNone) {
+  constexpr int kReplicas = 4;
+  Workers workers(kReplicas);
+  Rendezvous rendezvous(kReplicas);
+  CommunicationCounter& counter = communication_counter({.op = "all_reduce"});
+  std::vector<std::vector<float>> gradients(kReplicas, std::vector<float>(50'000, 1));
+  const auto step = [&] {
+    rendezvous.reset();
+    workers.run([&](int replica) {
+      void* mine = gradients[static_cast<size_t>(replica)].data();
+      rendezvous.arrive(replica, {.name = "all_reduce", .payload = mine}, [&](std::span<void* const> payloads) {
+        const ReductionItem item{.inputs = payloads, .outputs = payloads, .count = 50'000, .divisor = kReplicas};
+        Reduction({&item, 1}).run();
+        counter.record(200'000);
+      });
+      rendezvous.finish(replica);
+    });
+  };
+  step();
+  const int64_t before = num_allocations;
+  for (int i = 0; i < 50; ++i) step();
+  EXPECT_EQ(num_allocations - before, 0);
+  EXPECT_EQ(gradients[3][49'999], 1);
+}
+
+}  // namespace
+}  // namespace tutti
