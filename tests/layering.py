@@ -64,12 +64,13 @@ def check_first_include(root, path, includes):
 def check_ranks(path, includes, ranks):
     """Rules for files of the library's folders."""
     folder = path.parts[1]
+    roots = ("tutti/", "tests/support/") if is_test(path) else ("tutti/",)
     if folder not in ranks:
         yield f"docs/architecture.md gives tutti/{folder}/ no rank (or calls it planned)"
         return
     for quote, name in includes:
-        if quote == '"' and not name.startswith("tutti/"):
-            yield f"\"{name}\": quoted includes are written from the root, tutti/…"
+        if quote == '"' and not name.startswith(roots):
+            yield f"\"{name}\": quoted includes are written from the root: {' or '.join(roots)}"
         elif name == FRONT:
             yield f"{FRONT} is for users; include the folder's own headers"
         elif name.startswith("tutti/"):

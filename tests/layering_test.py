@@ -56,6 +56,10 @@ class Layering(unittest.TestCase):
     def test_relative_include(self):
         self.assert_finds({"tutti/core/a.cpp": '#include "b.h"\n'}, "written from the root")
 
+    def test_only_tests_include_test_support(self):
+        self.assert_clean({"tutti/core/a_test.cpp": '#include "tests/support/s.h"\n'})
+        self.assert_finds({"tutti/core/a.cpp": '#include "tests/support/s.h"\n'}, "written from the root")
+
     def test_front_header_in_the_library(self):
         self.assert_finds({"tutti/tensor/a_test.cpp": "#include <tutti/tutti.h>\n"}, "is for users")
         self.assert_clean({"tutti/tutti.h": '#pragma once\n#include <torch/torch.h>\n#include "tutti/mesh/m.h"\n'})
