@@ -24,8 +24,8 @@ enum class ErrorCode {
 
 std::string_view to_string(ErrorCode code);
 
-// The one exception type that this library throws of its own accord. what() says what was seen, what is required, where,
-// and the way out; location() is the line of user code that called in, where the function takes one.
+// The one exception type that this library throws of its own accord. what() says what was seen, what is required,
+// where, and the way out; location() is the line of user code that called in, where the function takes one.
 class Error : public std::runtime_error {
  public:
   Error(ErrorCode code, const std::string& message, std::source_location location = std::source_location::current());

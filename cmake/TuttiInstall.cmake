@@ -1,0 +1,15 @@
+# cmake --install: the library, its headers, and the package that find_package(tutti) reads.
+include(CMakePackageConfigHelpers)
+set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/tutti")
+
+install(TARGETS tutti EXPORT tuttiTargets)
+install(DIRECTORY tutti DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.h" PATTERN "*_test.h" EXCLUDE)
+install(EXPORT tuttiTargets NAMESPACE tutti:: DESTINATION "${package_dir}")
+
+configure_package_config_file(cmake/tuttiConfig.cmake.in tuttiConfig.cmake INSTALL_DESTINATION "${package_dir}")
+write_basic_package_version_file(tuttiConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES
+  cmake/TuttiTorch.cmake
+  "${CMAKE_CURRENT_BINARY_DIR}/tuttiConfig.cmake"
+  "${CMAKE_CURRENT_BINARY_DIR}/tuttiConfigVersion.cmake"
+  DESTINATION "${package_dir}")

@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""Holds the tree to the house rules: layering.py [ROOT].
+
+The ranks are read from the table in docs/architecture.md. Prints one line per finding; exits with 1 if there is any.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+ROOMS = ("tutti", "tests", "examples", "benchmarks")
+FRONT = "tutti/tutti.h"  # the convenience header, above every folder
+HEAVY = {"torch/torch.h", "torch/nn.h", "ATen/ATen.h"}  # 8 to 20 seconds for every file that reads one
+BANNED = {"util", "utils", "common", "helper", "helpers", "misc"}  # also as the last word: string_utils
+BANNED_ALONE = {"types", "impl", "base"}
+HEADER_LINES, SOURCE_LINES, TEST_LINES = 250, 600, 900
+FIRST_RANK_WITH_TENSORS = 3
+
+TABLE_ROW = re.compile(r"^\| (\d+) \| `tutti/(\w+)/` \| (.*) \|$", re.M)
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
+
+
+def read_ranks(root):
+    """{folder: rank} of the folders that the document does not call planned."""
+    rows = TABLE_ROW.findall((root / "docs/architecture.md").read_text())
+    return {folder: int(rank) for rank, folder, text in rows if not text.endswith("*(planned)*")}
+
+
+def files_of(root):
+    """Every header and source of the project, as a path relative to the root."""
+    found = [path for room in ROOMS for path in (root / room).rglob("*") if path.suffix in (".h", ".cpp")]
+    return sorted(path.relative_to(root) for path in found)
+
+
+def is_test(path):
+    return path.parts[0] == "tests" or path.stem.endswith("_test")
+
+
+def check_name(path):
+    for word in (*path.parts[1:-1], path.stem.removesuffix("_test")):
+        if word in BANNED_ALONE or word.split("_")[-1] in BANNED:
+            yield f"'{word}' says nothing about what is inside; name the file or folder by its thing"
+
+
+def check_length(path, text):
+    limit = TEST_LINES if is_test(path) else HEADER_LINES if path.suffix == ".h" else SOURCE_LINES
+    lines = text.count("\n")
+    if lines > limit:
+        yield f"{lines} lines, {limit} are allowed; take a piece out"
+
+
+def check_pragma(path, text):
+    if path.suffix == ".h" and "#pragma once" not in text.splitlines():
+        yield "a header needs '#pragma once'"
+
+
+def check_first_include(root, path, includes):
+    """A source that includes its own header first proves that the header stands alone."""
+    header = path.with_name(path.stem.removesuffix("_test") + ".h")
+    if path.suffix == ".cpp" and (root / header).exists() and (not includes or includes[0][1] != header.as_posix()):
+        yield f"the first include must be \"{header.as_posix()}\""
+
+
+def check_ranks(path, includes, ranks):
+    """Rules for files of the library's folders."""
+    folder = path.parts[1]
+    roots = ("tutti/", "tests/support/") if is_test(path) else ("tutti/",)
+    if folder not in ranks:
+        yield f"docs/architecture.md gives tutti/{folder}/ no rank (or calls it planned)"
+        return
+    for quote, name in includes:
+        if quote == '"' and not name.startswith(roots):
+            yield f"\"{name}\": quoted includes are written from the root: {' or '.join(roots)}"
+        elif name == FRONT:
+            yield f"{FRONT} is for users; include the folder's own headers"
+        elif name.startswith("tutti/"):
+            other = name.split("/")[1]
+            if other != folder and ranks.get(other, 99) >= ranks[folder]:
+                yield f"{name}: rank {ranks[folder]} includes lower ranks only, {other} has {ranks.get(other, 'none')}"
+
+
+def check_torch(path, includes, ranks):
+    """Keeps LibTorch's big headers out of the library."""
+    is_header = path.suffix == ".h"
+    for _, name in includes:
+        if name in HEAVY and (is_header or name == "torch/torch.h"):
+            yield f"<{name}>: include the narrow header (<ATen/ops/NAME.h>, <torch/nn/modules/NAME.h>)"
+        elif is_header and name.startswith(("ATen/", "torch/")) and ranks.get(path.parts[1], 0) < FIRST_RANK_WITH_TENSORS:
+            yield f"<{name}>: headers below rank {FIRST_RANK_WITH_TENSORS} name tensors by tutti/core/tensor_fwd.h"
+
+
+def check_file(root, path, ranks):
+    text = (root / path).read_text()
+    includes = INCLUDE.findall(text)
+    yield from check_name(path)
+    yield from check_length(path, text)
+    yield from check_pragma(path, text)
+    yield from check_first_include(root, path, includes)
+    if path.parts[0] == "tutti" and path.as_posix() != FRONT:
+        yield from check_ranks(path, includes, ranks)
+        yield from check_torch(path, includes, ranks)
+
+
+def findings(root):
+    ranks = read_ranks(root)
+    if not ranks:
+        return ["docs/architecture.md: no table of ranks found"]
+    return [f"{path}: {finding}" for path in files_of(root) for finding in check_file(root, path, ranks)]
+
+
+def main():
+    root = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
+    found = findings(root)
+    print(*found, f"{len(found)} findings in {len(files_of(root))} files", sep="\n")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""Shows that every rule of layering.py can fail, on a tree of a few small files."""
+
+import tempfile
+import unittest
+from pathlib import Path
+
+import layering
+
+TABLE = """
+| rank | folder | what lives there |
+|---|---|---|
+| 0 | `tutti/core/` | errors |
+| 1 | `tutti/device/` | devices |
+| 1 | `tutti/cluster/` | hosts *(planned)* |
+| 2 | `tutti/mesh/` | meshes |
+| 2 | `tutti/rings/` | rings |
+| 3 | `tutti/tensor/` | tensors |
+"""
+
+
+class Layering(unittest.TestCase):
+    def findings(self, files):
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder)
+            for name, text in {"docs/architecture.md": TABLE, **files}.items():
+                (root / name).parent.mkdir(parents=True, exist_ok=True)
+                (root / name).write_text(text)
+            return layering.findings(root)
+
+    def assert_clean(self, files):
+        self.assertEqual(self.findings(files), [])
+
+    def assert_finds(self, files, text):
+        found = self.findings(files)
+        self.assertEqual(len(found), 1, found)
+        self.assertIn(text, found[0])
+
+    def test_lower_ranks_and_the_own_folder_are_free(self):
+        self.assert_clean({"tutti/mesh/a.h": '#pragma once\n#include "tutti/core/e.h"\n#include <tutti/mesh/b.h>\n'})
+
+    def test_higher_rank(self):
+        self.assert_finds({"tutti/core/a.cpp": '#include "tutti/device/d.h"\n'}, "rank 0 includes lower ranks only")
+
+    def test_equal_rank_also_in_angle_brackets(self):
+        self.assert_finds({"tutti/mesh/a.cpp": "#include <tutti/rings/r.h>\n"}, "rank 2 includes lower ranks only")
+
+    def test_rank_holds_in_subfolders_and_tests(self):
+        self.assert_finds({"tutti/mesh/sub/a_test.cpp": '  # include "tutti/tensor/t.h"\n'}, "tensor has 3")
+
+    def test_unknown_and_planned_folders(self):
+        self.assert_finds({"tutti/attic/a.cpp": ""}, "no rank")
+        self.assert_finds({"tutti/cluster/a.cpp": ""}, "no rank")
+        self.assert_finds({"tutti/mesh/a.cpp": '#include "tutti/cluster/c.h"\n'}, "cluster has none")
+
+    def test_relative_include(self):
+        self.assert_finds({"tutti/core/a.cpp": '#include "b.h"\n'}, "written from the root")
+
+    def test_only_tests_include_test_support(self):
+        self.assert_clean({"tutti/core/a_test.cpp": '#include "tests/support/s.h"\n'})
+        self.assert_finds({"tutti/core/a.cpp": '#include "tests/support/s.h"\n'}, "written from the root")
+
+    def test_front_header_in_the_library(self):
+        self.assert_finds({"tutti/tensor/a_test.cpp": "#include <tutti/tutti.h>\n"}, "is for users")
+        self.assert_clean({"tutti/tutti.h": '#pragma once\n#include <torch/torch.h>\n#include "tutti/mesh/m.h"\n'})
+        self.assert_clean({"tests/all_test.cpp": "#include <tutti/tutti.h>\n"})
+
+    def test_heavy_headers(self):
+        for name in ("torch/torch.h", "torch/nn.h", "ATen/ATen.h"):
+            self.assert_finds({"tutti/tensor/a.h": f"#pragma once\n#include <{name}>\n"}, "narrow header")
+        self.assert_finds({"tutti/tensor/a.cpp": "#include <torch/torch.h>\n"}, "narrow header")
+
+    def test_tensors_in_headers_of_low_rank(self):
+        header = "#pragma once\n#include <ATen/core/Tensor.h>\n"
+        self.assert_finds({"tutti/mesh/a.h": header}, "tensor_fwd.h")
+        self.assert_clean({"tutti/tensor/a.h": header, "tutti/mesh/a.cpp": "#include <ATen/core/Tensor.h>\n"})
+
+    def test_names(self):
+        for name in ("utils", "string_helpers", "impl", "base_test", "misc/thing"):
+            self.assert_finds({f"tutti/core/{name}.cpp": ""}, "says nothing")
+        self.assert_clean({"tutti/core/common_shape.cpp": "", "tutti/core/database.cpp": ""})
+
+    def test_length(self):
+        self.assert_finds({"tutti/core/a.h": "#pragma once\n" + 250 * "\n"}, "251 lines")
+        self.assert_finds({"tutti/core/a.cpp": 601 * "\n"}, "601 lines")
+        self.assert_finds({"tutti/core/a_test.cpp": 901 * "\n"}, "901 lines")
+        self.assert_clean({"tutti/core/a_test.cpp": 900 * "\n", "tests/a.cpp": 900 * "\n"})
+
+    def test_pragma_once(self):
+        self.assert_finds({"examples/a.h": "int a;\n"}, "#pragma once")
+
+    def test_own_header_first(self):
+        header = {"tutti/core/a.h": "#pragma once\n"}
+        self.assert_finds({**header, "tutti/core/a.cpp": "#include <string>\n"}, "first include")
+        self.assert_finds({**header, "tutti/core/a_test.cpp": ""}, "first include")
+        self.assert_clean({**header, "tutti/core/a.cpp": '#include "tutti/core/a.h"\n'})
+
+    def test_a_document_without_the_table(self):
+        self.assert_finds({"docs/architecture.md": "# Architecture\n"}, "no table")
+
+
+if __name__ == "__main__":
+    unittest.main()
