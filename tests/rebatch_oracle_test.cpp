@@ -77,7 +77,7 @@ graph::NodePtr source(const Json& op) {
   throw NotYet{name};
 }
 
-graph::NodePtr apply(const graph::NodePtr& input, const Json& op) {
+graph::NodePtr add_op(const graph::NodePtr& input, const Json& op) {
   const std::string name = op.at("op");
   if (name == "batch") return graph::batch(input, op.at("size"), {.drop_remainder = op.value("drop_remainder", false)});
   if (name == "rebatch") return rebatch(input, op);
@@ -96,7 +96,7 @@ graph::NodePtr apply(const graph::NodePtr& input, const Json& op) {
 
 graph::NodePtr pipeline(const Json& ops) {
   graph::NodePtr node = source(ops.at(0));
-  for (size_t i = 1; i < ops.size(); ++i) node = apply(node, ops.at(i));
+  for (size_t i = 1; i < ops.size(); ++i) node = add_op(node, ops.at(i));
   return node;
 }
 

@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "tutti/core/tensor_fwd.h"
+
 namespace tutti::oracle {
 
 using Json = nlohmann::json;

@@ -1,75 +1,23 @@
 #include "tutti/data/idx.h"
 
 #include <ATen/ops/empty.h>
-#include <zlib.h>
 
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cerrno>
-#include <cstring>
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/data/compressed_file.h"
 
 namespace tutti::data {
 namespace {
-
-// No stream of deflate grows more than this many times (zlib's technical notes), so a header that asks for more than
-// the file can hold is known to lie before memory is allocated.
-constexpr uint64_t kMaxExpansion = 1032;
 
 constexpr size_t kMaxAxes = 16;
 
 [[noreturn]] void damaged(const std::filesystem::path& path, const std::string& what) {
   throw Error(ErrorCode::data_loss, str("read_idx: '", path.string(), "' ", what));
 }
-
-// A file read through zlib, which passes plain files on as they are.
-class InputFile {
- public:
-  explicit InputFile(const std::filesystem::path& path) : path_(path) {
-    if (!std::filesystem::is_regular_file(path))
-      throw Error(ErrorCode::not_found, str("read_idx: there is no file '", path.string(), "'"));
-    file_ = gzopen(path.c_str(), "rb");
-    if (!file_)
-      throw Error(ErrorCode::unavailable, str("read_idx: cannot open '", path.string(), "': ", std::strerror(errno)));
-  }
-  ~InputFile() { gzclose_r(file_); }
-  InputFile(const InputFile&) = delete;
-  InputFile& operator=(const InputFile&) = delete;
-
-  // Reads up to `size` bytes; fewer only at the end of the file.
-  size_t read(void* to, size_t size) {
-    size_t done = 0;
-    while (done < size) {
-      const auto piece = static_cast<unsigned>(std::min<size_t>(size - done, 1U << 30));
-      const int count = gzread(file_, static_cast<std::byte*>(to) + done, piece);
-      check();
-      if (count <= 0) break;
-      done += static_cast<size_t>(count);
-    }
-    return done;
-  }
-
-  // The most bytes that the file can hold, once some have been read.
-  uint64_t max_bytes() const {
-    const uint64_t stored = std::filesystem::file_size(path_);
-    return gzdirect(file_) ? stored : stored * kMaxExpansion;
-  }
-
- private:
-  void check() {
-    int code = Z_OK;
-    const char* message = gzerror(file_, &code);
-    if (code == Z_BUF_ERROR)
-      damaged(path_, str("ends in the middle of its compressed data, after ", gzoffset(file_), " bytes"));
-    if (code != Z_OK && code != Z_STREAM_END) damaged(path_, str("cannot be read: ", message));
-  }
-
-  std::filesystem::path path_;
-  gzFile file_;
-};
 
 struct Header {
   at::ScalarType dtype;
@@ -95,7 +43,7 @@ at::ScalarType dtype_of(uint8_t code, const std::filesystem::path& path) {
   damaged(path, str("has the element type ", int{code}, ", which IDX doesn't know"));
 }
 
-Header read_header(InputFile& file, const std::filesystem::path& path) {
+Header read_header(CompressedFile& file, const std::filesystem::path& path) {
   std::array<uint8_t, 4> magic;
   const size_t got = file.read(magic.data(), magic.size());
   if (got < magic.size()) damaged(path, str("has ", got, " bytes; the header alone has more"));
@@ -103,15 +51,17 @@ Header read_header(InputFile& file, const std::filesystem::path& path) {
   const size_t axes = magic[3];
   if (axes < 1 || axes > kMaxAxes) damaged(path, str("has ", axes, " axes; 1 to ", kMaxAxes, " are supported"));
 
-  Header header{
-      .dtype = dtype_of(magic[2], path), .sizes = {}, .num_bytes = c10::elementSize(dtype_of(magic[2], path))};
+  const at::ScalarType dtype = dtype_of(magic[2], path);
+  Header header{.dtype = dtype, .sizes = {}, .num_bytes = c10::elementSize(dtype)};
+  auto stride_bytes = static_cast<int64_t>(header.num_bytes);  // as num_bytes, but an axis of size 0 counts as 1
   bool overflow = false;
   for (size_t axis = 0; axis < axes; ++axis) {
     std::array<uint8_t, 4> bytes;
     if (file.read(bytes.data(), bytes.size()) < bytes.size()) damaged(path, "ends in its header");
     const uint32_t size = uint32_t{bytes[0]} << 24 | uint32_t{bytes[1]} << 16 | uint32_t{bytes[2]} << 8 | bytes[3];
     header.sizes.push_back(size);
-    overflow |= __builtin_mul_overflow(header.num_bytes, uint64_t{size}, &header.num_bytes);
+    overflow |= __builtin_mul_overflow(stride_bytes, std::max<int64_t>(size, 1), &stride_bytes);
+    header.num_bytes *= size;
   }
   if (overflow || header.num_bytes > file.max_bytes())
     damaged(path, str("says that its shape is ", str_list(header.sizes), ", which its ",
@@ -126,7 +76,7 @@ void reverse_bytes_of_each(std::byte* bytes, size_t num_bytes, size_t width) {
 }  // namespace
 
 Tensor read_idx(const std::filesystem::path& path) {
-  InputFile file(path);
+  CompressedFile file(path);
   const Header header = read_header(file, path);
   Tensor result = at::empty(header.sizes, header.dtype);
   auto* bytes = static_cast<std::byte*>(result.mutable_data_ptr());
@@ -134,8 +84,7 @@ Tensor read_idx(const std::filesystem::path& path) {
   if (got < header.num_bytes)
     damaged(path, str("is truncated: its header says ", header.num_bytes, " bytes of elements (",
                       str_list(header.sizes), "), it has ", got));
-  std::byte more;
-  if (file.read(&more, 1) > 0)
+  if (!file.at_end())
     damaged(path, str("has more than the ", header.num_bytes, " bytes of elements that its header says"));
   if constexpr (std::endian::native == std::endian::little)
     reverse_bytes_of_each(bytes, got, c10::elementSize(header.dtype));

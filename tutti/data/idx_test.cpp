@@ -93,6 +93,7 @@ TEST_F(Idx, RefusesCompressedDataThatEndsEarlyOrIsDamaged) {
   ASSERT_EQ(numbers(read_idx(folder_ / "whole")).size(), 100000U);
   EXPECT_THAT(error_of_reading(write("cut", whole.substr(0, 60000))), HasSubstr("data_loss"));
   EXPECT_THAT(error_of_reading(write("no_crc", whole.substr(0, whole.size() - 4))), HasSubstr("data_loss"));
+  EXPECT_THAT(error_of_reading(write("longer", whole + "x")), HasSubstr("data_loss"));
   std::string damaged = whole;
   damaged[damaged.size() - 6] = static_cast<char>(damaged[damaged.size() - 6] ^ 1);
   EXPECT_THAT(error_of_reading(write("damaged", damaged)), HasSubstr("data_loss"));
@@ -101,6 +102,8 @@ TEST_F(Idx, RefusesCompressedDataThatEndsEarlyOrIsDamaged) {
 TEST_F(Idx, RefusesAShapeThatTheFileCannotHold) {
   EXPECT_THAT(error_of_reading(write("huge", header(0x08, {0xFFFFFFFF, 0xFFFFFFFF}))), HasSubstr("cannot hold"));
   EXPECT_THAT(error_of_reading(write("overflow", header(0x0E, {0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF}))),
+              HasSubstr("data_loss"));
+  EXPECT_THAT(error_of_reading(write("strides", header(0x08, {0, 0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF}))),
               HasSubstr("data_loss"));
   EXPECT_THAT(error_of_reading(write_gz("bomb", header(0x08, {0x7FFFFFFF}))), HasSubstr("cannot hold"));
 }

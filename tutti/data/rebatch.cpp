@@ -15,10 +15,11 @@ RowRange replica_rows(int64_t rows, const ReplicaSlot& slot) {
 
 std::vector<int64_t> batch_sizes_for_worker(int64_t global_batch, const WorkerSlot& slot) {
   const auto& [worker, num_workers, replicas_per_worker] = slot;
-  if (global_batch < 1 || replicas_per_worker < 1 || worker < 0 || worker >= num_workers)
-    throw Error(ErrorCode::invalid_argument,
-                str("batch_sizes_for_worker: batch ", global_batch, ", worker ", worker, " of ", num_workers, " with ",
-                    replicas_per_worker, " replicas each; counts must be positive and 0 <= worker < num_workers"));
+  if (global_batch < 0 || replicas_per_worker < 1 || worker < 0 || worker >= num_workers)
+    throw Error(ErrorCode::invalid_argument, str("batch_sizes_for_worker: batch ", global_batch, ", worker ", worker,
+                                                 " of ", num_workers, " with ", replicas_per_worker,
+                                                 " replicas each; the batch may not be negative, the counts must be "
+                                                 "positive, and 0 <= worker < num_workers"));
   const int64_t num_replicas = static_cast<int64_t>(num_workers) * replicas_per_worker;
   std::vector<int64_t> sizes(num_replicas, global_batch / num_replicas);
   for (int64_t i = 0; i < global_batch % num_replicas; ++i) ++sizes[i];

@@ -30,7 +30,7 @@ struct WorkerSlot {
 
 // The sizes of a worker's per-replica batches, to be used cyclically: each step's batches sum to global_batch and
 // differ by at most one, and so do each worker's over a cycle. TF: batch_sizes_for_worker. Throws: invalid_argument
-// unless global_batch and the counts are positive and the worker is one of them.
+// for a negative global_batch, counts that are not positive, a worker that is none of them.
 std::vector<int64_t> batch_sizes_for_worker(int64_t global_batch, const WorkerSlot& slot);
 
 }  // namespace tutti::data

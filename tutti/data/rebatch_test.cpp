@@ -26,7 +26,7 @@ TEST(ReplicaRows, AreCutByTheCeiling) {
 }
 
 TEST(BatchSizesForWorker, SumToTheGlobalBatchInEveryStep) {
-  for (const int64_t batch : {1, 4, 7, 64})
+  for (const int64_t batch : {0, 1, 4, 7, 64})
     for (const int workers : {1, 2, 3, 5})
       for (const int replicas : {1, 2, 4}) {
         std::vector<std::vector<int64_t>> sizes;
@@ -41,7 +41,7 @@ TEST(BatchSizesForWorker, SumToTheGlobalBatchInEveryStep) {
         }
         for (const auto& mine : sizes) EXPECT_EQ(std::accumulate(mine.begin(), mine.end(), int64_t{0}), batch);
       }
-  EXPECT_THAT(error_of([] { batch_sizes_for_worker(0, {}); }), HasSubstr("invalid_argument"));
+  EXPECT_THAT(error_of([] { batch_sizes_for_worker(-1, {}); }), HasSubstr("invalid_argument"));
   EXPECT_THAT(error_of([] { batch_sizes_for_worker(4, {.worker = 2, .num_workers = 2}); }), HasSubstr("worker 2 of 2"));
 }
 

@@ -1,6 +1,8 @@
+#include <ATen/ops/clone.h>
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
+#include <cstring>
 #include <mutex>
 
 #include "tutti/data/graph/ops.h"
@@ -12,21 +14,24 @@ using Store = std::vector<std::shared_ptr<const Table>>;
 
 // Copies elements into tables. A table is closed when it is full, and the next one has room for twice as many rows; or
 // when an element of another form comes, and the next one starts small. So elements of one form are copied once and lie
-// in few tables, and ragged ones cost a small table each.
+// in few tables; ragged ones, and those outside host memory, cost a table each.
 class StoreBuilder {
  public:
   explicit StoreBuilder(int64_t cardinality) : cardinality_(cardinality) {}
 
-  void add(const Element& element) {
-    const std::vector<Tensor> leaves = element.leaves();
-    const bool fits = like_rows(leaves, element.keys());
-    if (!fits || used_ == room_) {
+  // Returns the element as the row that it became.
+  Element add(const Element& element) {
+    std::vector<Tensor> leaves = element.leaves();
+    for (Tensor& leaf : leaves) leaf = packed(leaf);
+    const bool fits = table_ && like_rows(leaves, element.keys());
+    if (!fits || used_ == table_->num_rows()) {
+      const int64_t room = fits ? 2 * used_ : 1;
       close();
-      open(leaves, element.keys(), fits ? 2 * room_ : 1);
+      open(leaves, element.keys(), cardinality_ > added_ ? std::min(room, cardinality_ - added_) : room);
     }
-    for (size_t i = 0; i < leaves.size(); ++i) columns_[i].select(0, used_).copy_(leaves[i]);
-    ++used_;
+    for (size_t i = 0; i < leaves.size(); ++i) copy_to_row(leaves[i], table_->columns()[i]);
     ++added_;
+    return Element(table_, used_++);
   }
 
   Store finish() {
@@ -36,40 +41,45 @@ class StoreBuilder {
 
  private:
   bool like_rows(const std::vector<Tensor>& leaves, const Keys& keys) const {
-    return leaves.size() == columns_.size() && same_keys(keys, keys_) &&
-           std::ranges::equal(leaves, columns_, [](const Tensor& leaf, const Tensor& column) {
-             return leaf.sizes() == column.sizes().slice(1) && leaf.scalar_type() == column.scalar_type() &&
-                    leaf.device() == column.device();
+    return same_keys(keys, table_->keys()) &&
+           std::ranges::equal(leaves, table_->columns(), [](const Tensor& leaf, const Tensor& column) {
+             return in_host_memory(leaf) && in_host_memory(column) && leaf.sizes() == column.sizes().slice(1) &&
+                    leaf.scalar_type() == column.scalar_type();
            });
   }
 
   void open(const std::vector<Tensor>& leaves, const Keys& keys, int64_t room) {
-    room_ = cardinality_ > added_ ? std::min(room, cardinality_ - added_) : room;
-    used_ = 0;
-    keys_ = keys;
-    columns_.clear();
+    std::vector<Tensor> columns;
     for (const Tensor& leaf : leaves) {
       auto sizes = leaf.sizes().vec();
-      sizes.insert(sizes.begin(), room_);
-      columns_.push_back(at::empty(sizes, leaf.options()));
+      sizes.insert(sizes.begin(), room);
+      columns.push_back(in_host_memory(leaf) ? at::empty(sizes, leaf.options()) : leaf.clone().unsqueeze(0));
     }
+    table_ = std::make_shared<const Table>(columns, keys);
+    used_ = 0;
+  }
+
+  // Past the version counter, which guards the rows that were given out.
+  void copy_to_row(const Tensor& leaf, const Tensor& column) const {
+    if (!in_host_memory(leaf)) return;  // open() has it
+    auto* rows = static_cast<std::byte*>(column.data_ptr());
+    std::memcpy(rows + static_cast<size_t>(used_) * leaf.nbytes(), leaf.const_data_ptr(), leaf.nbytes());
   }
 
   void close() {
-    if (used_ == 0) return;
-    const std::vector<Tensor> rows = narrow_rows(columns_, 0, used_);
-    std::vector<Tensor> kept;
-    for (const Tensor& column : rows) kept.push_back(used_ == room_ ? column : column.clone());
-    store_.push_back(std::make_shared<const Table>(kept, keys_));
-    used_ = 0;
+    if (!table_) return;
+    if (used_ < table_->num_rows()) {
+      std::vector<Tensor> kept;
+      for (const Tensor& rows : table_->rows(0, used_)) kept.push_back(rows.clone());
+      table_ = std::make_shared<const Table>(kept, table_->keys());
+    }
+    store_.push_back(std::move(table_));
   }
 
   int64_t cardinality_;  // of the input, where known: no more room is made than it needs
   int64_t added_ = 0;
   Store store_;
-  std::vector<Tensor> columns_;  // the open table: used_ of room_ rows are filled
-  Keys keys_;
-  int64_t room_ = 0;
+  std::shared_ptr<const Table> table_;  // the open one: used_ of its rows are filled
   int64_t used_ = 0;
 };
 
@@ -84,8 +94,8 @@ class FillingIterator : public Iterator {
       : input_(std::move(input)), cache_(std::move(cache)), builder_(cardinality) {}
 
   bool next(Element& element) override {
-    if (input_->next(element)) {
-      builder_.add(element);
+    if (cache_ && input_->next(element)) {
+      element = builder_.add(element);
       return true;
     }
     if (cache_) {

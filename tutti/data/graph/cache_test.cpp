@@ -1,5 +1,9 @@
+#include <ATen/ops/complex.h>
 #include <ATen/ops/full.h>
-#include <gtest/gtest.h>
+#include <ATen/ops/imag.h>
+#include <ATen/ops/real.h>
+#include <ATen/ops/zeros.h>
+#include <gmock/gmock.h>
 
 #include <atomic>
 
@@ -32,10 +36,26 @@ TEST(Cache, APassThatIsLeftEarlyKeepsNothing) {
   EXPECT_EQ(calls, 13);
 }
 
-TEST(Cache, KeepsItsElementsApartFromThoseItGave) {
-  const auto dataset = range(3).map([](const Tensor& x) { return x + 0; }).cache();
-  for (Tensor element : dataset) element.zero_();
-  EXPECT_EQ(numbers(dataset), numbers(range(3)));
+TEST(Cache, NoticesAWriteIntoItsRows) {
+  const auto dataset = range(3).cache();
+  numbers(dataset);
+  (*dataset.begin()).fill_(7);
+  EXPECT_THAT(error_of([&] { numbers(dataset); }), ::testing::HasSubstr("failed_precondition"));
+}
+
+TEST(Cache, IsNotChangedByWritesToWhatItCached) {
+  const Tensor shared = at::zeros({2});
+  const auto dataset = range(3).map([shared](const Tensor& x) { return shared.fill_(x.item<double>()); }).cache();
+  EXPECT_EQ(numbers(dataset), (Numbers{{0, 0}, {1, 1}, {2, 2}}));
+  EXPECT_EQ(numbers(dataset), (Numbers{{0, 0}, {1, 1}, {2, 2}}));
+}
+
+TEST(Cache, ResolvesConjugateViews) {
+  const auto dataset =
+      range(3).map([](const Tensor& x) { return at::complex(x.to(at::kDouble), x.to(at::kDouble) + 1).conj(); });
+  for (int pass = 0; pass < 2; ++pass)
+    for (const Tensor& batch : dataset.cache().shuffle(3, {.seed = 0}).batch(3))
+      EXPECT_EQ(numbers(at::imag(batch) + at::real(batch)), std::vector<double>(3, -1));
 }
 
 TEST(Cache, TakesRaggedElementsAndChangingDtypes) {

@@ -40,13 +40,13 @@ bool rows_of_like_tables(std::span<const Element> elements) {
   const Table* known = elements.front().table();
   if (!known) return false;
   for (const Tensor& column : known->columns())
-    if (!column.key_set().has(c10::DispatchKey::CPU)) return false;
+    if (!in_host_memory(column)) return false;
   for (const Element& element : elements) {
     if (element.table() == known) continue;
     if (!element.table() || element.table()->columns().size() != known->columns().size()) return false;
     for (size_t i = 0; i < known->columns().size(); ++i) {
       const Tensor& column = element.table()->columns()[i];
-      if (!column.key_set().has(c10::DispatchKey::CPU) || !same_row_form(column, known->columns()[i])) return false;
+      if (!in_host_memory(column) || !same_row_form(column, known->columns()[i])) return false;
     }
     known = element.table();
   }
@@ -100,7 +100,7 @@ std::vector<Tensor> stack_leaves(std::span<const Element> elements) {
 Table::Table(const std::vector<Tensor>& columns, Keys keys) : keys_(std::move(keys)) {
   graph::num_rows(columns, "from_tensor_slices");
   for (const Tensor& column : columns) {
-    columns_.push_back(column.detach().contiguous());
+    columns_.push_back(packed(column));
     versions_.push_back(version_of(columns_.back()));
   }
 }
@@ -159,6 +159,12 @@ std::vector<Tensor> narrow_rows(const std::vector<Tensor>& leaves, int64_t first
   rows.reserve(leaves.size());
   for (const Tensor& leaf : leaves) rows.push_back(leaf.narrow(0, first, count));
   return rows;
+}
+
+bool in_host_memory(const Tensor& tensor) { return tensor.key_set().has(c10::DispatchKey::CPU); }
+
+Tensor packed(const Tensor& tensor) {
+  return (tensor.requires_grad() ? tensor.detach() : tensor).resolve_conj().resolve_neg().contiguous();
 }
 
 bool same_keys(const Keys& a, const Keys& b) { return a == b || (a && b && *a == *b); }

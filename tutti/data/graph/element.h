@@ -75,6 +75,12 @@ int64_t num_rows(const std::vector<Tensor>& leaves, const char* op);
 // Rows [first, first + count) of every leaf, as views.
 std::vector<Tensor> narrow_rows(const std::vector<Tensor>& leaves, int64_t first, int64_t count);
 
+// Whether memcpy can read the tensor's storage.
+bool in_host_memory(const Tensor& tensor);
+
+// The tensor's values with nothing pending (gradients, conjugation, negation) and contiguous; itself where it is so.
+Tensor packed(const Tensor& tensor);
+
 // Whether two elements have dictionaries with the same keys.
 bool same_keys(const Keys& a, const Keys& b);
 

@@ -35,8 +35,9 @@ class PrefetchIterator : public Iterator {
     }
     element = std::move(elements_.front());
     elements_.pop_front();
+    const bool wake = 2 * elements_.size() <= capacity_;  // not for every element: a wake-up costs a microsecond
     lock.unlock();
-    not_full_.notify_one();
+    if (wake) not_full_.notify_one();
     return true;
   }
 
