@@ -1,0 +1,59 @@
+#include "tests/support/oracle.h"
+
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/equal.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <limits>
+#include <stdexcept>
+
+namespace tutti::oracle {
+namespace {
+
+at::ScalarType dtype_of(const std::string& name) {
+  if (name == "int64") return at::kLong;
+  if (name == "int32") return at::kInt;
+  if (name == "float32") return at::kFloat;
+  if (name == "float64") return at::kDouble;
+  throw std::runtime_error("oracle: dtype " + name + " is not read yet");
+}
+
+double number_of(const Json& json) {
+  if (json.is_number()) return json.get<double>();
+  const double infinity = std::numeric_limits<double>::infinity();
+  const std::string text = json.get<std::string>();
+  return text == "nan" ? std::numeric_limits<double>::quiet_NaN() : text == "inf" ? infinity : -infinity;
+}
+
+}  // namespace
+
+Json cases(const std::string& file) {
+  const char* folder = std::getenv("TUTTI_ORACLE_DIR");
+  const std::string path = std::string(folder ? folder : TUTTI_TESTS_ORACLE) + '/' + file;
+  std::ifstream stream(path);
+  if (!stream) throw std::runtime_error("oracle: cannot open " + path);
+  return Json::parse(stream).at("cases");
+}
+
+Tensor tensor(const Json& json) {
+  const Json& data = json.at("data");
+  const Tensor flat = at::empty(static_cast<int64_t>(data.size()), dtype_of(json.at("dtype")));
+  for (size_t i = 0; i < data.size(); ++i) {
+    if (data[i].is_number_integer())
+      flat[static_cast<int64_t>(i)].fill_(data[i].get<int64_t>());
+    else
+      flat[static_cast<int64_t>(i)].fill_(number_of(data[i]));
+  }
+  return flat.view(json.at("shape").get<std::vector<int64_t>>());
+}
+
+bool equals(const Tensor& actual, const Json& recorded) {
+  const Tensor expected = tensor(recorded);
+  if (actual.sizes() != expected.sizes() || actual.scalar_type() != expected.scalar_type()) return false;
+  return at::isFloatingType(expected.scalar_type()) ? at::allclose(actual, expected, 1e-5, 1e-5, /*equal_nan=*/true)
+                                                    : at::equal(actual, expected);
+}
+
+}  // namespace tutti::oracle

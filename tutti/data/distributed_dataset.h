@@ -1,0 +1,89 @@
+#pragma once
+
+#include <cstddef>
+#include <iterator>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "tutti/core/error.h"
+#include "tutti/core/per_replica.h"
+#include "tutti/data/dataset.h"
+#include "tutti/data/graph/replica_steps.h"
+
+namespace tutti::data {
+
+// One pass over a distributed dataset. A step is computed when it is first looked at, so what throws there belongs to
+// it. TF: tf.distribute.DistributedIterator.
+template <class T>
+class DistributedIterator {
+ public:
+  using value_type = PerReplica<T>;
+  using difference_type = std::ptrdiff_t;
+
+  explicit DistributedIterator(graph::ReplicaSteps steps) : steps_(std::move(steps)) {}
+
+  const PerReplica<T>& operator*() const { return *current(); }
+  const PerReplica<T>* operator->() const { return &*current(); }
+  DistributedIterator& operator++() {
+    next_as_optional();
+    return *this;
+  }
+  void operator++(int) { ++*this; }
+  friend bool operator==(const DistributedIterator& iterator, std::default_sentinel_t) { return !iterator.current(); }
+
+  // The current step's values, moving on; at the end nothing, or out_of_range thrown.
+  std::optional<PerReplica<T>> next_as_optional() {
+    current();
+    computed_ = false;
+    return std::exchange(value_, std::nullopt);
+  }
+  PerReplica<T> next() {
+    if (auto step = next_as_optional()) return *std::move(step);
+    throw Error(ErrorCode::out_of_range, "DistributedIterator::next: the dataset is at its end");
+  }
+
+ private:
+  std::optional<PerReplica<T>>& current() const {
+    if (!computed_) {
+      std::vector<T> values;
+      for (graph::Element& element : steps_.next()) values.push_back(from_element<T>(std::move(element)));
+      if (!values.empty()) value_.emplace(std::move(values));
+      computed_ = true;
+    }
+    return value_;
+  }
+
+  mutable graph::ReplicaSteps steps_;
+  mutable std::optional<PerReplica<T>> value_;
+  mutable bool computed_ = false;
+};
+
+// A dataset whose batches (of the global batch size) are divided among the replicas of this process, as slices that are
+// views of the batch. deal_to_replicas() in graph/replica_steps.h has the rule; a replica for which nothing is left in
+// the last step gets tensors of zero rows. With one replica each element is that replica's. TF:
+// experimental_distribute_dataset.
+template <class T>
+class DistributedDataset {
+ public:
+  using value_type = PerReplica<T>;
+
+  // Throws: invalid_argument for elements that are known not to be batched; where only running tells, iterating throws
+  // it.
+  DistributedDataset(const Dataset<T>& dataset, int num_replicas, Placement placement = {})
+      : dealt_(graph::deal_to_replicas(dataset.node(), num_replicas)),
+        num_replicas_(num_replicas),
+        placement_(std::move(placement)) {}
+
+  DistributedIterator<T> begin() const {
+    return DistributedIterator<T>(graph::ReplicaSteps(dealt_, num_replicas_, placement_));
+  }
+  std::default_sentinel_t end() const { return {}; }
+
+ private:
+  graph::NodePtr dealt_;
+  int num_replicas_;
+  Placement placement_;
+};
+
+}  // namespace tutti::data

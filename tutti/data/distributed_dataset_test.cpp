@@ -1,0 +1,94 @@
+#include "tutti/data/distributed_dataset.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/ones.h>
+#include <gmock/gmock.h>
+
+#include "tests/support/dataset_values.h"
+
+namespace tutti::data {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::vector<Numbers> steps(const DistributedDataset<Tensor>& dataset) {
+  std::vector<Numbers> all;
+  for (const auto& batch : dataset) {
+    all.emplace_back();
+    for (const Tensor& value : batch) all.back().push_back(numbers(value));
+  }
+  return all;
+}
+
+TEST(DistributedDataset, CutsBatchesByTheCeiling) {
+  EXPECT_EQ(steps({range(10).batch(8), 2}), (std::vector<Numbers>{{{0, 1, 2, 3}, {4, 5, 6, 7}}, {{8}, {9}}}));
+  EXPECT_EQ(steps({range(3).batch(2), 4}), (std::vector<Numbers>{{{0}, {1}, {}, {}}, {{2}, {}, {}, {}}}));
+}
+
+TEST(DistributedDataset, BalancesUnderOtherPolicies) {
+  const auto off = range(9).batch(4).with_options({.auto_shard_policy = AutoShardPolicy::off});
+  EXPECT_EQ(steps({off, 3}), (std::vector<Numbers>{{{0, 1}, {2}, {3}}, {{4, 5}, {6}, {7}}, {{8}, {}, {}}}));
+}
+
+TEST(DistributedDataset, SlicesAreViewsOfTheBatch) {
+  const Tensor source = at::arange(8);
+  const auto dataset = from_tensor_slices(source).batch(8);
+  const auto batch = *DistributedDataset(dataset, 2).begin();
+  EXPECT_EQ(batch[0].const_data_ptr(), source.const_data_ptr());
+  EXPECT_EQ(batch[1].const_data_ptr(), source.narrow(0, 4, 4).const_data_ptr());
+}
+
+TEST(DistributedDataset, EmptySlicesKeepShapeAndDtype) {
+  const auto dataset = from_tensor_slices(at::ones({1, 3, 2}, at::kInt), at::ones({1})).batch(4);
+  for (const auto& batch : DistributedDataset(dataset, 2)) {
+    const auto& [x, y] = batch[1];
+    EXPECT_EQ(x.sizes(), at::IntArrayRef({0, 3, 2}));
+    EXPECT_EQ(x.scalar_type(), at::kInt);
+    EXPECT_EQ(y.sizes(), at::IntArrayRef({0}));
+  }
+}
+
+TEST(DistributedDataset, OneReplicaGetsTheElementsThemselves) {
+  EXPECT_EQ(steps({range(2), 1}), (std::vector<Numbers>{{{0}}, {{1}}}));
+  EXPECT_EQ(steps({range(3).batch(2), 1}), (std::vector<Numbers>{{{0, 1}}, {{2}}}));
+}
+
+TEST(DistributedDataset, AsksForBatches) {
+  EXPECT_THAT(error_of([] { DistributedDataset(range(4), 2); }), HasSubstr("call batch(global_batch_size)"));
+  const auto hidden = range(4).map([](const Tensor& x) { return x; });
+  EXPECT_THAT(error_of([&] { steps({hidden, 2}); }), HasSubstr("invalid_argument: distribute: a leaf is a scalar"));
+  EXPECT_THAT(error_of([] { DistributedDataset(range(4).batch(2), 0); }), HasSubstr("0 replicas"));
+}
+
+TEST(DistributedDataset, PlacesEachLeafForItsReplica) {
+  const auto dataset = from_tensor_slices(at::arange(4), at::arange(4)).batch(4);
+  const Placement placement = [](const Tensor& leaf, int replica_id) { return leaf + 100 * replica_id; };
+  const auto batch = *DistributedDataset(dataset, 2, placement).begin();
+  EXPECT_EQ(numbers(std::get<1>(batch[0])), (std::vector<double>{0, 1}));
+  EXPECT_EQ(numbers(std::get<1>(batch[1])), (std::vector<double>{102, 103}));
+}
+
+TEST(DistributedIterator, GivesStepsOneByOneUntilTheEnd) {
+  const DistributedDataset dataset(range(4).batch(2), 2);
+  auto iterator = dataset.begin();
+  EXPECT_EQ(numbers((*iterator)[1]), std::vector<double>{1});
+  EXPECT_EQ(numbers(iterator.next()[1]), std::vector<double>{1});
+  EXPECT_EQ(numbers(iterator.next_as_optional().value()[0]), std::vector<double>{2});
+  EXPECT_FALSE(iterator.next_as_optional().has_value());
+  EXPECT_THAT(error_of([&] { iterator.next(); }), HasSubstr("out_of_range"));
+  EXPECT_TRUE(iterator == std::default_sentinel);
+}
+
+TEST(DistributedIterator, AnErrorBelongsToItsStep) {
+  const auto dataset = range(2).map([](const Tensor& x) {
+    if (x.item<int64_t>() == 1) throw std::domain_error("one");
+    return x;
+  });
+  const DistributedDataset distributed(dataset.batch(1), 2);
+  auto iterator = distributed.begin();
+  EXPECT_NO_THROW(iterator.next());
+  EXPECT_THROW(iterator.next(), std::domain_error);
+}
+
+}  // namespace
+}  // namespace tutti::data

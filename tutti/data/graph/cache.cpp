@@ -1,0 +1,151 @@
+#include <ATen/ops/clone.h>
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+
+#include "tutti/data/graph/ops.h"
+
+namespace tutti::data::graph {
+namespace {
+
+using Store = std::vector<std::shared_ptr<const Table>>;
+
+// Copies elements into tables. A table is closed when it is full, and the next one has room for twice as many rows; or
+// when an element of another form comes, and the next one starts small. So elements of one form are copied once and lie
+// in few tables; ragged ones, and those outside host memory, cost a table each.
+class StoreBuilder {
+ public:
+  explicit StoreBuilder(int64_t cardinality) : cardinality_(cardinality) {}
+
+  // Returns the element as the row that it became.
+  Element add(const Element& element) {
+    std::vector<Tensor> leaves = element.leaves();
+    for (Tensor& leaf : leaves) leaf = packed(leaf);
+    const bool fits = table_ && like_rows(leaves, element.keys());
+    if (!fits || used_ == table_->num_rows()) {
+      const int64_t room = fits ? 2 * used_ : 1;
+      close();
+      open(leaves, element.keys(), cardinality_ > added_ ? std::min(room, cardinality_ - added_) : room);
+    }
+    for (size_t i = 0; i < leaves.size(); ++i) copy_to_row(leaves[i], table_->columns()[i]);
+    ++added_;
+    return Element(table_, used_++);
+  }
+
+  Store finish() {
+    close();
+    return std::move(store_);
+  }
+
+ private:
+  bool like_rows(const std::vector<Tensor>& leaves, const Keys& keys) const {
+    return same_keys(keys, table_->keys()) &&
+           std::ranges::equal(leaves, table_->columns(), [](const Tensor& leaf, const Tensor& column) {
+             return in_host_memory(leaf) && in_host_memory(column) && leaf.sizes() == column.sizes().slice(1) &&
+                    leaf.scalar_type() == column.scalar_type();
+           });
+  }
+
+  void open(const std::vector<Tensor>& leaves, const Keys& keys, int64_t room) {
+    std::vector<Tensor> columns;
+    for (const Tensor& leaf : leaves) {
+      auto sizes = leaf.sizes().vec();
+      sizes.insert(sizes.begin(), room);
+      columns.push_back(in_host_memory(leaf) ? at::empty(sizes, leaf.options()) : leaf.clone().unsqueeze(0));
+    }
+    table_ = std::make_shared<const Table>(columns, keys);
+    used_ = 0;
+  }
+
+  // Past the version counter, which guards the rows that were given out.
+  void copy_to_row(const Tensor& leaf, const Tensor& column) const {
+    if (!in_host_memory(leaf)) return;  // open() has it
+    auto* rows = static_cast<std::byte*>(column.data_ptr());
+    std::memcpy(rows + static_cast<size_t>(used_) * leaf.nbytes(), leaf.const_data_ptr(), leaf.nbytes());
+  }
+
+  void close() {
+    if (!table_) return;
+    if (used_ < table_->num_rows()) {
+      std::vector<Tensor> kept;
+      for (const Tensor& rows : table_->rows(0, used_)) kept.push_back(rows.clone());
+      table_ = std::make_shared<const Table>(kept, table_->keys());
+    }
+    store_.push_back(std::move(table_));
+  }
+
+  int64_t cardinality_;  // of the input, where known: no more room is made than it needs
+  int64_t added_ = 0;
+  Store store_;
+  std::shared_ptr<const Table> table_;  // the open one: used_ of its rows are filled
+  int64_t used_ = 0;
+};
+
+struct Cache {
+  std::mutex mutex;
+  std::shared_ptr<const Store> store;  // null until a pass came to its end
+};
+
+class FillingIterator : public Iterator {
+ public:
+  FillingIterator(std::unique_ptr<Iterator> input, std::shared_ptr<Cache> cache, int64_t cardinality)
+      : input_(std::move(input)), cache_(std::move(cache)), builder_(cardinality) {}
+
+  bool next(Element& element) override {
+    if (cache_ && input_->next(element)) {
+      element = builder_.add(element);
+      return true;
+    }
+    if (cache_) {
+      auto store = std::make_shared<const Store>(builder_.finish());
+      const std::scoped_lock lock(cache_->mutex);
+      if (!cache_->store) cache_->store = std::move(store);
+    }
+    cache_.reset();
+    return false;
+  }
+
+ private:
+  std::unique_ptr<Iterator> input_;
+  std::shared_ptr<Cache> cache_;  // null once the pass is at its end
+  StoreBuilder builder_;
+};
+
+class StoreIterator : public Iterator {
+ public:
+  explicit StoreIterator(std::shared_ptr<const Store> store) : store_(std::move(store)) {}
+
+  bool next(Element& element) override {
+    if (table_ == store_->size()) return false;
+    const auto& table = (*store_)[table_];
+    element = Element(table, row_++);
+    if (row_ == table->num_rows()) {
+      ++table_;
+      row_ = 0;
+    }
+    return true;
+  }
+
+ private:
+  std::shared_ptr<const Store> store_;
+  size_t table_ = 0;
+  int64_t row_ = 0;
+};
+
+}  // namespace
+
+NodePtr cache(const NodePtr& input) {
+  const auto cache = std::make_shared<Cache>();
+  Node node = *input;
+  node.iterate = [input, cache](const std::stop_token& stop) -> std::unique_ptr<Iterator> {
+    std::unique_lock lock(cache->mutex);
+    if (cache->store) return std::make_unique<StoreIterator>(cache->store);
+    lock.unlock();
+    return std::make_unique<FillingIterator>(input->iterate(stop), cache, input->cardinality);
+  };
+  return std::make_shared<const Node>(std::move(node));
+}
+
+}  // namespace tutti::data::graph

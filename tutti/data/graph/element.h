@@ -1,0 +1,87 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tutti/core/tensor_fwd.h"
+
+namespace tutti::data::graph {
+
+// The keys of each dictionary inside an element, depth first. Null where the element's type holds no dictionary.
+using Keys = std::shared_ptr<const std::vector<std::vector<std::string>>>;
+
+// Elements stored together: row i of every column is element i. The columns keep the caller's storage where they are
+// contiguous, so nobody may write into them any more; rows() and stack() notice such a write by the version counter.
+class Table {
+ public:
+  // Columns: one per leaf, [rows, ...]; gradients are not kept.
+  // Throws: invalid_argument without columns, for a scalar column, for unequal numbers of rows.
+  explicit Table(const std::vector<Tensor>& columns, Keys keys = nullptr);
+
+  int64_t num_rows() const { return columns_.front().size(0); }
+  const std::vector<Tensor>& columns() const { return columns_; }
+  const Keys& keys() const { return keys_; }
+
+  // Views of one row (without its axis) and of consecutive rows.
+  std::vector<Tensor> row(int64_t index) const;
+  std::vector<Tensor> rows(int64_t first, int64_t count) const;
+
+  // Throws: failed_precondition if a column was written to since the table was made.
+  void check_unwritten() const;
+
+ private:
+  std::vector<Tensor> columns_;
+  std::vector<int64_t> versions_;
+  Keys keys_;
+};
+
+// One element of a dataset: a flat list of leaves, or a row of a table until somebody looks at it. The second form is
+// what lets batch() after any order of shuffle, repeat, take, … copy rows straight out of the table.
+class Element {
+ public:
+  Element() = default;
+  explicit Element(std::vector<Tensor> leaves, Keys keys = nullptr)
+      : leaves_(std::move(leaves)), keys_(std::move(keys)) {}
+  Element(std::shared_ptr<const Table> table, int64_t row) : table_(std::move(table)), row_(row) {}
+
+  std::vector<Tensor> leaves() const& { return table_ ? table_->row(row_) : leaves_; }
+  std::vector<Tensor> leaves() && { return table_ ? table_->row(row_) : std::move(leaves_); }
+  const Keys& keys() const { return table_ ? table_->keys() : keys_; }
+
+  const Table* table() const { return table_.get(); }  // null unless the element is a row
+  int64_t row() const { return row_; }
+
+ private:
+  std::shared_ptr<const Table> table_;
+  int64_t row_ = 0;
+  std::vector<Tensor> leaves_;
+  Keys keys_;
+};
+
+// One element whose leaves are the elements' leaves along a new first axis: a view for consecutive rows of one table, a
+// row-wise copy for other rows in host memory, at::stack else.
+// Throws: invalid_argument where leaves differ in number, shape, dtype or device, or dictionaries in their keys.
+Element stack(std::span<const Element> elements);
+
+// The number of rows that all leaves share.
+// Throws: invalid_argument, in the name of `op`, for a scalar leaf or unequal numbers of rows.
+int64_t num_rows(const std::vector<Tensor>& leaves, const char* op);
+
+// Rows [first, first + count) of every leaf, as views.
+std::vector<Tensor> narrow_rows(const std::vector<Tensor>& leaves, int64_t first, int64_t count);
+
+// Whether memcpy can read the tensor's storage.
+bool in_host_memory(const Tensor& tensor);
+
+// The tensor's values with nothing pending (gradients, conjugation, negation) and contiguous; itself where it is so.
+Tensor packed(const Tensor& tensor);
+
+// Whether two elements have dictionaries with the same keys.
+bool same_keys(const Keys& a, const Keys& b);
+
+}  // namespace tutti::data::graph

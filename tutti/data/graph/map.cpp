@@ -1,0 +1,37 @@
+#include "tutti/core/error.h"
+#include "tutti/data/graph/ops.h"
+
+namespace tutti::data::graph {
+namespace {
+
+class MapIterator : public Iterator {
+ public:
+  MapIterator(std::unique_ptr<Iterator> input, std::shared_ptr<const MapFunction> function, std::stop_token stop)
+      : input_(std::move(input)), function_(std::move(function)), stop_(std::move(stop)) {}
+
+  bool next(Element& element) override {
+    if (stop_.stop_requested()) throw Error(ErrorCode::cancelled, "map: the consumer is gone");
+    if (!input_->next(element)) return false;
+    element = (*function_)(std::move(element));
+    return true;
+  }
+
+ private:
+  std::unique_ptr<Iterator> input_;
+  std::shared_ptr<const MapFunction> function_;
+  std::stop_token stop_;
+};
+
+}  // namespace
+
+NodePtr map(const NodePtr& input, MapFunction function) {
+  const auto shared = std::make_shared<const MapFunction>(std::move(function));
+  Node node = *input;
+  node.batch_size = kUnknown;
+  node.iterate = [input, shared](const std::stop_token& stop) {
+    return std::make_unique<MapIterator>(input->iterate(stop), shared, stop);
+  };
+  return std::make_shared<const Node>(std::move(node));
+}
+
+}  // namespace tutti::data::graph

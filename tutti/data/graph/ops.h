@@ -1,0 +1,36 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "tutti/data/graph/node.h"
+#include "tutti/data/options.h"
+
+// The operations of a dataset's graph, one source file each. Dataset<T> gives them types; the rules are documented
+// there. All check their arguments at once and throw invalid_argument.
+namespace tutti::data::graph {
+
+using MapFunction = std::function<Element(Element)>;
+
+NodePtr from_tensors(const std::vector<Tensor>& leaves, Keys keys);
+NodePtr from_tensor_slices(const std::vector<Tensor>& columns, Keys keys);
+NodePtr range(int64_t start, int64_t stop, int64_t step);
+
+NodePtr map(const NodePtr& input, MapFunction function);
+NodePtr batch(const NodePtr& input, int64_t size, const BatchOptions& options);
+NodePtr rebatch(const NodePtr& input, std::vector<int64_t> sizes, const BatchOptions& options);
+NodePtr rebatch_legacy(const NodePtr& input, int num_replicas);
+NodePtr unbatch(const NodePtr& input);
+NodePtr shuffle(const NodePtr& input, int64_t buffer_size, const ShuffleOptions& options);
+NodePtr repeat(const NodePtr& input, int64_t count);
+NodePtr cache(const NodePtr& input);
+NodePtr prefetch(const NodePtr& input, int64_t buffer_size);
+NodePtr take(const NodePtr& input, int64_t count);
+NodePtr skip(const NodePtr& input, int64_t count);
+NodePtr shard(const NodePtr& input, int64_t num_shards, int64_t index);
+NodePtr zip(const std::vector<NodePtr>& inputs);
+NodePtr concatenate(const NodePtr& first, const NodePtr& second);
+NodePtr enumerate(const NodePtr& input, int64_t start);
+NodePtr with_options(const NodePtr& input, const DatasetOptions& options);
+
+}  // namespace tutti::data::graph

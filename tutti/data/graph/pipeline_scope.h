@@ -1,0 +1,19 @@
+#pragma once
+
+#include <ATen/core/grad_mode.h>
+#include <c10/core/DispatchKeySet.h>
+#include <c10/core/InferenceMode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+namespace tutti::data::graph {
+
+// The state in which dataset code, functions of map() among it, runs on every thread: no gradients, no inference mode
+// (a cached tensor may later be trained on) and no autocast, so that a pipeline gives the same with and without
+// prefetch().
+class PipelineScope {
+  c10::InferenceMode no_inference_{false};
+  at::NoGradGuard no_grad_;
+  c10::impl::ExcludeDispatchKeyGuard no_autocast_{c10::autocast_dispatch_keyset};
+};
+
+}  // namespace tutti::data::graph

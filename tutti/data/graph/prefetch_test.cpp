@@ -1,0 +1,81 @@
+#include <gmock/gmock.h>
+#include <time.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "tests/support/dataset_values.h"
+
+namespace tutti::data {
+namespace {
+
+using namespace std::chrono_literals;
+
+Dataset<Tensor> slow(int64_t n, std::chrono::milliseconds time, std::atomic<int>& calls) {
+  return range(n).map([&calls, time](const Tensor& x) {
+    ++calls;
+    std::this_thread::sleep_for(time);
+    return x;
+  });
+}
+
+TEST(Prefetch, GivesTheSameElementsInOrder) {
+  EXPECT_EQ(numbers(range(100).prefetch(3)), numbers(range(100)));
+  EXPECT_EQ(numbers(range(100).prefetch(1).batch(7).prefetch(200)), numbers(range(100).batch(7)));
+  EXPECT_EQ(range(100).prefetch(3).cardinality(), 100);
+  EXPECT_THAT(error_of([] { range(5).prefetch(0); }), ::testing::HasSubstr("prefetch: buffer_size 0"));
+}
+
+TEST(Prefetch, WorksAheadByItsBufferAndNoMore) {
+  std::atomic<int> calls = 0;
+  const auto dataset = slow(100, 0ms, calls).prefetch(4);
+  auto iterator = dataset.begin();
+  while (calls < 6) std::this_thread::yield();  // one given, four kept, one that finds no room
+  std::this_thread::sleep_for(20ms);
+  EXPECT_EQ(calls, 6);
+}
+
+TEST(Prefetch, SleepsWhileItWaits) {
+  std::atomic<int> calls = 0;
+  const auto dataset = slow(100, 0ms, calls).prefetch(1);
+  auto iterator = dataset.begin();
+  while (calls < 3) std::this_thread::yield();
+  timespec before{};
+  timespec after{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);
+  std::this_thread::sleep_for(100ms);
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
+  EXPECT_LT((after.tv_sec - before.tv_sec) * 1000 + (after.tv_nsec - before.tv_nsec) / 1'000'000, 50);
+}
+
+TEST(Prefetch, IsDestroyedInTheMiddle) {
+  for (int round = 0; round < 50; ++round) {
+    auto iterator = range(1000).repeat().prefetch(2).batch(3).prefetch(2).begin();
+    for (int i = 0; i < round % 5; ++i) ++iterator;
+  }
+}
+
+TEST(Prefetch, DestructionWaitsForOneElementNotForABuffer) {
+  std::atomic<int> calls = 0;
+  const auto dataset = range(1).concatenate(slow(1'000'000, 1ms, calls).shuffle(1'000'000).prefetch(1)).prefetch(1);
+  {
+    auto iterator = dataset.begin();
+    while (calls < 5) std::this_thread::yield();
+  }
+  EXPECT_LT(calls, 100'000);
+}
+
+TEST(Prefetch, AnErrorComesAfterTheElementsBeforeIt) {
+  const auto dataset = range(10).map([](const Tensor& x) {
+    if (x.item<int64_t>() == 5) throw std::string("five");
+    return x;
+  });
+  auto iterator = dataset.prefetch(100).begin();
+  for (int i = 0; i < 4; ++i) ++iterator;
+  EXPECT_EQ(iterator->item<int64_t>(), 4);
+  EXPECT_THROW(++iterator, std::string);
+}
+
+}  // namespace
+}  // namespace tutti::data

@@ -1,0 +1,52 @@
+#include <ATen/ops/scalar_tensor.h>
+
+#include "tutti/core/error.h"
+#include "tutti/data/graph/ops.h"
+
+namespace tutti::data::graph {
+namespace {
+
+class RangeIterator : public Iterator {
+ public:
+  RangeIterator(int64_t start, int64_t step, int64_t count) : value_(start), step_(step), left_(count) {}
+
+  bool next(Element& element) override {
+    if (left_ == 0) return false;
+    element = Element({at::scalar_tensor(value_, at::kLong)});
+    if (--left_ > 0) value_ += step_;
+    return true;
+  }
+
+ private:
+  int64_t value_;
+  int64_t step_;
+  int64_t left_;
+};
+
+// How many of start, start + step, … come before stop. Unsigned, so that the whole of int64 can be spanned.
+uint64_t count_of(int64_t start, int64_t stop, int64_t step) {
+  if (step > 0 ? start >= stop : start <= stop) return 0;
+  const auto from = static_cast<uint64_t>(start);
+  const auto to = static_cast<uint64_t>(stop);
+  const uint64_t distance = step > 0 ? to - from : from - to;
+  const uint64_t stride = step > 0 ? static_cast<uint64_t>(step) : -static_cast<uint64_t>(step);
+  return (distance - 1) / stride + 1;
+}
+
+}  // namespace
+
+NodePtr range(int64_t start, int64_t stop, int64_t step) {
+  if (step == 0) throw Error(ErrorCode::invalid_argument, "range: step is 0; it must not be");
+  const uint64_t count = count_of(start, stop, step);
+  if (count > static_cast<uint64_t>(INT64_MAX))
+    throw Error(ErrorCode::invalid_argument, "range: more than 2^63 - 1 elements; use a larger step");
+  Node node;
+  node.cardinality = static_cast<int64_t>(count);
+  node.batch_size = kNotBatched;
+  node.iterate = [=](const std::stop_token&) {
+    return std::make_unique<RangeIterator>(start, step, static_cast<int64_t>(count));
+  };
+  return std::make_shared<const Node>(std::move(node));
+}
+
+}  // namespace tutti::data::graph

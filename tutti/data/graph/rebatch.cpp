@@ -1,0 +1,99 @@
+#include <ATen/ops/cat.h>
+
+#include <algorithm>
+
+#include "tutti/core/error.h"
+#include "tutti/core/str.h"
+#include "tutti/data/graph/ops.h"
+
+namespace tutti::data::graph {
+namespace {
+
+// Cuts the rows of all input batches, one after the other, into batches of the given sizes, used cyclically.
+class RebatchIterator : public Iterator {
+ public:
+  RebatchIterator(std::unique_ptr<Iterator> input, std::vector<int64_t> sizes, const BatchOptions& options)
+      : input_(std::move(input)), sizes_(std::move(sizes)), options_(options) {}
+
+  bool next(Element& element) override {
+    const int64_t wanted = sizes_[slot_];
+    slot_ = (slot_ + 1) % sizes_.size();
+    if (wanted == 0) return empty_batch(element);
+    std::vector<std::vector<Tensor>> pieces;
+    int64_t rows = 0;
+    while (rows < wanted && load()) {
+      const int64_t count = std::min(wanted - rows, num_rows_ - row_);
+      pieces.push_back(narrow_rows(leaves_, row_, count));
+      row_ += count;
+      rows += count;
+    }
+    if (rows == 0 || (options_.drop_remainder && rows < wanted)) return false;
+    element = Element(join(pieces), keys_);
+    return true;
+  }
+
+ private:
+  // Makes rows of the input available, or returns false at its end.
+  bool load() {
+    while (!ended_ && row_ == num_rows_) {
+      Element batch;
+      ended_ = !input_->next(batch);
+      if (ended_) break;
+      keys_ = batch.keys();
+      leaves_ = std::move(batch).leaves();
+      num_rows_ = num_rows(leaves_, "rebatch");
+      row_ = 0;
+    }
+    return !ended_;
+  }
+
+  // A slot of size 0 needs no input but for the shape of its rows, and comes until the end of the input was met.
+  bool empty_batch(Element& element) {
+    if (leaves_.empty()) load();
+    if (ended_) return false;
+    element = Element(narrow_rows(leaves_, 0, 0), keys_);
+    return true;
+  }
+
+  std::vector<Tensor> join(std::vector<std::vector<Tensor>>& pieces) const {
+    if (pieces.size() == 1) return std::move(pieces.front());
+    std::vector<Tensor> joined;
+    for (size_t leaf = 0; leaf < pieces.front().size(); ++leaf) {
+      std::vector<Tensor> parts;
+      for (const auto& piece : pieces) parts.push_back(piece[leaf]);
+      joined.push_back(at::cat(parts));
+    }
+    return joined;
+  }
+
+  std::unique_ptr<Iterator> input_;
+  std::vector<int64_t> sizes_;
+  BatchOptions options_;
+  size_t slot_ = 0;
+  bool ended_ = false;
+  std::vector<Tensor> leaves_;  // the input batch that is being cut, from row_ on
+  Keys keys_;
+  int64_t row_ = 0;
+  int64_t num_rows_ = 0;
+};
+
+}  // namespace
+
+NodePtr rebatch(const NodePtr& input, std::vector<int64_t> sizes, const BatchOptions& options) {
+  const bool negative = std::ranges::any_of(sizes, [](int64_t size) { return size < 0; });
+  const bool all_zero = std::ranges::all_of(sizes, [](int64_t size) { return size == 0; });
+  if (negative || all_zero)
+    throw Error(ErrorCode::invalid_argument,
+                str("rebatch: sizes ", str_list(sizes), "; none may be negative and at least one must be positive"));
+  if (input->batch_size == kNotBatched)
+    throw Error(ErrorCode::invalid_argument, "rebatch: the elements are scalars; call batch first");
+  Node node = *input;
+  node.cardinality = input->cardinality == kInfinite ? kInfinite : kUnknown;
+  node.batch_size = kUnknown;
+  node.iterate = [=](const std::stop_token& stop) {
+    return std::make_unique<RebatchIterator>(input->iterate(stop), sizes, options);
+  };
+  return std::make_shared<const Node>(std::move(node));
+}
+
+}  // namespace tutti::data::graph

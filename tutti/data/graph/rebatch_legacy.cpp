@@ -1,0 +1,48 @@
+#include "tutti/core/error.h"
+#include "tutti/data/graph/ops.h"
+#include "tutti/data/rebatch.h"
+
+namespace tutti::data::graph {
+namespace {
+
+class LegacyRebatchIterator : public Iterator {
+ public:
+  LegacyRebatchIterator(std::unique_ptr<Iterator> input, int num_replicas)
+      : input_(std::move(input)), num_replicas_(num_replicas), replica_(num_replicas) {}
+
+  bool next(Element& element) override {
+    if (replica_ == num_replicas_) {
+      Element batch;
+      if (!input_->next(batch)) return false;
+      keys_ = batch.keys();
+      leaves_ = std::move(batch).leaves();
+      num_rows_ = num_rows(leaves_, "distribute");
+      replica_ = 0;
+    }
+    const RowRange rows = replica_rows(num_rows_, {.replica_id = replica_++, .num_replicas = num_replicas_});
+    element = Element(narrow_rows(leaves_, rows.first, rows.count), keys_);
+    return true;
+  }
+
+ private:
+  std::unique_ptr<Iterator> input_;
+  int num_replicas_;
+  int replica_;  // whose slice of leaves_ comes next
+  std::vector<Tensor> leaves_;
+  Keys keys_;
+  int64_t num_rows_ = 0;
+};
+
+}  // namespace
+
+NodePtr rebatch_legacy(const NodePtr& input, int num_replicas) {
+  Node node = *input;
+  node.cardinality = input->cardinality < 0 ? input->cardinality : input->cardinality * num_replicas;
+  node.batch_size = kUnknown;
+  node.iterate = [=](const std::stop_token& stop) {
+    return std::make_unique<LegacyRebatchIterator>(input->iterate(stop), num_replicas);
+  };
+  return std::make_shared<const Node>(std::move(node));
+}
+
+}  // namespace tutti::data::graph

@@ -1,0 +1,48 @@
+#include "tutti/data/graph/replica_steps.h"
+
+#include "tutti/core/error.h"
+#include "tutti/core/str.h"
+#include "tutti/data/graph/ops.h"
+#include "tutti/data/rebatch.h"
+
+namespace tutti::data::graph {
+
+NodePtr deal_to_replicas(const NodePtr& input, int num_replicas) {
+  if (num_replicas < 1)
+    throw Error(ErrorCode::invalid_argument,
+                str("distribute: ", num_replicas, " replicas; there must be at least one"));
+  if (num_replicas == 1) return input;
+  if (input->batch_size == kNotBatched)
+    throw Error(ErrorCode::invalid_argument,
+                "distribute: the dataset's elements are scalars, which cannot be divided among replicas; call "
+                "batch(global_batch_size) on it first");
+  const bool by_data =
+      input->auto_shard_policy == AutoShardPolicy::auto_ || input->auto_shard_policy == AutoShardPolicy::data;
+  if (by_data || input->batch_size < 1) return rebatch_legacy(input, num_replicas);
+  return rebatch(input, batch_sizes_for_worker(input->batch_size, {.replicas_per_worker = num_replicas}), {});
+}
+
+Element place(Element element, int replica_id, const Placement& placement) {
+  if (!placement) return element;
+  const Keys keys = element.keys();
+  std::vector<Tensor> leaves = std::move(element).leaves();
+  for (Tensor& leaf : leaves) leaf = placement(leaf, replica_id);
+  return Element(std::move(leaves), keys);
+}
+
+ReplicaSteps::ReplicaSteps(const NodePtr& dealt, int num_replicas, Placement placement)
+    : pass_(dealt), num_replicas_(num_replicas), placement_(std::move(placement)) {}
+
+std::vector<Element> ReplicaSteps::next() {
+  std::vector<Element> step;
+  Element element;
+  while (static_cast<int>(step.size()) < num_replicas_ && pass_.next(element)) step.push_back(std::move(element));
+  if (step.empty()) return step;
+  while (static_cast<int>(step.size()) < num_replicas_)
+    step.push_back(Element(narrow_rows(step.front().leaves(), 0, 0), step.front().keys()));
+  for (int replica = 0; replica < num_replicas_; ++replica)
+    step[replica] = place(std::move(step[replica]), replica, placement_);
+  return step;
+}
+
+}  // namespace tutti::data::graph

@@ -1,0 +1,41 @@
+#include "tutti/core/error.h"
+#include "tutti/core/str.h"
+#include "tutti/data/graph/ops.h"
+
+namespace tutti::data::graph {
+namespace {
+
+class ShardIterator : public Iterator {
+ public:
+  ShardIterator(std::unique_ptr<Iterator> input, int64_t num_shards, int64_t index)
+      : input_(std::move(input)), num_shards_(num_shards), passed_over_(index) {}
+
+  bool next(Element& element) override {
+    for (; passed_over_ > 0; --passed_over_)
+      if (!input_->next(element)) return false;
+    passed_over_ = num_shards_ - 1;
+    return input_->next(element);
+  }
+
+ private:
+  std::unique_ptr<Iterator> input_;
+  int64_t num_shards_;
+  int64_t passed_over_;  // elements of other shards before the next of this one
+};
+
+}  // namespace
+
+NodePtr shard(const NodePtr& input, int64_t num_shards, int64_t index) {
+  if (num_shards < 1 || index < 0 || index >= num_shards)
+    throw Error(ErrorCode::invalid_argument, str("shard: index ", index, " of ", num_shards,
+                                                 " shards; there must be at least one and 0 <= index < num_shards"));
+  Node node = *input;
+  if (input->cardinality >= 0)
+    node.cardinality = input->cardinality / num_shards + (index < input->cardinality % num_shards);
+  node.iterate = [=](const std::stop_token& stop) {
+    return std::make_unique<ShardIterator>(input->iterate(stop), num_shards, index);
+  };
+  return std::make_shared<const Node>(std::move(node));
+}
+
+}  // namespace tutti::data::graph

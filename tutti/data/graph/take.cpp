@@ -1,0 +1,38 @@
+#include <algorithm>
+
+#include "tutti/core/error.h"
+#include "tutti/core/str.h"
+#include "tutti/data/graph/ops.h"
+
+namespace tutti::data::graph {
+namespace {
+
+class TakeIterator : public Iterator {
+ public:
+  TakeIterator(std::unique_ptr<Iterator> input, int64_t count) : input_(std::move(input)), left_(count) {}
+
+  bool next(Element& element) override {
+    if (left_ == 0 || !input_->next(element)) return false;
+    --left_;
+    return true;
+  }
+
+ private:
+  std::unique_ptr<Iterator> input_;
+  int64_t left_;
+};
+
+}  // namespace
+
+NodePtr take(const NodePtr& input, int64_t count) {
+  if (count < 0) throw Error(ErrorCode::invalid_argument, str("take: count ", count, "; it must not be negative"));
+  Node node = *input;
+  if (input->cardinality == kInfinite || count == 0) node.cardinality = count;
+  if (input->cardinality >= 0) node.cardinality = std::min(input->cardinality, count);
+  node.iterate = [=](const std::stop_token& stop) {
+    return std::make_unique<TakeIterator>(input->iterate(stop), count);
+  };
+  return std::make_shared<const Node>(std::move(node));
+}
+
+}  // namespace tutti::data::graph

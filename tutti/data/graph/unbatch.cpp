@@ -1,0 +1,42 @@
+#include "tutti/data/graph/ops.h"
+
+namespace tutti::data::graph {
+namespace {
+
+class UnbatchIterator : public Iterator {
+ public:
+  explicit UnbatchIterator(std::unique_ptr<Iterator> input) : input_(std::move(input)) {}
+
+  bool next(Element& element) override {
+    while (!table_ || row_ == table_->num_rows()) {
+      Element batch;
+      if (!input_->next(batch)) return false;
+      const Keys keys = batch.keys();
+      const std::vector<Tensor> leaves = std::move(batch).leaves();
+      num_rows(leaves, "unbatch");
+      table_ = std::make_shared<const Table>(leaves, keys);
+      row_ = 0;
+    }
+    element = Element(table_, row_++);
+    return true;
+  }
+
+ private:
+  std::unique_ptr<Iterator> input_;
+  std::shared_ptr<const Table> table_;
+  int64_t row_ = 0;
+};
+
+}  // namespace
+
+NodePtr unbatch(const NodePtr& input) {
+  Node node = *input;
+  node.cardinality = input->cardinality == kInfinite ? kInfinite : kUnknown;
+  node.batch_size = kUnknown;
+  node.iterate = [input](const std::stop_token& stop) {
+    return std::make_unique<UnbatchIterator>(input->iterate(stop));
+  };
+  return std::make_shared<const Node>(std::move(node));
+}
+
+}  // namespace tutti::data::graph

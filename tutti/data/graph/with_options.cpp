@@ -1,0 +1,11 @@
+#include "tutti/data/graph/ops.h"
+
+namespace tutti::data::graph {
+
+NodePtr with_options(const NodePtr& input, const DatasetOptions& options) {
+  Node node = *input;
+  node.auto_shard_policy = options.auto_shard_policy;
+  return std::make_shared<const Node>(std::move(node));
+}
+
+}  // namespace tutti::data::graph

@@ -1,0 +1,57 @@
+#include <algorithm>
+
+#include "tutti/core/error.h"
+#include "tutti/data/graph/ops.h"
+
+namespace tutti::data::graph {
+namespace {
+
+class ZipIterator : public Iterator {
+ public:
+  explicit ZipIterator(std::vector<std::unique_ptr<Iterator>> inputs) : inputs_(std::move(inputs)) {}
+
+  bool next(Element& element) override {
+    std::vector<Tensor> leaves;
+    std::vector<std::vector<std::string>> keys;
+    for (const auto& input : inputs_) {
+      Element part;
+      if (ended_ || (ended_ = !input->next(part))) return false;
+      if (part.keys()) keys.insert(keys.end(), part.keys()->begin(), part.keys()->end());
+      for (Tensor& leaf : std::move(part).leaves()) leaves.push_back(std::move(leaf));
+    }
+    element = Element(std::move(leaves), keys.empty() ? nullptr : std::make_shared<const Keys::element_type>(keys));
+    return true;
+  }
+
+ private:
+  std::vector<std::unique_ptr<Iterator>> inputs_;
+  bool ended_ = false;
+};
+
+int64_t shortest(const std::vector<NodePtr>& inputs) {
+  int64_t result = kInfinite;
+  for (const NodePtr& input : inputs) {
+    if (input->cardinality == kUnknown) return kUnknown;
+    if (input->cardinality != kInfinite)
+      result = result == kInfinite ? input->cardinality : std::min(result, input->cardinality);
+  }
+  return result;
+}
+
+}  // namespace
+
+NodePtr zip(const std::vector<NodePtr>& inputs) {
+  if (inputs.empty()) throw Error(ErrorCode::invalid_argument, "zip: no datasets; there must be at least one");
+  Node node = *inputs.front();
+  node.cardinality = shortest(inputs);
+  node.batch_size = common_batch_size(inputs);
+  node.auto_shard_policy = common_policy(inputs);
+  node.iterate = [inputs](const std::stop_token& stop) {
+    std::vector<std::unique_ptr<Iterator>> iterators;
+    for (const NodePtr& input : inputs) iterators.push_back(input->iterate(stop));
+    return std::make_unique<ZipIterator>(std::move(iterators));
+  };
+  return std::make_shared<const Node>(std::move(node));
+}
+
+}  // namespace tutti::data::graph
