@@ -1,0 +1,28 @@
+#include "tutti/distribute/default_strategy.h"
+
+#include "tutti/core/error.h"
+
+namespace tutti {
+namespace {
+
+class DefaultStrategy final : public Strategy {
+ public:
+  int64_t num_replicas_in_sync() const override { return 1; }
+  const std::vector<Device>& devices() const override { return devices_; }
+  std::unique_ptr<StrategyScope> scope(BuildOptions) override { return std::make_unique<StrategyScope>(); }
+
+ private:
+  void run_replicas(FunctionRef<void(int)> function, const RunOptions&) override { function(0); }
+  data::Placement placement() const override { return {}; }
+
+  std::vector<Device> devices_{Device(DeviceType::cpu, 0)};
+};
+
+}  // namespace
+
+Strategy& default_strategy() {
+  static DefaultStrategy strategy;
+  return strategy;
+}
+
+}  // namespace tutti

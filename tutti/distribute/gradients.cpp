@@ -1,0 +1,18 @@
+#include "tutti/distribute/gradients.h"
+
+#include <torch/csrc/autograd/autograd.h>
+
+#include "tutti/tensor/mesh_tensor.h"
+#include "tutti/tensor/view.h"
+
+namespace tutti {
+
+std::vector<Tensor> gradients(const Tensor& loss, const std::vector<Tensor>& variables) {
+  std::vector<Tensor> leaves;
+  for (const Tensor& variable : variables)
+    leaves.push_back(ThreadView::current().replica >= 0 ? local(variable) : variable);
+  return torch::autograd::grad({loss}, leaves, {}, /*retain_graph=*/false, /*create_graph=*/false,
+                               /*allow_unused=*/true);
+}
+
+}  // namespace tutti

@@ -1,0 +1,65 @@
+#include "tutti/distribute/reduce.h"
+
+#include <ATen/ops/_lazy_clone.h>
+#include <ATen/ops/add.h>
+#include <ATen/ops/sum.h>
+
+#include "tutti/core/error.h"
+#include "tutti/core/str.h"
+
+namespace tutti {
+namespace {
+
+void check_alike(const std::vector<Tensor>& values) {
+  for (size_t i = 1; i < values.size(); ++i)
+    if (values[i].sizes() != values[0].sizes() || values[i].scalar_type() != values[0].scalar_type())
+      throw Error(ErrorCode::invalid_argument,
+                  str("reduce: replica ", i, " has ", values[i].toString(), " of shape ", str_list(values[i].sizes()),
+                      ", replica 0 has ", values[0].toString(), " of shape ", str_list(values[0].sizes()),
+                      "; every replica must pass one shape and dtype"));
+}
+
+void check_mean(const Tensor& value) {
+  if (!at::isFloatingType(value.scalar_type()) && !at::isComplexType(value.scalar_type()))
+    throw Error(ErrorCode::invalid_argument,
+                str("reduce: the mean of ", value.toString(), " is no integer; sum it, or convert it first"));
+}
+
+}  // namespace
+
+Tensor reduce_tensors(ReduceOp op, const std::vector<Tensor>& values) {
+  check_alike(values);
+  if (op == ReduceOp::mean) check_mean(values[0]);
+  if (values.size() == 1) return values[0];
+  Tensor sum = values[0].add(values[1].to(values[0].device()));
+  for (size_t i = 2; i < values.size(); ++i) sum = sum.add(values[i].to(sum.device()));
+  return op == ReduceOp::mean ? sum.div(static_cast<double>(values.size())) : sum;
+}
+
+std::vector<Tensor> all_reduce_tensors(ReduceOp op, const std::vector<Tensor>& values) {
+  const Tensor reduced = reduce_tensors(op, values);
+  std::vector<Tensor> results;
+  for (const Tensor& value : values)
+    results.push_back(value.device() == reduced.device() ? at::_lazy_clone(reduced) : reduced.to(value.device()));
+  return results;
+}
+
+Tensor reduce_axis(ReduceOp op, const std::vector<Tensor>& values, int64_t axis) {
+  const int64_t rank = values[0].dim();
+  if (axis < -rank || axis >= rank)
+    throw Error(ErrorCode::out_of_range,
+                str("reduce: axis ", axis, " of a value of rank ", rank, "; it must be in [", -rank, ", ", rank, ")"));
+  if (op == ReduceOp::mean) check_mean(values[0]);
+  std::vector<Tensor> sums;
+  int64_t count = 0;
+  for (const Tensor& value : values) {
+    if (value.dim() != rank)
+      throw Error(ErrorCode::invalid_argument, str("reduce: values of rank ", rank, " and ", value.dim()));
+    sums.push_back(at::sum(value, {axis}));
+    count += value.size(axis);
+  }
+  const Tensor sum = reduce_tensors(ReduceOp::sum, sums);
+  return op == ReduceOp::mean ? sum.div(static_cast<double>(count)) : sum;
+}
+
+}  // namespace tutti

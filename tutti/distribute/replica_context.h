@@ -1,0 +1,120 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <concepts>
+#include <optional>
+#include <source_location>
+#include <span>
+#include <type_traits>
+
+#include "tutti/collectives/reduce_op.h"
+#include "tutti/collectives/rendezvous.h"
+#include "tutti/core/function_ref.h"
+#include "tutti/core/per_replica.h"
+
+namespace tutti {
+
+using Tensor = at::Tensor;
+class Strategy;
+
+// The strategy that this thread is under: that of the active scope or run; else the default strategy. TF: get_strategy.
+Strategy& get_strategy();
+// Whether a scope or a run is active on this thread.
+bool has_strategy();
+// Whether this thread speaks for all replicas: in a scope, or in the function of a merge_call.
+bool in_cross_replica_context();
+
+// The view of one replica while its function runs; outside of any scope, of the only replica of the default strategy.
+// TF: tf.distribute.ReplicaContext.
+class ReplicaContext {
+ public:
+  int replica_id_in_sync_group() const { return replica_; }
+  int64_t num_replicas_in_sync() const;
+  Strategy& strategy() const { return *strategy_; }
+
+  // Waits for all replicas; then function(strategy, values…) runs once, in cross-replica context and global view, with
+  // the replicas' arguments as PerReplica. Each replica gets a copy of its result, or its part if that is a PerReplica.
+  // Ranks:  all, in the same order; else each throws failed_precondition, naming both places.
+  // Throws: in every replica what the function throws; cancelled, if another replica failed.
+  template <class F, class... Args>
+  auto merge_call(const F& function, const Args&... arguments) const;
+
+  // The elementwise sum or mean of x over the replicas, in replica order.
+  // Shapes: x [*], equal on all replicas; result [*]. Dtype is kept. Ranks: all, in the same order.
+  // Grad:   all_reduce, by the same op, of the incoming gradient.
+  // Throws: invalid_argument for unequal shapes or dtypes, or the mean of integers; as merge_call.
+  Tensor all_reduce(ReduceOp op, const Tensor& x) const;
+
+  // Where the replicas meet under a name: the last to arrive calls action, in cross-replica context, with what each
+  // brought. For the library's own operations.
+  void meet(const char* name, void* payload, Rendezvous::Action action) const;
+
+ private:
+  friend ReplicaContext get_replica_context(std::source_location);
+  ReplicaContext(Strategy& strategy, int replica, std::source_location location)
+      : strategy_(&strategy), replica_(replica), location_(location) {}
+
+  Strategy* strategy_;
+  int replica_;
+  std::source_location location_;  // for messages: where get_replica_context() was called
+};
+
+// Throws failed_precondition in cross-replica context: use run, or merge_call's arguments.
+ReplicaContext get_replica_context(std::source_location location = std::source_location::current());
+
+template <class F, class... Args>
+auto ReplicaContext::merge_call(const F& function, const Args&... arguments) const {
+  using Result = std::invoke_result_t<const F&, Strategy&, PerReplica<Args>...>;
+  struct Payload {
+    const F* function;
+    std::tuple<const Args*...> arguments;
+    std::conditional_t<std::is_void_v<Result>, bool, std::optional<Result>> result{};
+  } payload{&function, {&arguments...}};
+  meet("merge_call", &payload, [&](std::span<void* const> payloads) {
+    const auto at = [&](size_t replica) { return static_cast<Payload*>(payloads[replica]); };
+    const auto gathered = [&]<size_t... I>(std::index_sequence<I...>) {
+      const auto column = [&]<size_t J>(std::integral_constant<size_t, J>) {
+        using T = std::tuple_element_t<J, std::tuple<Args...>>;
+        std::vector<T> values;
+        for (size_t r = 0; r < payloads.size(); ++r) values.push_back(*std::get<J>(at(r)->arguments));
+        return PerReplica<T>(std::move(values));
+      };
+      return (*at(0)->function)(*strategy_, column(std::integral_constant<size_t, I>{})...);
+    };
+    if constexpr (std::is_void_v<Result>) {
+      gathered(std::index_sequence_for<Args...>{});
+    } else {
+      const Result result = gathered(std::index_sequence_for<Args...>{});
+      for (size_t r = 0; r < payloads.size(); ++r) at(r)->result.emplace(result);
+    }
+  });
+  if constexpr (is_per_replica<Result>)
+    return (*payload.result)[static_cast<size_t>(replica_)];
+  else if constexpr (!std::is_void_v<Result>)
+    return *std::move(payload.result);
+}
+
+// The place of this thread among strategies and replicas. For the library's own use.
+struct DistributionContext {
+  Strategy* strategy = nullptr;      // null: none was entered
+  int replica = -1;                  // -1: cross-replica, if a strategy was entered
+  Rendezvous* rendezvous = nullptr;  // where this replica meets the others; null: it is alone
+  std::mutex* turn = nullptr;        // with RunOptions::one_at_a_time, held while this replica computes
+
+  static const DistributionContext& current();
+};
+
+// Puts this thread in another place until the end of the block.
+class DistributionContextGuard {
+ public:
+  explicit DistributionContextGuard(DistributionContext context);
+  ~DistributionContextGuard();
+  DistributionContextGuard(const DistributionContextGuard&) = delete;
+  DistributionContextGuard& operator=(const DistributionContextGuard&) = delete;
+
+ private:
+  DistributionContext previous_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,82 @@
+#include "tutti/distribute/replica_runner.h"
+
+#include <ATen/ThreadLocalState.h>
+#include <c10/core/DeviceGuard.h>
+
+#include "tutti/core/error.h"
+#include "tutti/core/str.h"
+#include "tutti/distribute/intra_op_threads.h"
+#include "tutti/tensor/replica_values.h"
+#include "tutti/tensor/torch_device.h"
+#include "tutti/tensor/view.h"
+
+namespace tutti {
+
+ReplicaRunner::ReplicaRunner(Strategy& strategy, const std::vector<Device>& devices)
+    : strategy_(strategy), rendezvous_(static_cast<int>(devices.size())), workers_(static_cast<int>(devices.size())) {
+  for (const Device& device : devices) devices_.push_back(torch_device(device));
+}
+
+// One replica draws from LibTorch's own generators, as the program without a strategy does.
+void ReplicaRunner::seed_generators() {
+  if (devices_.size() == 1) return;
+  const RandomSeed seed = random_seed();
+  if (!seeded_.empty() && seeded_[0] == seed) return;
+  seeded_ = {seed};
+  generators_.clear();
+  for (size_t r = 0; r < devices_.size(); ++r)
+    generators_.push_back(make_replica_generator(seed.seed, static_cast<int>(r), devices_[r]));
+}
+
+void ReplicaRunner::run_one(int replica, FunctionRef<void(int replica)> function, std::mutex* turn) {
+  const auto r = static_cast<size_t>(replica);
+  const ThreadViewGuard view({.replica = replica, .generator = generators_.empty() ? nullptr : &generators_[r]});
+  const DistributionContextGuard context(
+      {.strategy = &strategy_, .replica = replica, .rendezvous = &rendezvous_, .turn = turn});
+  std::optional<c10::DeviceGuard> device;
+  if (!devices_[r].is_cpu()) device.emplace(devices_[r]);
+  std::optional<IntraOpThreads> one_thread;
+  if (devices_.size() > 1 && devices_[r].is_cpu()) one_thread.emplace(1);
+  std::unique_lock<std::mutex> lock;
+  if (turn) lock = std::unique_lock(*turn);
+  try {
+    function(replica);
+    rendezvous_.finish(replica);
+  } catch (...) {
+    rendezvous_.fail(replica, std::current_exception());
+  }
+}
+
+void ReplicaRunner::run(FunctionRef<void(int replica)> function, const RunOptions& options) {
+  if (const auto& context = DistributionContext::current(); context.strategy && context.replica >= 0)
+    throw Error(ErrorCode::failed_precondition,
+                str("run: called by replica ", context.replica, " of a run; a run cannot hold another"));
+  const std::lock_guard lock(running_);
+  seed_generators();
+  ReplicaValues::replicas_start();
+  std::mutex turns;
+  std::mutex* turn = options.one_at_a_time ? &turns : nullptr;
+  busy_.store(true, std::memory_order_relaxed);
+  if (devices_.size() == 1) {
+    run_one(0, function, turn);
+  } else {
+    const at::ThreadLocalState caller;
+    workers_.run([&](int replica) {
+      if (replica == 0) return run_one(0, function, turn);
+      const at::ThreadLocalStateGuard as_caller(caller);
+      run_one(replica, function, turn);
+    });
+  }
+  busy_.store(false, std::memory_order_relaxed);
+  const Failure failure = rendezvous_.first_failure();
+  rendezvous_.reset();
+  if (failure.exception) rethrow(failure);
+}
+
+void ReplicaRunner::help(FunctionRef<void()> function) {
+  if (workers_.num_ranks() == 1 || busy_.load(std::memory_order_relaxed) || !running_.try_lock()) return function();
+  const std::lock_guard lock(running_, std::adopt_lock);
+  workers_.run([&](int) { function(); });
+}
+
+}  // namespace tutti

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <ATen/core/Generator.h>
+#include <c10/core/Device.h>
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "tutti/collectives/rendezvous.h"
+#include "tutti/device/workers.h"
+#include "tutti/distribute/strategy.h"
+#include "tutti/tensor/random_seed.h"
+
+namespace tutti {
+
+// Runs the replicas of one process: a thread for each, the caller's for the first, each with the replica's view, device
+// and random numbers, with the caller's gradient and autocast modes, and, on a CPU beside others, one intra-op thread.
+class ReplicaRunner {
+ public:
+  ReplicaRunner(Strategy& strategy, const std::vector<Device>& devices);
+
+  // Throws as Strategy::run.
+  void run(FunctionRef<void(int replica)> function, const RunOptions& options);
+
+  // Calls function on several threads at once, or once where replicas run; it must not throw.
+  void help(FunctionRef<void()> function);
+
+ private:
+  void seed_generators();
+  void run_one(int replica, FunctionRef<void(int replica)> function, std::mutex* turn);
+
+  Strategy& strategy_;
+  std::vector<c10::Device> devices_;
+  std::vector<at::Generator> generators_;
+  std::vector<RandomSeed> seeded_;  // empty or one: what the generators were made from
+  Rendezvous rendezvous_;
+  Workers workers_;
+  std::mutex running_;  // held for a whole run
+  std::atomic<bool> busy_{false};
+};
+
+}  // namespace tutti
