@@ -1,6 +1,7 @@
 #include "tutti/tensor/mesh_gradient.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/_lazy_clone.h>
 #include <ATen/ops/add.h>
 #include <torch/csrc/autograd/function_hook.h>
 
@@ -65,7 +66,7 @@ void GradientGroup::reduce() {
   const std::lock_guard lock(mutex_);
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   for (MeshMeta* member : members_)
-    if (member->pending()) member->take(sum_gradients(member->self_->replica_values()->leaves(), op_));
+    if (member->pending()) member->take(member->reduced());
 }
 
 MeshMeta::MeshMeta(MeshTensorImpl* self, bool requires_grad, std::shared_ptr<GradientGroup> group)
@@ -86,6 +87,27 @@ bool MeshMeta::pending() const {
   if (!values) return false;
   const auto leaves = values->leaves();
   return std::any_of(leaves.begin(), leaves.end(), [](const Tensor& leaf) { return leaf.grad().defined(); });
+}
+
+Tensor MeshMeta::reduced() {
+  const auto leaves = self_->replica_values()->leaves();
+  if (!shared_) return sum_gradients(leaves, group_->op());
+  shared_ = false;
+  Tensor gradient = std::move(leaves[0].mutable_grad());
+  for (const Tensor& leaf : leaves) leaf.mutable_grad().reset();
+  return gradient;
+}
+
+void MeshMeta::share() {
+  if (!mutable_grad().defined()) return;
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  const auto leaves = self_->replica_values()->leaves();
+  const Tensor gradient = is_mesh_tensor(grad_) ? mesh_impl(grad_).read()[0] : grad_;
+  for (const Tensor& leaf : leaves)
+    leaf.mutable_grad() = leaf.device() == gradient.device() ? at::_lazy_clone(gradient) : gradient.to(leaf.device());
+  grad_.reset();
+  global_.store(false, std::memory_order_release);
+  shared_ = true;
 }
 
 void MeshMeta::take(Tensor reduced) {
@@ -141,6 +163,11 @@ void adopt_variable(MeshTensorImpl& tensor, const std::shared_ptr<GradientGroup>
   }
   tensor.set_autograd_meta(std::move(adopted));
   tensor.require_replica_values();
+}
+
+void share_gradient(const Tensor& variable) {
+  if (!is_mesh_tensor(variable)) return;
+  if (auto* meta = dynamic_cast<MeshMeta*>(mesh_impl(variable).autograd_meta())) meta->share();
 }
 
 void follow_variable(const MeshTensorImpl& variable, const Tensor& leaf) {

@@ -42,6 +42,9 @@ class MeshMeta final : public torch::autograd::AutogradMeta {
   Tensor& mutable_grad() override;
   const Tensor& grad() const override;
 
+  // Gives every replica the reduced gradient as its own; the next reduction takes the first replica's.
+  void share();
+
   // Before replicas look at their gradients: the global one, if any, becomes the first replica's, so that accumulating
   // goes on where it stood and zero_grad() in the replicas clears it.
   void hand_over();
@@ -49,15 +52,20 @@ class MeshMeta final : public torch::autograd::AutogradMeta {
  private:
   friend class GradientGroup;
   bool pending() const;
+  Tensor reduced();
   void take(Tensor reduced);
 
   MeshTensorImpl* self_;
   std::shared_ptr<GradientGroup> group_;
   mutable std::atomic<bool> global_{false};  // grad_ may be defined
+  bool shared_ = false;                      // the replicas hold equal, reduced gradients
 };
 
 // Makes `tensor`, a leaf, a variable of the group; requires_grad stays. Does nothing for a tensor with a history.
 void adopt_variable(MeshTensorImpl& tensor, const std::shared_ptr<GradientGroup>& group);
+
+// In global view: reduces the gradient of a variable and gives every replica the result as its own.
+void share_gradient(const Tensor& variable);
 
 // Gives the leaf of a replica the requires_grad and the hooks of its variable. Throws failed_precondition for a tensor
 // that global view computed and that would need a gradient.

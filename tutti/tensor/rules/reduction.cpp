@@ -112,6 +112,13 @@ bool whole_number(Planner& p) {
   return true;
 }
 
+// equal(self, other) of merged buffers; pieces are decomposed.
+bool equal(Planner& p) {
+  if (p.spec(0)->sizes != p.spec(1)->sizes) return false;
+  shard(p, {{0, letters(p.spec(0)->rank())}, {1, letters(p.spec(1)->rank())}}, {});
+  return true;
+}
+
 // mean = sum / count: a local mean would be over the piece alone.
 std::optional<std::vector<IValue>> decompose_mean(at::ArrayRef<IValue> arguments) {
   const Tensor& self = arguments[0].toTensor();
@@ -167,6 +174,7 @@ void add_reduction_rules(RuleTable& table) {
   table["glu_backward"] = {glu_backward, SizeArguments::none};
   table["_softmax_backward_data"] = {along_axis_backward, SizeArguments::none};
   table["_log_softmax_backward_data"] = {along_axis_backward, SizeArguments::none};
+  table["equal"] = {equal, SizeArguments::none};
   table["_local_scalar_dense"] = {whole_number, SizeArguments::none};
 }
 

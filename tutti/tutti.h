@@ -1,0 +1,31 @@
+#pragma once
+
+// Everything. The only header of the library that includes torch/torch.h.
+#include <torch/torch.h>
+
+#include "tutti/collectives/communications.h"
+#include "tutti/collectives/failure.h"
+#include "tutti/collectives/reduce_op.h"
+#include "tutti/core/error.h"
+#include "tutti/core/log.h"
+#include "tutti/core/per_replica.h"
+#include "tutti/core/tune_allocator.h"
+#include "tutti/data/dataset.h"
+#include "tutti/data/distributed_dataset.h"
+#include "tutti/data/idx.h"
+#include "tutti/data/mnist.h"
+#include "tutti/device/device.h"
+#include "tutti/device/logical_devices.h"
+#include "tutti/distribute/default_strategy.h"
+#include "tutti/distribute/gradients.h"
+#include "tutti/distribute/loss_scaling.h"
+#include "tutti/distribute/mirrored_strategy.h"
+#include "tutti/distribute/optimizer.h"
+#include "tutti/distribute/per_replica_slot.h"
+#include "tutti/distribute/replica_context.h"
+#include "tutti/distribute/strategy.h"
+#include "tutti/mesh/layout.h"
+#include "tutti/mesh/mesh.h"
+#include "tutti/tensor/mesh_tensor.h"
+#include "tutti/tensor/random_seed.h"
+#include "tutti/tensor/strict_mode.h"
