@@ -50,8 +50,9 @@ template <size_t kNumBuffers, class T, class Finish>
                                                 Finish finish) {
   std::array<T*, kNumBuffers> values;
   for (size_t i = 0; i < kNumBuffers; ++i) values[i] = at<T>(buffers[i], begin);
+  const size_t count = (end - begin) / sizeof(T);
 #pragma GCC ivdep
-  for (size_t j = 0; j < (end - begin) / sizeof(T); ++j) {
+  for (size_t j = 0; j < count; ++j) {
     SumOf<T> sum = Element<T>::load(values[0][j]);
 #pragma GCC unroll 8
     for (size_t i = 1; i < kNumBuffers; ++i) sum += Element<T>::load(values[i][j]);
