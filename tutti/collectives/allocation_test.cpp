@@ -15,13 +15,14 @@ namespace {
 std::atomic<int64_t> num_allocations = 0;
 }
 
-void* operator new(size_t size) {
+// Not inlined: GCC would see free() meet operator new, and warn.
+[[gnu::noinline]] void* operator new(size_t size) {
   num_allocations.fetch_add(1, std::memory_order_relaxed);
   if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;
   throw std::bad_alloc();
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
 namespace tutti {
 namespace {

@@ -14,10 +14,8 @@ bool equal_ignoring_case(char a, char b) { return a == (b >= 'A' && b <= 'Z' ? b
 
 std::string_view to_string(ReduceOp op) {
   switch (op) {
-    case ReduceOp::sum:
-      return "sum";
-    case ReduceOp::mean:
-      return "mean";
+    case ReduceOp::sum: return "sum";
+    case ReduceOp::mean: return "mean";
   }
   return "unknown";
 }

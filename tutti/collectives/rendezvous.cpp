@@ -184,14 +184,10 @@ void Rendezvous::warn_of_missing(uint32_t epoch) noexcept {
 std::string Rendezvous::describe_replicas() const {
   const auto doing = [](const Slot& slot) -> std::string {
     switch (slot.state) {
-      case State::computing:
-        return "still compute";
-      case State::waiting:
-        return "wait in " + describe(*slot.operation);
-      case State::finished:
-        return "have finished";
-      case State::failed:
-        return "have failed";
+      case State::computing: return "still compute";
+      case State::waiting: return "wait in " + describe(*slot.operation);
+      case State::finished: return "have finished";
+      case State::failed: return "have failed";
     }
     return "";
   };

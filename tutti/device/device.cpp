@@ -135,12 +135,9 @@ class DeviceParser {
 
 std::string_view to_string(DeviceType type) {
   switch (type) {
-    case DeviceType::cpu:
-      return "CPU";
-    case DeviceType::gpu:
-      return "GPU";
-    case DeviceType::tpu:
-      return "TPU";
+    case DeviceType::cpu: return "CPU";
+    case DeviceType::gpu: return "GPU";
+    case DeviceType::tpu: return "TPU";
   }
   return "unknown";
 }

@@ -27,12 +27,9 @@ struct LogicalDevices {
 
   std::vector<int>* of(DeviceType type) {
     switch (type) {
-      case DeviceType::cpu:
-        return &cpus;
-      case DeviceType::gpu:
-        return &gpus;
-      case DeviceType::tpu:
-        return nullptr;
+      case DeviceType::cpu: return &cpus;
+      case DeviceType::gpu: return &gpus;
+      case DeviceType::tpu: return nullptr;
     }
     return nullptr;
   }

@@ -50,8 +50,9 @@ template <size_t kNumBuffers, class T, class Finish>
                                                 Finish finish) {
   std::array<T*, kNumBuffers> values;
   for (size_t i = 0; i < kNumBuffers; ++i) values[i] = at<T>(buffers[i], begin);
+  const size_t count = (end - begin) / sizeof(T);
 #pragma GCC ivdep
-  for (size_t j = 0; j < (end - begin) / sizeof(T); ++j) {
+  for (size_t j = 0; j < count; ++j) {
     SumOf<T> sum = Element<T>::load(values[0][j]);
 #pragma GCC unroll 8
     for (size_t i = 1; i < kNumBuffers; ++i) sum += Element<T>::load(values[i][j]);
@@ -85,14 +86,10 @@ template <class T, class Finish>
 [[gnu::always_inline]] inline void sum(const ReductionItem& item, size_t begin, size_t end, Finish finish) {
   const bool in_place = std::ranges::equal(item.inputs, item.outputs);
   switch (in_place ? item.outputs.size() : 0) {
-    case 2:
-      return sum_in_place<2, T>(item.outputs, begin, end, finish);
-    case 3:
-      return sum_in_place<3, T>(item.outputs, begin, end, finish);
-    case 4:
-      return sum_in_place<4, T>(item.outputs, begin, end, finish);
-    case 8:
-      return sum_in_place<8, T>(item.outputs, begin, end, finish);
+    case 2: return sum_in_place<2, T>(item.outputs, begin, end, finish);
+    case 3: return sum_in_place<3, T>(item.outputs, begin, end, finish);
+    case 4: return sum_in_place<4, T>(item.outputs, begin, end, finish);
+    case 8: return sum_in_place<8, T>(item.outputs, begin, end, finish);
   }
   for (size_t block = begin; block < end; block += kBlockBytes)
     sum_block<T>(item, block, std::min(block + kBlockBytes, end), finish);
@@ -135,24 +132,16 @@ ReduceKernel best_kernel() {
 ReduceKernel reduce_kernel(Dtype dtype) {
   switch (dtype) {
     case Dtype::float32:
-    case Dtype::complex64:
-      return best_kernel<float>();
+    case Dtype::complex64: return best_kernel<float>();
     case Dtype::float64:
-    case Dtype::complex128:
-      return best_kernel<double>();
-    case Dtype::float16:
-      return best_kernel<Half>();
-    case Dtype::bfloat16:
-      return best_kernel<BFloat16>();
+    case Dtype::complex128: return best_kernel<double>();
+    case Dtype::float16: return best_kernel<Half>();
+    case Dtype::bfloat16: return best_kernel<BFloat16>();
     case Dtype::int8:
-    case Dtype::uint8:
-      return best_kernel<uint8_t>();
-    case Dtype::int16:
-      return best_kernel<uint16_t>();
-    case Dtype::int32:
-      return best_kernel<uint32_t>();
-    case Dtype::int64:
-      return best_kernel<uint64_t>();
+    case Dtype::uint8: return best_kernel<uint8_t>();
+    case Dtype::int16: return best_kernel<uint16_t>();
+    case Dtype::int32: return best_kernel<uint32_t>();
+    case Dtype::int64: return best_kernel<uint64_t>();
   }
   return nullptr;
 }
