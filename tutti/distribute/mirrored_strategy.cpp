@@ -37,14 +37,19 @@ class MirroredScope final : public StrategyScope {
 
 struct MirroredStrategy::State {
   State(Strategy& strategy, const std::vector<Device>& devices, MeshOptions options)
-      : mesh(replica_mesh(devices, options)),
-        sum(std::make_shared<GradientGroup>(ReduceOp::sum)),
-        mean(std::make_shared<GradientGroup>(ReduceOp::mean)),
-        runner(strategy, mesh.devices()) {}
+      : mesh(replica_mesh(devices, options)), runner(std::make_shared<ReplicaRunner>(strategy, mesh.devices())) {
+    // Variables may outlive the strategy: then who reads a gradient reduces it alone.
+    const ParallelCall parallel = [weak = std::weak_ptr(runner)](FunctionRef<void()> function) {
+      if (const auto alive = weak.lock()) return alive->help(function);
+      function();
+    };
+    sum = std::make_shared<GradientGroup>(ReduceOp::sum, parallel);
+    mean = std::make_shared<GradientGroup>(ReduceOp::mean, parallel);
+  }
 
   Mesh mesh;
+  std::shared_ptr<ReplicaRunner> runner;
   std::shared_ptr<GradientGroup> sum, mean;
-  ReplicaRunner runner;
 };
 
 DeviceList DeviceList::available() {
@@ -77,7 +82,7 @@ std::unique_ptr<StrategyScope> MirroredStrategy::scope(BuildOptions options) {
 }
 
 void MirroredStrategy::run_replicas(FunctionRef<void(int replica)> function, const RunOptions& options) {
-  state_->runner.run(function, options);
+  state_->runner->run(function, options);
 }
 
 data::Placement MirroredStrategy::placement() const {

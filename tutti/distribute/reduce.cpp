@@ -1,11 +1,11 @@
 #include "tutti/distribute/reduce.h"
 
 #include <ATen/ops/_lazy_clone.h>
-#include <ATen/ops/add.h>
 #include <ATen/ops/sum.h>
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/tensor/sum_buffers.h"
 
 namespace tutti {
 namespace {
@@ -31,9 +31,10 @@ Tensor reduce_tensors(ReduceOp op, const std::vector<Tensor>& values) {
   check_alike(values);
   if (op == ReduceOp::mean) check_mean(values[0]);
   if (values.size() == 1) return values[0];
-  Tensor sum = values[0].add(values[1].to(values[0].device()));
-  for (size_t i = 2; i < values.size(); ++i) sum = sum.add(values[i].to(sum.device()));
-  return op == ReduceOp::mean ? sum.div(static_cast<double>(values.size())) : sum;
+  BufferSum sum{.values = {values.begin(), values.end()},
+                .divisor = op == ReduceOp::mean ? static_cast<double>(values.size()) : 1};
+  sum_buffers({&sum, 1});
+  return sum.result;
 }
 
 std::vector<Tensor> all_reduce_tensors(ReduceOp op, const std::vector<Tensor>& values) {

@@ -59,6 +59,7 @@ namespace {
 struct Operands {
   const MeshShape* shape = nullptr;
   bool all_whole = true;   // each mesh tensor is a replicated value in one buffer
+  bool writes_plain = false;  // one that the op writes
   bool any_plain = false;  // a defined plain tensor with axes is among them
 };
 
@@ -75,7 +76,7 @@ class Survey {
         for (const at::IValue& item : value.toListRef())
           if (item.isTensor()) look(item.toTensor(), info_.writes[i]);
     }
-    if (plain_written_ && operands_.shape) check_plain_write();
+    if (operands_.writes_plain && operands_.shape) check_plain_write();
     return operands_;
   }
 
@@ -84,7 +85,7 @@ class Survey {
     if (!tensor.defined()) return;
     if (!is_mesh_tensor(tensor)) {
       operands_.any_plain |= tensor.dim() > 0;
-      plain_written_ |= written;
+      operands_.writes_plain |= written;
       return;
     }
     const auto& impl = mesh_impl(tensor);
@@ -108,7 +109,6 @@ class Survey {
 
   const OperatorInfo& info_;
   Operands operands_;
-  bool plain_written_ = false;
 };
 
 // Plain operands count as replicated: from here on they are mesh tensors that share the plain ones' buffers.
@@ -171,7 +171,7 @@ class MeshKernel final : public c10::OperatorKernel {
     const auto plan = plans_.find_or_make(PlanCache::key_of(arguments), [&] {
       Planner planner(info_, shape, arguments);
       // Pieces would draw other numbers than the whole.
-      const bool sharded = info_.rule && (shape->merged() || !info_.draws) && info_.rule(planner);
+      const bool sharded = info_.rule && !operands.writes_plain && (shape->merged() || !info_.draws) && info_.rule(planner);
       return planner.finish(sharded);
     });
     if (info_.draws && !shape->merged() && draws_into_first(arguments)) return run_drawn(op, info_, stack);

@@ -2,11 +2,11 @@
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/_lazy_clone.h>
-#include <ATen/ops/add.h>
 #include <torch/csrc/autograd/function_hook.h>
 
 #include <algorithm>
 
+#include "tutti/collectives/communications.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/tensor/view.h"
@@ -35,10 +35,9 @@ class VariableHooks final : public torch::autograd::FunctionPreHook {
   std::shared_ptr<torch::autograd::hooks_list> hooks_;
 };
 
-// The sum of what the replicas left for one variable, in replica order; a missing gradient counts as zero.
-Tensor sum_gradients(c10::ArrayRef<Tensor> leaves, ReduceOp op) {
-  Tensor sum;
-  bool owned = false;
+// Takes what the replicas left for one variable, in replica order; a missing gradient counts as zero.
+BufferSum take_gradients(c10::ArrayRef<Tensor> leaves, ReduceOp op) {
+  BufferSum sum{.values = {}, .divisor = op == ReduceOp::mean ? static_cast<double>(leaves.size()) : 1};
   for (const Tensor& leaf : leaves) {
     Tensor gradient = std::move(leaf.mutable_grad());
     leaf.mutable_grad().reset();
@@ -48,25 +47,35 @@ Tensor sum_gradients(c10::ArrayRef<Tensor> leaves, ReduceOp op) {
           ErrorCode::unimplemented,
           "a replica's gradient has a graph of its own (create_graph): second derivatives across replicas are not "
           "supported; take them inside run");
-    if (!sum.defined()) {
-      sum = std::move(gradient);
-      continue;
-    }
-    gradient = gradient.to(sum.device());
-    sum = owned ? sum.add_(gradient) : sum.add(gradient);
-    owned = true;
+    sum.values.push_back(std::move(gradient));
   }
-  if (op == ReduceOp::mean && leaves.size() > 1) sum = sum.div(static_cast<double>(leaves.size()));
   return sum;
 }
 
 }  // namespace
 
+GradientGroup::GradientGroup(ReduceOp op, ParallelCall parallel)
+    : op_(op),
+      parallel_(std::move(parallel)),
+      counter_(communication_counter({.op = "all_reduce", .mesh_dimension = "replica", .cause = "gradients"})) {}
+
 void GradientGroup::reduce() {
   const std::lock_guard lock(mutex_);
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  for (MeshMeta* member : members_)
-    if (member->pending()) member->take(member->reduced());
+  std::vector<MeshMeta*> pending;
+  std::vector<BufferSum> sums;
+  for (MeshMeta* member : members_) {
+    if (!member->pending()) continue;
+    pending.push_back(member);
+    sums.push_back(member->take_replicas());
+  }
+  sum_buffers(sums, parallel_);
+  int64_t bytes = 0;
+  for (size_t i = 0; i < pending.size(); ++i) {
+    bytes += static_cast<int64_t>(sums[i].result.nbytes());
+    pending[i]->accumulate(std::move(sums[i].result));
+  }
+  if (pending[0]->self_->replica_values()->leaves().size() > 1) counter_.record(bytes);
 }
 
 MeshMeta::MeshMeta(MeshTensorImpl* self, bool requires_grad, std::shared_ptr<GradientGroup> group)
@@ -89,13 +98,13 @@ bool MeshMeta::pending() const {
   return std::any_of(leaves.begin(), leaves.end(), [](const Tensor& leaf) { return leaf.grad().defined(); });
 }
 
-Tensor MeshMeta::reduced() {
+BufferSum MeshMeta::take_replicas() {
   const auto leaves = self_->replica_values()->leaves();
-  if (!shared_) return sum_gradients(leaves, group_->op());
-  shared_ = false;
-  Tensor gradient = std::move(leaves[0].mutable_grad());
+  if (!shared_) return take_gradients(leaves, group_->op());
+  shared_ = false;  // all hold the same
+  BufferSum first{.values = {std::move(leaves[0].mutable_grad())}};
   for (const Tensor& leaf : leaves) leaf.mutable_grad().reset();
-  return gradient;
+  return first;
 }
 
 void MeshMeta::share() {
@@ -110,7 +119,7 @@ void MeshMeta::share() {
   shared_ = true;
 }
 
-void MeshMeta::take(Tensor reduced) {
+void MeshMeta::accumulate(Tensor reduced) {
   if (!self_->spec()->replicated())
     throw Error(ErrorCode::unimplemented, str("a variable of layout ", self_->spec()->layout().to_string(),
                                               " got gradients in replica view; only replicated variables can"));

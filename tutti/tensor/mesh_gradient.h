@@ -9,9 +9,11 @@
 
 #include "tutti/collectives/reduce_op.h"
 #include "tutti/tensor/mesh_tensor.h"
+#include "tutti/tensor/sum_buffers.h"
 
 namespace tutti {
 
+class CommunicationCounter;
 class MeshMeta;
 
 // Variables whose gradients are reduced together: the first that is read in global view brings all of them, in one
@@ -19,7 +21,7 @@ class MeshMeta;
 // any; no user code runs under its lock.
 class GradientGroup {
  public:
-  explicit GradientGroup(ReduceOp op) : op_(op) {}
+  explicit GradientGroup(ReduceOp op, ParallelCall parallel = {});
   ReduceOp op() const { return op_; }
 
   // Moves what the replicas left into the global gradients of all members.
@@ -28,6 +30,8 @@ class GradientGroup {
  private:
   friend class MeshMeta;
   ReduceOp op_;
+  ParallelCall parallel_;
+  CommunicationCounter& counter_;
   std::recursive_mutex mutex_;      // making a mesh tensor of a sum may read a gradient
   std::vector<MeshMeta*> members_;  // guarded by mutex_
 };
@@ -52,8 +56,8 @@ class MeshMeta final : public torch::autograd::AutogradMeta {
  private:
   friend class GradientGroup;
   bool pending() const;
-  Tensor reduced();
-  void take(Tensor reduced);
+  BufferSum take_replicas();
+  void accumulate(Tensor reduced);
 
   MeshTensorImpl* self_;
   std::shared_ptr<GradientGroup> group_;

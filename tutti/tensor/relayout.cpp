@@ -129,15 +129,9 @@ Components Relayout::run(const Components& components) const {
     Components next;
     for (int i = 0; i < stage.to->num_components; ++i) {
       switch (stage.kind) {
-        case RelayoutStage::Kind::all_reduce:
-          next.push_back(sum_of(stage, now, i));
-          break;
-        case RelayoutStage::Kind::all_gather:
-          next.push_back(joined(stage, now, i));
-          break;
-        case RelayoutStage::Kind::slice:
-          next.push_back(sliced(stage, now, i));
-          break;
+        case RelayoutStage::Kind::all_reduce: next.push_back(sum_of(stage, now, i)); break;
+        case RelayoutStage::Kind::all_gather: next.push_back(joined(stage, now, i)); break;
+        case RelayoutStage::Kind::slice: next.push_back(sliced(stage, now, i)); break;
       }
     }
     now = std::move(next);

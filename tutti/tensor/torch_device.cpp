@@ -7,12 +7,9 @@ namespace tutti {
 
 c10::Device torch_device(const Device& device) {
   switch (device.type) {
-    case DeviceType::cpu:
-      return c10::Device(c10::kCPU);
-    case DeviceType::gpu:
-      return c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(physical_index(device)));
-    case DeviceType::tpu:
-      break;
+    case DeviceType::cpu: return c10::Device(c10::kCPU);
+    case DeviceType::gpu: return c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(physical_index(device)));
+    case DeviceType::tpu: break;
   }
   throw Error(ErrorCode::unimplemented, str("device ", device, ": LibTorch tensors cannot lie on a TPU yet"));
 }

@@ -1,0 +1,88 @@
+#include "tutti/tensor/sum_buffers.h"
+
+#include <ATen/ops/add.h>
+#include <ATen/ops/empty_like.h>
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "tutti/collectives/local/reduction.h"
+
+namespace tutti {
+namespace {
+
+// From here on a second thread pays for being woken.
+constexpr int64_t kMinParallelTiles = 64;
+
+std::optional<Dtype> dtype_of(at::ScalarType type) {
+  switch (type) {
+    case at::kFloat: return Dtype::float32;
+    case at::kDouble: return Dtype::float64;
+    case at::kHalf: return Dtype::float16;
+    case at::kBFloat16: return Dtype::bfloat16;
+    case at::kComplexFloat: return Dtype::complex64;
+    case at::kComplexDouble: return Dtype::complex128;
+    case at::kChar: return Dtype::int8;
+    case at::kByte: return Dtype::uint8;
+    case at::kShort: return Dtype::int16;
+    case at::kInt: return Dtype::int32;
+    case at::kLong: return Dtype::int64;
+    default: return {};
+  }
+}
+
+// Whether element i of every value lies at the same place of a dense buffer in host memory.
+bool are_dense_alike(const BufferSum& item) {
+  const Tensor& first = item.values[0];
+  return std::all_of(item.values.begin(), item.values.end(), [&](const Tensor& value) {
+    return value.layout() == at::kStrided && value.is_cpu() && value.is_non_overlapping_and_dense() &&
+           value.scalar_type() == first.scalar_type() && value.sizes() == first.sizes() &&
+           value.strides() == first.strides() && !value.requires_grad();
+  });
+}
+
+void sum_by_ops(BufferSum& item) {
+  Tensor sum = item.values[0];
+  for (size_t i = 1; i < item.values.size(); ++i) sum = sum.add(item.values[i].to(sum.device()));
+  item.result = item.divisor == 1 ? sum : sum.div(item.divisor);
+}
+
+bool is_ours_alone(const Tensor& tensor) { return tensor.use_count() == 1 && tensor.storage().use_count() == 1; }
+
+}  // namespace
+
+void sum_buffers(std::span<BufferSum> items, const ParallelCall& parallel) {
+  std::vector<ReductionItem> reductions;
+  std::vector<const void*> inputs;
+  std::vector<void*> outputs;
+  size_t num_inputs = 0;
+  for (const BufferSum& item : items) num_inputs += item.values.size();
+  inputs.reserve(num_inputs);  // spans into them must stay valid
+  outputs.reserve(items.size());
+  reductions.reserve(items.size());
+  for (BufferSum& item : items) {
+    const auto dtype = dtype_of(item.values[0].scalar_type());
+    if (!dtype || item.values.size() == 1 || !are_dense_alike(item)) {
+      sum_by_ops(item);
+      continue;
+    }
+    item.result = is_ours_alone(item.values[0]) ? item.values[0] : at::empty_like(item.values[0]);
+    outputs.push_back(item.result.mutable_data_ptr());
+    const size_t first = inputs.size();
+    for (const Tensor& value : item.values) inputs.push_back(value.const_data_ptr());
+    reductions.push_back({.dtype = *dtype,
+                          .inputs = {inputs.data() + first, item.values.size()},
+                          .outputs = {&outputs.back(), 1},
+                          .count = item.result.numel(),
+                          .divisor = item.divisor});
+  }
+  if (reductions.empty()) return;
+  Reduction reduction(reductions);
+  if (parallel && reduction.num_tiles() >= kMinParallelTiles)
+    parallel([&] { reduction.run(); });
+  else
+    reduction.run();
+}
+
+}  // namespace tutti
