@@ -12,8 +12,9 @@
 namespace tutti::data::graph {
 namespace {
 
-// A thread of its own keeps up to `capacity` elements ready. Both sides sleep while they wait. Destruction waits for
-// the element that is being made, not for a buffer that is being filled: see Node::iterate.
+// A thread of its own makes up to `capacity` elements ready, and more when half of them are used. Both sides sleep
+// while they wait. Destruction waits for the element that is being made, not for a buffer that is being filled: see
+// Node::iterate.
 class PrefetchIterator : public Iterator {
  public:
   PrefetchIterator(const NodePtr& input, int64_t capacity, std::stop_token consumer_stop)

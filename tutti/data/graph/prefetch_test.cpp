@@ -31,9 +31,12 @@ TEST(Prefetch, WorksAheadByItsBufferAndNoMore) {
   std::atomic<int> calls = 0;
   const auto dataset = slow(100, 0ms, calls).prefetch(4);
   auto iterator = dataset.begin();
-  while (calls < 6) std::this_thread::yield();  // one given, four kept, one that finds no room
+  while (calls < 5) std::this_thread::yield();  // four kept, one that finds no room
   std::this_thread::sleep_for(20ms);
-  EXPECT_EQ(calls, 6);
+  EXPECT_LE(calls,
+            6);  // and the one that was given, if its place was filled again: not before half the buffer is empty
+  for (int i = 0; i < 3; ++i) ++iterator;
+  while (calls < 7) std::this_thread::yield();
 }
 
 TEST(Prefetch, SleepsWhileItWaits) {
