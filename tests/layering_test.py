@@ -94,6 +94,7 @@ class Layering(unittest.TestCase):
         self.assert_finds({**header, "tutti/core/a.cpp": "#include <string>\n"}, "first include")
         self.assert_finds({**header, "tutti/core/a_test.cpp": ""}, "first include")
         self.assert_clean({**header, "tutti/core/a.cpp": '#include "tutti/core/a.h"\n'})
+        self.assert_clean({"tests/x/a.h": "#pragma once\n", "tests/x/a.cpp": '#include "a.h"\n'})
 
     def test_a_document_without_the_table(self):
         self.assert_finds({"docs/architecture.md": "# Architecture\n"}, "no table")
