@@ -83,6 +83,9 @@ class SequentialImpl : public ModelImpl {
 }  // namespace
 
 Sequential::Sequential(std::initializer_list<layers::Layer> layers, std::string name)
-    : Model(std::make_shared<SequentialImpl>(layers, std::move(name))) {}
+    : Sequential(std::vector(layers), std::move(name)) {}
+
+Sequential::Sequential(std::vector<layers::Layer> layers, std::string name)
+    : Model(std::make_shared<SequentialImpl>(std::move(layers), std::move(name))) {}
 
 }  // namespace tutti::keras

@@ -2,6 +2,7 @@
 
 #include <initializer_list>
 #include <string>
+#include <vector>
 
 #include "tutti/keras/model.h"
 
@@ -13,6 +14,7 @@ class Sequential : public Model {
  public:
   // Throws: invalid_argument if a layer or a given name occurs twice.
   explicit Sequential(std::initializer_list<layers::Layer> layers, std::string name = {});
+  explicit Sequential(std::vector<layers::Layer> layers, std::string name = {});
 };
 
 }  // namespace tutti::keras
