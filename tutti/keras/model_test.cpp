@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "tests/support/error_of.h"
+#include "tutti/data/dataset.h"
 #include "tutti/keras/layers/dense.h"
 #include "tutti/keras/losses/binary_crossentropy.h"
 #include "tutti/keras/losses/mean_squared_error.h"
@@ -65,6 +66,15 @@ TEST(Fit, OfTensorsIsFitOfTheirBatches) {
     return std::tuple(x.slice(0, begin, end), y.slice(0, begin, end));
   };
   b.fit(Pairs{cut(0, 3), cut(3, 6), cut(6, 7)}, {.epochs = 2, .verbose = Verbose::silent});
+  EXPECT_TRUE(at::equal(a.get_weights()[0], b.get_weights()[0]));
+}
+
+TEST(Fit, TakesADataset) {
+  const Tensor x = at::randn({7, 1}), y = at::randn({7, 1});
+  const Sequential a = line(0.1), b = line(0.1);
+  const auto dataset = data::from_tensor_slices(x, y).batch(3);
+  a.fit(dataset, {.epochs = 2, .verbose = Verbose::silent, .validation_data = dataset});
+  b.fit(x, y, {.batch_size = 3, .epochs = 2, .verbose = Verbose::silent, .shuffle = false});
   EXPECT_TRUE(at::equal(a.get_weights()[0], b.get_weights()[0]));
 }
 
