@@ -37,17 +37,28 @@ Batches Batches::from_tensors(const Tensor& x, const Tensor& y, const Tensor& sa
   check_rows(y, "y", num_samples);
   check_rows(sample_weight, "sample_weight", num_samples);
 
-  return Batches([=]() -> Next {
+  return Batches([=](const Strategy& strategy) -> Next {
     const Tensor order =
         options.shuffle ? at::randperm(num_samples, at::TensorOptions(at::kLong).device(x.device())) : Tensor();
-    return [=, begin = int64_t{0}]() mutable -> std::optional<Batch> {
+    return [=, &strategy, begin = int64_t{0}]() mutable -> std::optional<PerReplica<Batch>> {
       if (begin >= num_samples) return std::nullopt;
       const int64_t end = std::min(begin + options.batch_size, num_samples);
-      Batch batch{rows(x, order, begin, end), rows(y, order, begin, end), rows(sample_weight, order, begin, end)};
+      const Batch batch{rows(x, order, begin, end), rows(y, order, begin, end), rows(sample_weight, order, begin, end)};
       begin = end;
-      return batch;
+      return divide(batch, strategy);
     };
   });
+}
+
+PerReplica<Batch> Batches::divide(const Batch& batch, const Strategy& strategy) {
+  const auto to_shards = [](const auto& tuples) {
+    std::vector<Batch> shards;
+    for (const auto& tuple : tuples) shards.push_back(std::make_from_tuple<Batch>(tuple));
+    return PerReplica<Batch>(std::move(shards));
+  };
+  if (!batch.y.defined()) return to_shards(strategy.distribute(std::tuple(batch.x)));
+  if (!batch.sample_weight.defined()) return to_shards(strategy.distribute(std::tuple(batch.x, batch.y)));
+  return to_shards(strategy.distribute(std::tuple(batch.x, batch.y, batch.sample_weight)));
 }
 
 }  // namespace tutti::keras

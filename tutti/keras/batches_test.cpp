@@ -14,10 +14,10 @@ namespace {
 // The values of x in each batch of one pass.
 std::vector<std::vector<int64_t>> pass(const Batches& batches) {
   std::vector<std::vector<int64_t>> values;
-  const Batches::Next next = batches.begin();
+  const Batches::Next next = batches.begin(get_strategy());
   while (const auto batch = next()) {
-    const int64_t* data = batch->x.const_data_ptr<int64_t>();
-    values.emplace_back(data, data + batch->x.numel());
+    const int64_t* data = (*batch)[0].x.const_data_ptr<int64_t>();
+    values.emplace_back(data, data + (*batch)[0].x.numel());
   }
   return values;
 }
@@ -40,10 +40,10 @@ TEST(Batches, ShuffledHoldEverySampleOnceInANewOrder) {
 TEST(Batches, ShuffleKeepsXAndYTogether) {
   const Batches batches =
       Batches::from_tensors(at::arange(10), at::arange(10), at::arange(10), {.batch_size = 4, .shuffle = true});
-  const Batches::Next next = batches.begin();
+  const Batches::Next next = batches.begin(get_strategy());
   while (const auto batch = next()) {
-    EXPECT_TRUE(batch->x.equal(batch->y));
-    EXPECT_TRUE(batch->x.equal(batch->sample_weight));
+    EXPECT_TRUE((*batch)[0].x.equal((*batch)[0].y));
+    EXPECT_TRUE((*batch)[0].x.equal((*batch)[0].sample_weight));
   }
 }
 

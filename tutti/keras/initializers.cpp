@@ -27,12 +27,9 @@ Fans fans(at::IntArrayRef shape) {
 double fan(at::IntArrayRef shape, FanMode mode) {
   const auto [in, out] = fans(shape);
   switch (mode) {
-    case FanMode::fan_in:
-      return in;
-    case FanMode::fan_out:
-      return out;
-    case FanMode::fan_avg:
-      return (in + out) / 2;
+    case FanMode::fan_in: return in;
+    case FanMode::fan_out: return out;
+    case FanMode::fan_avg: return (in + out) / 2;
   }
   return in;
 }
@@ -55,9 +52,7 @@ void fill_scaled(Tensor& x, const VarianceScalingOptions& options) {
       fill_truncated_normal(x, 0, std::sqrt(variance) / kStddevOfTruncated);
       return;
     }
-    case Distribution::untruncated_normal:
-      x.normal_(0, std::sqrt(variance));
-      return;
+    case Distribution::untruncated_normal: x.normal_(0, std::sqrt(variance)); return;
   }
 }
 

@@ -8,7 +8,8 @@
 
 namespace tutti::keras {
 
-// A layer that can be trained: a shared handle. What fit and evaluate report is exact: a loss is the mean over the
+// A layer that can be trained: a shared handle. It trains on all replicas of the strategy in whose scope it was made,
+// which must outlive it. What fit and evaluate report is exact: a loss is the mean over the
 // global batch, whatever its size and the number of replicas, plus the regularization penalties; an epoch's numbers are
 // means over its samples. TF: tf.keras.Model
 class Model : public layers::Layer {

@@ -3,25 +3,44 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 #include <c10/core/GradMode.h>
-#include <torch/csrc/autograd/autograd.h>
 
 #include <iostream>
 #include <utility>
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/distribute/gradients.h"
 #include "tutti/keras/class_weight.h"
+#include "tutti/tensor/view.h"
 
 namespace tutti::keras {
 
-ModelImpl::ModelImpl(std::string type, std::string name) : LayerImpl(std::move(type), std::move(name)) {}
+namespace {
+
+// fit, evaluate and predict work outside of the scope that may be active around them.
+class OutsideOfScopes {
+ public:
+  explicit OutsideOfScopes(const std::string& function) {
+    if (ThreadView::current().replica >= 0)
+      throw Error(
+          ErrorCode::failed_precondition,
+          str(function, ": called in a replica's function; it runs the replicas itself, call it outside of run"));
+  }
+
+ private:
+  ThreadViewGuard view_{{}};
+  DistributionContextGuard context_{{}};
+};
+
+}  // namespace
+
+ModelImpl::ModelImpl(std::string type, std::string name)
+    : LayerImpl(std::move(type), std::move(name)), strategy_(get_strategy()) {}
 
 StepShare ModelImpl::train_step(const Batch& shard, const GlobalBatch& global) const {
   const Tensor predictions = call(shard.x, {.training = true});
   const Tensor loss = compute_loss(shard, predictions, global);
-  const auto gradients = torch::autograd::grad({loss}, trainable_variables(), {}, /*retain_graph=*/std::nullopt,
-                                               /*create_graph=*/false, /*allow_unused=*/true);
-  compiled_.optimizer->apply_gradients(gradients, trainable_variables());
+  compiled_.optimizer->apply_gradients(gradients(loss, trainable_variables()), trainable_variables());
   return {.loss = loss.detach(), .metrics = metric_contributions(shard, predictions)};
 }
 
@@ -47,6 +66,7 @@ std::vector<Tensor> ModelImpl::metric_contributions(const Batch& shard, const Te
 
 History ModelImpl::fit(const Batches& batches, const FitOptions& options) {
   require_compiled("fit", /*with_optimizer=*/true);
+  const OutsideOfScopes outside(name() + ".fit");
   Progress progress(std::cout, options.verbose);
   History history;
   for (int64_t epoch = options.initial_epoch; epoch < options.epochs; ++epoch) {
@@ -65,6 +85,7 @@ History ModelImpl::fit(const Batches& batches, const FitOptions& options) {
 
 Logs ModelImpl::evaluate(const Batches& batches, Verbose verbose) {
   require_compiled("evaluate", /*with_optimizer=*/false);
+  const OutsideOfScopes outside(name() + ".evaluate");
   Progress progress(std::cout, verbose);
   RunningLogs running(compiled_.metrics);
   const int64_t num_steps = run_pass(batches, &ModelImpl::test_step, running);
@@ -75,11 +96,14 @@ Logs ModelImpl::evaluate(const Batches& batches, Verbose verbose) {
 
 Tensor ModelImpl::predict(const Batches& batches) {
   const c10::NoGradGuard no_grad;
+  const OutsideOfScopes outside(name() + ".predict");
+  const auto predict_step = [this](const Batch& shard) { return call(shard.x, {.training = false}); };
   std::vector<Tensor> outputs;
-  const Batches::Next next = batches.begin();
-  while (const auto batch = next()) {
-    build_for(*batch);
-    outputs.push_back(call(batch->x, {.training = false}));
+  const Batches::Next next = batches.begin(strategy_);
+  while (const auto shards = next()) {
+    build_for(*shards);
+    for (const Tensor& output : strategy_.run(predict_step, *shards))
+      outputs.push_back(outputs.empty() ? output : output.to(outputs[0].device()));
   }
   if (outputs.empty()) throw Error(ErrorCode::invalid_argument, str(name(), ".predict: there is no batch to predict"));
   return at::cat(outputs);
@@ -88,28 +112,30 @@ Tensor ModelImpl::predict(const Batches& batches) {
 int64_t ModelImpl::run_pass(const Batches& batches, Step step, RunningLogs& running,
                             const std::map<int64_t, double>& class_weight) {
   int64_t num_steps = 0;
-  const Batches::Next next = batches.begin();
-  while (auto batch = next()) {
-    if (!class_weight.empty()) batch->sample_weight = weigh_classes(*batch, class_weight);
-    build_for(*batch);
-    running.add(run_on_replicas(*batch, step), batch->size());
+  const Batches::Next next = batches.begin(strategy_);
+  while (auto shards = next()) {
+    build_for(*shards);
+    GlobalBatch global{.size = 0, .num_replicas = strategy_.num_replicas_in_sync()};
+    for (size_t replica = 0; replica < shards->size(); ++replica) {
+      Batch& shard = (*shards)[replica];
+      global.size += shard.size();
+      if (!class_weight.empty()) shard.sample_weight = weigh_classes(shard, class_weight);
+    }
+    const auto step_of = [&](const Batch& shard) { return (this->*step)(shard, global); };
+    running.add(strategy_.run(step_of, *shards).values(), global.size);
     ++num_steps;
   }
   if (num_steps == 0) throw Error(ErrorCode::invalid_argument, str(name(), ": the dataset has no batch"));
   return num_steps;
 }
 
-std::vector<StepShare> ModelImpl::run_on_replicas(const Batch& batch, Step step) const {
-  return {(this->*step)(batch, {.size = batch.size()})};
-}
-
-void ModelImpl::build_for(const Batch& batch) {
-  if (built()) return;
-  if (batch.x.dim() == 0)
+void ModelImpl::build_for(const PerReplica<Batch>& shards) {
+  if (shards[0].x.dim() == 0)
     throw Error(ErrorCode::invalid_argument, str(name(), ": an input is a scalar; it must have a batch dimension"));
-  Shape shape = batch.x.sizes().vec();
+  if (built()) return;
+  Shape shape = shards[0].x.sizes().vec();
   shape[0] = kUnknown;
-  build_once(shape);
+  strategy_.build([&] { build_once(shape); });
 }
 
 void ModelImpl::require_compiled(const char* function, bool with_optimizer) const {

@@ -19,8 +19,8 @@ struct GlobalBatch {
   int64_t num_replicas = 1;
 };
 
-// What stands behind a Model; derive from it to write one. The steps are const because every replica of a strategy runs
-// them at once, each on its own shard.
+// What stands behind a Model; derive from it to write one. It trains under the strategy in whose scope it was made,
+// which must outlive it. The steps are const because all replicas run them at once, each on its own shard.
 class ModelImpl : public layers::LayerImpl {
  public:
   ModelImpl(std::string type, std::string name);
@@ -52,17 +52,15 @@ class ModelImpl : public layers::LayerImpl {
  private:
   using Step = StepShare (ModelImpl::*)(const Batch& shard, const GlobalBatch& global) const;
 
-  // Runs `step` on every batch of one pass; returns the number of steps.
+  // Runs `step` on all replicas for every batch of one pass; returns the number of steps.
   int64_t run_pass(const Batches& batches, Step step, RunningLogs& running,
                    const std::map<int64_t, double>& class_weight = {});
 
-  // Runs `step` on all replicas of the model's strategy, each on its shard of the batch.
-  std::vector<StepShare> run_on_replicas(const Batch& batch, Step step) const;
-
-  void build_for(const Batch& batch);
+  void build_for(const PerReplica<Batch>& shards);
   std::vector<Tensor> metric_contributions(const Batch& shard, const Tensor& predictions) const;
   void require_compiled(const char* function, bool with_optimizer) const;
 
+  Strategy& strategy_;
   CompileOptions compiled_;
 };
 

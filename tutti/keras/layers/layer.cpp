@@ -5,6 +5,7 @@
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/keras/layers/module_layer_internal.h"
+#include "tutti/tensor/mesh_tensor.h"
 
 namespace tutti::keras::layers {
 
@@ -21,7 +22,8 @@ Tensor Layer::operator()(const Tensor& x, const CallOptions& options) const {
 std::vector<Tensor> Layer::get_weights() const {
   const c10::NoGradGuard no_grad;
   std::vector<Tensor> values;
-  for (const Weight& weight : weights()) values.push_back(weight.value.detach().clone());
+  for (const Weight& weight : weights())
+    values.push_back((is_mesh_tensor(weight.value) ? gather(weight.value) : weight.value).detach().clone());
   return values;
 }
 

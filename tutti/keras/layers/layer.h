@@ -46,7 +46,7 @@ class Layer {
   const std::vector<Weight>& weights() const { return impl_->weights(); }
   const std::vector<Tensor>& trainable_variables() const { return impl_->trainable_variables(); }
 
-  // The weights' values as copies, and back; both in the order of weights().
+  // The weights' values as plain copies, and back; both in the order of weights().
   std::vector<Tensor> get_weights() const;
   void set_weights(const std::vector<Tensor>& values) const;
 

@@ -7,6 +7,7 @@
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/distribute/strategy.h"
 
 namespace tutti::keras::layers {
 namespace {
@@ -36,8 +37,14 @@ void LayerImpl::build(const Shape& input_shape) { (void)compute_output_shape(inp
 
 void LayerImpl::build_once(const Shape& input_shape) {
   if (built_) return;
-  build(input_shape);
-  built_ = true;
+  const auto build_now = [&] {
+    build(input_shape);
+    built_ = true;
+  };
+  if (has_strategy() && !in_cross_replica_context())
+    get_strategy().build(build_now);
+  else
+    build_now();
 }
 
 std::vector<Tensor> LayerImpl::losses() const {

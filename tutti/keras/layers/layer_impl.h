@@ -66,7 +66,7 @@ class LayerImpl {
   bool has_default_name() const { return has_default_name_; }
   void rename(std::string name);
 
-  // Builds unless it is done already.
+  // Builds unless it is done already. In a replica's function all replicas meet and it is done once, in the scope.
   void build_once(const Shape& input_shape);
   bool built() const { return built_; }
 

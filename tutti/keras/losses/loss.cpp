@@ -21,13 +21,10 @@ Tensor Loss::weighted_values(const Tensor& y_true, const Tensor& y_pred, const T
 Tensor Loss::operator()(const Tensor& y_true, const Tensor& y_pred, const Tensor& sample_weight) const {
   const Tensor values = weighted_values(y_true, y_pred, sample_weight);
   switch (reduction_) {
-    case Reduction::none:
-      return values;
-    case Reduction::sum:
-      return values.sum();
+    case Reduction::none: return values;
+    case Reduction::sum: return values.sum();
     case Reduction::sum_over_batch_size:
-    case Reduction::mean:
-      return values.mean();
+    case Reduction::mean: return values.mean();
     case Reduction::mean_with_sample_weight:
       if (!sample_weight.defined()) return values.mean();
       return values.sum() / broadcastable_weight(name_, sample_weight, values).expand_as(values).sum();

@@ -13,8 +13,8 @@ namespace tutti::keras::metrics {
 // A number (or a few) about all samples seen since the last reset. A shared handle: copies are the same metric.
 // TF: tf.keras.metrics.Metric
 //
-// Every metric is a sum over samples followed by a function of that sum. So replicas need no lock: each computes
-// contribution() of its own samples, whoever gathers them add()s them in replica order, and the result is exact.
+// Every metric is a sum over samples followed by a function of that sum, so each replica adds what its own samples
+// contribute to a sum of its own, and the result, taken outside of run, is exact: a function of all sums together.
 class Metric {
  public:
   // Returns what these samples add to the state, a tensor of the state's shape; sample_weight may be undefined.
@@ -26,13 +26,13 @@ class Metric {
 
   // Changes nothing; any thread may call. Grad: none.
   Tensor contribution(const Tensor& y_true, const Tensor& y_pred, const Tensor& sample_weight = {}) const;
-  // Adds a contribution to the state. Threads: one at a time.
+  // Adds a contribution to the sum of the replica that calls, or to that of global view. Threads: all replicas at once.
   void add(const Tensor& contribution) const;
 
-  // add(contribution(…)), for one thread.
+  // add(contribution(…))
   void update_state(const Tensor& y_true, const Tensor& y_pred, const Tensor& sample_weight = {}) const;
 
-  // float64; a scalar for most metrics. 0 for a mean of nothing, as in Keras.
+  // float64 on the CPU; a scalar for most metrics. 0 for a mean of nothing, as in Keras.
   Tensor result() const;
   void reset_state() const;
 

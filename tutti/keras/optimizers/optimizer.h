@@ -14,8 +14,12 @@ class Optimizer {
   explicit Optimizer(std::shared_ptr<OptimizerImpl> impl);
 
   // Changes each variable by its gradient, in place. An undefined gradient leaves its variable as it is, with a
-  // warning. Throws: invalid_argument unless there is one gradient for each variable, one of them defined.
-  void apply_gradients(const std::vector<Tensor>& gradients, const std::vector<Tensor>& variables) const;
+  // warning. In a replica's function all replicas wait for each other, and the sum of their gradients is applied once;
+  // clipping sees that sum. Ranks: all.
+  // Throws: invalid_argument unless there is one gradient for each variable, one of them defined; failed_precondition
+  // if the replicas' collectives do not match.
+  void apply_gradients(const std::vector<Tensor>& gradients, const std::vector<Tensor>& variables,
+                       std::source_location location = std::source_location::current()) const;
 
   const std::string& name() const { return impl_->name(); }
   int64_t iterations() const { return impl_->iterations(); }

@@ -11,12 +11,34 @@
 #include "tutti/core/error.h"
 #include "tutti/core/log.h"
 #include "tutti/core/str.h"
+#include "tutti/distribute/reduce.h"
+#include "tutti/distribute/replica_context.h"
+#include "tutti/tensor/mesh_tensor.h"
 
 namespace tutti::keras::optimizers {
 namespace {
 
 // The factor that brings a gradient of this norm down to the limit: limit / max(norm, limit).
 Tensor shrink_factor(const Tensor& norm, double limit) { return limit / norm.clamp_min(limit); }
+
+// What a replica brings to the meeting.
+struct Share {
+  std::span<const Tensor> gradients;
+  std::span<const Tensor> variables;
+};
+
+// The sum of the replicas' gradients of variable i, in replica order, on the variable's mesh; a gradient that a replica
+// lacks counts as zero. Undefined if all lack it.
+Tensor sum_of_gradients(std::span<void* const> shares, size_t i) {
+  std::vector<Tensor> gradients;
+  for (const void* share : shares)
+    if (const Tensor& gradient = static_cast<const Share*>(share)->gradients[i]; gradient.defined())
+      gradients.push_back(gradient);
+  if (gradients.empty()) return {};
+  const Tensor sum = reduce_tensors(ReduceOp::sum, gradients);
+  const Tensor& variable = static_cast<const Share*>(shares[0])->variables[i];
+  return is_mesh_tensor(variable) ? make_mesh_tensor(mesh_impl(variable).mesh_shape(), sum) : sum;
+}
 
 }  // namespace
 
@@ -27,11 +49,23 @@ OptimizerImpl::OptimizerImpl(CommonOptions options, size_t num_slots)
                 str(name(), ": more than one of clipnorm, global_clipnorm and clipvalue is set; set one of them"));
 }
 
-void OptimizerImpl::apply_gradients(std::span<const Tensor> gradients, std::span<const Tensor> variables) {
+void OptimizerImpl::apply_gradients(std::span<const Tensor> gradients, std::span<const Tensor> variables,
+                                    std::source_location location) {
   if (gradients.size() != variables.size())
     throw Error(ErrorCode::invalid_argument, str(name(), ".apply_gradients: ", gradients.size(), " gradients for ",
                                                  variables.size(), " variables; there must be one for each"));
-  update(gradients, variables);
+  if (!has_strategy() || in_cross_replica_context()) return update(gradients, variables);
+  Share share{gradients, variables};
+  get_replica_context(location).meet("apply_gradients", &share, [&](std::span<void* const> shares) {
+    for (const void* other : shares)
+      if (static_cast<const Share*>(other)->variables.size() != variables.size())
+        throw Error(ErrorCode::invalid_argument,
+                    str(name(), ".apply_gradients: the replicas pass lists of different length"));
+    std::vector<Tensor> sums;
+    const c10::NoGradGuard no_grad;
+    for (size_t i = 0; i < variables.size(); ++i) sums.push_back(sum_of_gradients(shares, i));
+    update(sums, variables);
+  });
 }
 
 void OptimizerImpl::update(std::span<const Tensor> gradients, std::span<const Tensor> variables) {

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <optional>
+#include <source_location>
 #include <span>
 #include <string>
 #include <vector>
@@ -38,7 +39,9 @@ class OptimizerImpl {
   OptimizerImpl(const OptimizerImpl&) = delete;
   OptimizerImpl& operator=(const OptimizerImpl&) = delete;
 
-  void apply_gradients(std::span<const Tensor> gradients, std::span<const Tensor> variables);
+  // In a replica's function all replicas meet, and the sum of their gradients is applied once.
+  void apply_gradients(std::span<const Tensor> gradients, std::span<const Tensor> variables,
+                       std::source_location location);
 
   const std::string& name() const { return options_.name; }
   int64_t iterations() const { return iterations_; }
