@@ -116,7 +116,6 @@ optimizers::LearningRate learning_rate(const Json& json) {
 
 optimizers::Optimizer optimizer(const Json& json) {
   const std::string name = json.at("name");
-  if (!json.contains("learning_rate")) throw NotSupported("optimizer " + name);
   if (json.at("use_ema").get<bool>()) throw NotSupported("use_ema");
   if (json.contains("nesterov"))
     return optimizers::SGD({.learning_rate = learning_rate(json.at("learning_rate")),
@@ -163,6 +162,14 @@ FitOptions fit_options(const Json& test, const Json& data) {
   return options;
 }
 
+// The optimizer's setting; a case that only names it has that of the other cases.
+Json optimizer_setting(const Json& document, const Json& test) {
+  for (const Json& other : document.at("cases"))
+    if (other.at("optimizer").at("name") == test.at("optimizer").at("name") && other.at("optimizer").size() > 1)
+      return other.at("optimizer");
+  throw NotSupported("optimizer " + test.at("optimizer").at("name").get<std::string>());
+}
+
 // What a case observes.
 struct Results {
   History history;
@@ -174,7 +181,8 @@ struct Results {
 
 Results train(const Json& document, const Json& test, Strategy& strategy) {
   const std::string name = test.at("model");
-  const auto trainer = optimizer(test.at("optimizer"));
+  const auto trainer =
+      optimizer(test.at("optimizer").size() > 1 ? test.at("optimizer") : optimizer_setting(document, test));
   const Sequential trained = strategy.build([&] {
     const Sequential built = model(document.at("models").at(name));
     std::vector<metrics::Metric> compiled_metrics;
