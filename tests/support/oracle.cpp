@@ -29,13 +29,15 @@ double number_of(const Json& json) {
 
 }  // namespace
 
-Json cases(const std::string& file) {
+Json document(const std::string& file) {
   const char* folder = std::getenv("TUTTI_ORACLE_DIR");
   const std::string path = std::string(folder ? folder : TUTTI_TESTS_ORACLE) + '/' + file;
   std::ifstream stream(path);
   if (!stream) throw std::runtime_error("oracle: cannot open " + path);
-  return Json::parse(stream).at("cases");
+  return Json::parse(stream);
 }
+
+Json cases(const std::string& file) { return document(file).at("cases"); }
 
 Tensor tensor(const Json& json) {
   const Json& data = json.at("data");

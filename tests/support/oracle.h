@@ -11,8 +11,11 @@ namespace tutti::oracle {
 
 using Json = nlohmann::json;
 
-// The cases of a file of recorded TensorFlow results: in the folder that TUTTI_ORACLE_DIR names, else in tests/oracle/.
+// A file of recorded TensorFlow results: from the folder that TUTTI_ORACLE_DIR names, else from tests/oracle/.
 // Throws std::runtime_error if there is none.
+Json document(const std::string& file);
+
+// The cases of a file of recorded TensorFlow results.
 Json cases(const std::string& file);
 
 // {"shape", "dtype", "data"} as a tensor. Throws std::runtime_error for a dtype that no case has used yet.

@@ -175,11 +175,13 @@ auto Strategy::run(const RunOptions& options, const F& f, const Args&... argumen
   (strategy_internal::check_size(arguments, num_replicas()), ...);
   using Result = std::decay_t<decltype(call(f, part(arguments, 0)...))>;
   if constexpr (std::is_void_v<Result>) {
-    run_replicas([&](int replica) { call(f, part(arguments, replica)...); }, options);
+    run_replicas([&]([[maybe_unused]] int replica) { call(f, part(arguments, replica)...); }, options);
   } else {
     std::vector<std::optional<Result>> results(static_cast<size_t>(num_replicas()));
     run_replicas(
-        [&](int replica) { results[static_cast<size_t>(replica)].emplace(call(f, part(arguments, replica)...)); },
+        [&]([[maybe_unused]] int replica) {
+          results[static_cast<size_t>(replica)].emplace(call(f, part(arguments, replica)...));
+        },
         options);
     std::vector<Result> values;
     values.reserve(results.size());

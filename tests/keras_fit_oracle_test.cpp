@@ -1,0 +1,280 @@
+// What Keras returned for fit, evaluate and predict (tests/oracle/keras_fit.json), case by case.
+#include <ATen/ops/allclose.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <iostream>
+#include <map>
+#include <stdexcept>
+
+#include "tests/support/oracle.h"
+#include "tutti/device/logical_devices.h"
+#include "tutti/distribute/mirrored_strategy.h"
+#include "tutti/keras/layers/activation.h"
+#include "tutti/keras/layers/conv2d.h"
+#include "tutti/keras/layers/dense.h"
+#include "tutti/keras/layers/dropout.h"
+#include "tutti/keras/layers/flatten.h"
+#include "tutti/keras/layers/max_pooling2d.h"
+#include "tutti/keras/layers/relu.h"
+#include "tutti/keras/losses/binary_crossentropy.h"
+#include "tutti/keras/losses/categorical_crossentropy.h"
+#include "tutti/keras/losses/mean_absolute_error.h"
+#include "tutti/keras/losses/mean_squared_error.h"
+#include "tutti/keras/losses/sparse_categorical_crossentropy.h"
+#include "tutti/keras/metrics/accuracy.h"
+#include "tutti/keras/metrics/regression.h"
+#include "tutti/keras/optimizers/adam.h"
+#include "tutti/keras/optimizers/schedules.h"
+#include "tutti/keras/optimizers/sgd.h"
+#include "tutti/keras/sequential.h"
+
+namespace tutti::keras {
+namespace {
+
+using oracle::Json;
+
+// Thrown for what is not there yet; the text says what.
+struct NotSupported : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+layers::Size2D square(const Json& json, const char* key, int64_t fallback) {
+  const int64_t size = json.value(key, fallback);
+  return {size, size};
+}
+
+layers::Padding padding(const Json& json) {
+  return json.value("padding", "valid") == "same" ? layers::Padding::same : layers::Padding::valid;
+}
+
+activations::Activation activation(const Json& json) {
+  const std::string name = json.value("activation", "linear");
+  for (const auto& known : {activations::linear, activations::relu, activations::tanh, activations::gelu,
+                            activations::sigmoid, activations::softmax, activations::elu, activations::selu})
+    if (name == known.name) return known;
+  throw NotSupported("activation " + name);
+}
+
+std::optional<regularizers::Regularizer> regularizer(const Json& json, const std::string& weight) {
+  const double l1 = json.value(weight + "_l1", 0.0);
+  const double l2 = json.value(weight + "_l2", 0.0);
+  if (l1 == 0 && l2 == 0) return std::nullopt;
+  return regularizers::L1L2({.l1 = l1, .l2 = l2});
+}
+
+layers::Layer layer(const Json& json) {
+  const std::string type = json.at("layer");
+  if (type == "Dense")
+    return layers::Dense({.units = json.at("units"),
+                          .activation = activation(json),
+                          .use_bias = json.value("use_bias", true),
+                          .kernel_regularizer = regularizer(json, "kernel"),
+                          .bias_regularizer = regularizer(json, "bias")});
+  if (type == "Conv2D")
+    return layers::Conv2D({.filters = json.at("filters"),
+                           .kernel_size = square(json, "kernel", 3),
+                           .strides = square(json, "strides", 1),
+                           .padding = padding(json),
+                           .activation = activation(json)});
+  if (type == "MaxPooling2D")
+    return layers::MaxPooling2D({.pool_size = square(json, "pool", 2), .padding = padding(json)});
+  if (type == "Flatten") return layers::Flatten();
+  if (type == "Dropout") return layers::Dropout({.rate = json.at("rate")});
+  if (type == "ReLU") return layers::ReLU();
+  throw NotSupported("layer " + type);
+}
+
+Sequential model(const Json& json) {
+  std::vector<layers::Layer> chain;
+  for (const Json& description : json.at("layers")) chain.push_back(layer(description));
+  const Sequential model(chain);
+  Shape shape = json.at("input_shape");
+  shape.insert(shape.begin(), kUnknown);
+  model.build(shape);
+  return model;
+}
+
+std::optional<double> optional_number(const Json& json, const char* key) {
+  return json.contains(key) && !json.at(key).is_null() ? std::optional<double>(json.at(key)) : std::nullopt;
+}
+
+optimizers::LearningRate learning_rate(const Json& json) {
+  if (json.is_number()) return json.get<double>();
+  const std::string type = json.at("schedule");
+  if (type == "ExponentialDecay")
+    return optimizers::schedules::ExponentialDecay({.initial_learning_rate = json.at("initial_learning_rate"),
+                                                    .decay_steps = json.at("decay_steps"),
+                                                    .decay_rate = json.at("decay_rate"),
+                                                    .staircase = json.value("staircase", false)});
+  if (type == "CosineDecay")
+    return optimizers::schedules::CosineDecay({.initial_learning_rate = json.at("initial_learning_rate"),
+                                               .decay_steps = json.at("decay_steps"),
+                                               .alpha = json.value("alpha", 0.0)});
+  throw NotSupported("schedule " + type);
+}
+
+optimizers::Optimizer optimizer(const Json& json) {
+  const std::string name = json.at("name");
+  if (json.at("use_ema").get<bool>()) throw NotSupported("use_ema");
+  if (json.contains("nesterov"))
+    return optimizers::SGD({.learning_rate = learning_rate(json.at("learning_rate")),
+                            .momentum = json.at("momentum"),
+                            .nesterov = json.at("nesterov"),
+                            .weight_decay = optional_number(json, "weight_decay"),
+                            .clipnorm = optional_number(json, "clipnorm"),
+                            .global_clipnorm = optional_number(json, "global_clipnorm"),
+                            .clipvalue = optional_number(json, "clipvalue")});
+  if (json.contains("amsgrad"))
+    return optimizers::Adam({.learning_rate = learning_rate(json.at("learning_rate")),
+                             .beta_1 = json.at("beta_1"),
+                             .beta_2 = json.at("beta_2"),
+                             .epsilon = json.at("epsilon"),
+                             .amsgrad = json.at("amsgrad"),
+                             .weight_decay = optional_number(json, "weight_decay")});
+  throw NotSupported("optimizer " + name);
+}
+
+losses::Loss loss(const std::string& name) {
+  if (name == "mse") return losses::MeanSquaredError();
+  if (name == "mse_sum") return losses::MeanSquaredError({.reduction = Reduction::sum});
+  if (name == "mae") return losses::MeanAbsoluteError();
+  if (name == "sparse_ce_logits") return losses::SparseCategoricalCrossentropy({.from_logits = true});
+  if (name == "ce_logits") return losses::CategoricalCrossentropy({.from_logits = true, .label_smoothing = 0.05});
+  if (name == "bce_logits") return losses::BinaryCrossentropy({.from_logits = true});
+  if (name == "bce_logits_smooth") return losses::BinaryCrossentropy({.from_logits = true, .label_smoothing = 0.1});
+  throw NotSupported("loss " + name);
+}
+
+metrics::Metric metric(const std::string& name) {
+  if (name == "mae") return metrics::MeanAbsoluteError({.name = name});
+  if (name == "sparse_categorical_accuracy") return metrics::SparseCategoricalAccuracy();
+  throw NotSupported("metric " + name);
+}
+
+FitOptions fit_options(const Json& test, const Json& data) {
+  FitOptions options{
+      .batch_size = test.at("global_batch"), .epochs = test.at("epochs"), .verbose = Verbose::silent, .shuffle = false};
+  if (test.at("use_sample_weight").get<bool>()) options.sample_weight = oracle::tensor(data.at("sample_weight"));
+  if (!test.at("class_weight").is_null())
+    for (const auto& [label, weight] : test.at("class_weight").items())
+      options.class_weight[std::stoll(label)] = weight;
+  return options;
+}
+
+// The optimizer's setting; a case that only names it has that of the other cases.
+Json optimizer_setting(const Json& document, const Json& test) {
+  for (const Json& other : document.at("cases"))
+    if (other.at("optimizer").at("name") == test.at("optimizer").at("name") && other.at("optimizer").size() > 1)
+      return other.at("optimizer");
+  throw NotSupported("optimizer " + test.at("optimizer").at("name").get<std::string>());
+}
+
+// What a case observes.
+struct Results {
+  History history;
+  Logs evaluation;
+  Tensor predictions;
+  std::vector<Tensor> weights;
+  int64_t iterations = 0;
+};
+
+Results train(const Json& document, const Json& test, Strategy& strategy) {
+  const std::string name = test.at("model");
+  const auto trainer =
+      optimizer(test.at("optimizer").size() > 1 ? test.at("optimizer") : optimizer_setting(document, test));
+  const Sequential trained = strategy.build([&] {
+    const Sequential built = model(document.at("models").at(name));
+    std::vector<metrics::Metric> compiled_metrics;
+    for (const Json& metric_name : test.at("metrics")) compiled_metrics.push_back(metric(metric_name));
+    built.compile({.optimizer = trainer, .loss = loss(test.at("loss")), .metrics = compiled_metrics});
+    return built;
+  });
+  std::vector<Tensor> initial;
+  for (const Json& weight : document.at("initial_weights").at(name)) initial.push_back(oracle::tensor(weight));
+  trained.set_weights(initial);
+
+  const Json& data = document.at("datasets").at(test.at("data").get<std::string>());
+  const Tensor x = oracle::tensor(data.at("x"));
+  const Tensor y = oracle::tensor(data.at("y"));
+  Results results;
+  results.history = trained.fit(x, y, fit_options(test, data));
+  results.evaluation = trained.evaluate(x, y, {.batch_size = test.at("global_batch"), .verbose = Verbose::silent});
+  results.predictions = trained.predict(x.slice(0, 0, 6));
+  results.weights = trained.get_weights();
+  results.iterations = trainer.iterations();
+  return results;
+}
+
+Results recorded(const Json& expected) {
+  Results results;
+  results.history.history = expected.at("epoch_logs");
+  results.evaluation = expected.at("evaluate");
+  results.predictions = oracle::tensor(expected.at("predict"));
+  for (const Json& weight : expected.at("weights")) results.weights.push_back(oracle::tensor(weight));
+  results.iterations = expected.at("iterations");
+  return results;
+}
+
+void expect_near(double actual, double expected, const std::string& what) {
+  EXPECT_NEAR(actual, expected, 1e-4 + 1e-4 * std::abs(expected)) << what;
+}
+
+void expect_near(const Tensor& actual, const Tensor& expected, const std::string& what) {
+  ASSERT_EQ(actual.sizes(), expected.sizes()) << what;
+  EXPECT_TRUE(at::allclose(actual, expected, 1e-4, 1e-4)) << what << ":\n" << actual << "\nis not\n" << expected;
+}
+
+void expect_near(const Results& actual, const Results& expected) {
+  for (const auto& [name, values] : expected.history.history)
+    for (size_t epoch = 0; epoch < values.size(); ++epoch)
+      expect_near(actual.history.history.at(name).at(epoch), values[epoch], name);
+  for (const auto& [name, value] : expected.evaluation)
+    expect_near(actual.evaluation.at(name), value, "evaluate " + name);
+  expect_near(actual.predictions, expected.predictions, "predict");
+  ASSERT_EQ(actual.weights.size(), expected.weights.size());
+  for (size_t i = 0; i < actual.weights.size(); ++i) expect_near(actual.weights[i], expected.weights[i], "weights");
+  EXPECT_EQ(actual.iterations, expected.iterations);
+}
+
+// Where Keras's numbers depend on the number of replicas, and ours, on purpose, are those of one device: clipped
+// gradients, and batches that do not divide evenly (which Keras refuses if it is the first).
+bool depends_on_replicas(const Json& test) {
+  const Json& optimizer = test.at("optimizer");
+  const bool clips = optional_number(optimizer, "clipnorm") || optional_number(optimizer, "global_clipnorm") ||
+                     optional_number(optimizer, "clipvalue");
+  const int64_t replicas = test.at("replicas"), global_batch = test.at("global_batch"), n = test.at("n");
+  return replicas > 1 && (clips || global_batch % replicas != 0 || n % global_batch != 0);
+}
+
+void run(const Json& document, const Json& test) {
+  const int replicas = test.at("replicas");
+  MirroredStrategy mirrored({.devices = configure_logical_cpus(replicas)});
+  const Results results = train(document, test, replicas == 1 ? get_strategy() : mirrored);
+  expect_near(results,
+              depends_on_replicas(test) ? train(document, test, get_strategy()) : recorded(test.at("expected")));
+}
+
+TEST(KerasFitOracle, EveryCaseGivesKerasNumbers) {
+  const Json document = oracle::document("keras_fit.json");
+  int num_run = 0;
+  int num_better = 0;
+  std::map<std::string, int> left_out;
+  for (const Json& test : document.at("cases")) {
+    SCOPED_TRACE(test.at("name").get<std::string>());
+    try {
+      run(document, test);
+      ++num_run;
+      num_better += depends_on_replicas(test);
+    } catch (const NotSupported& reason) {
+      ++left_out[reason.what()];
+    }
+  }
+  std::cout << "keras_fit.json: " << num_run << " cases run, " << num_better
+            << " of them against one device (better_on_purpose)\n";
+  for (const auto& [reason, count] : left_out) std::cout << "  not supported yet: " << count << " x " << reason << '\n';
+  EXPECT_GT(num_run, 0);
+}
+
+}  // namespace
+}  // namespace tutti::keras

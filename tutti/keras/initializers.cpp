@@ -1,0 +1,93 @@
+#include "tutti/keras/initializers.h"
+
+#include <ATen/ops/empty.h>
+#include <c10/core/GradMode.h>
+
+#include <cmath>
+#include <numbers>
+#include <utility>
+
+namespace tutti::keras::initializers {
+namespace {
+
+struct Fans {
+  double in;
+  double out;
+};
+
+Fans fans(at::IntArrayRef shape) {
+  if (shape.empty()) return {1, 1};
+  if (shape.size() == 1) return {static_cast<double>(shape[0]), static_cast<double>(shape[0])};
+  double receptive_field = 1;
+  for (const int64_t extent : shape.slice(0, shape.size() - 2)) receptive_field *= static_cast<double>(extent);
+  return {receptive_field * static_cast<double>(shape[shape.size() - 2]),
+          receptive_field * static_cast<double>(shape.back())};
+}
+
+double fan(at::IntArrayRef shape, FanMode mode) {
+  const auto [in, out] = fans(shape);
+  switch (mode) {
+    case FanMode::fan_in: return in;
+    case FanMode::fan_out: return out;
+    case FanMode::fan_avg: return (in + out) / 2;
+  }
+  return in;
+}
+
+void fill_truncated_normal(Tensor& x, double mean, double stddev) {
+  const double edge = std::erf(2 / std::numbers::sqrt2);
+  x.uniform_(-edge, edge).erfinv_().mul_(stddev * std::numbers::sqrt2).add_(mean);
+}
+
+void fill_scaled(Tensor& x, const VarianceScalingOptions& options) {
+  const double variance = options.scale / std::max(1.0, fan(x.sizes(), options.mode));
+  switch (options.distribution) {
+    case Distribution::uniform: {
+      const double limit = std::sqrt(3 * variance);
+      x.uniform_(-limit, limit);
+      return;
+    }
+    case Distribution::truncated_normal: {
+      constexpr double kStddevOfTruncated = 0.87962566103423978;  // of a standard normal cut at -2 and 2
+      fill_truncated_normal(x, 0, std::sqrt(variance) / kStddevOfTruncated);
+      return;
+    }
+    case Distribution::untruncated_normal: x.normal_(0, std::sqrt(variance)); return;
+  }
+}
+
+}  // namespace
+
+Initializer::Initializer(std::string name, Fill fill) : name_(std::move(name)), fill_(std::move(fill)) {}
+
+Tensor Initializer::operator()(const Shape& shape, at::ScalarType dtype) const {
+  const c10::NoGradGuard no_grad;
+  Tensor tensor = at::empty(shape, at::TensorOptions().dtype(dtype));
+  fill_(tensor);
+  return tensor;
+}
+
+Constant::Constant(double value) : Initializer("constant", [value](Tensor& x) { x.fill_(value); }) {}
+Zeros::Zeros() : Initializer("zeros", [](Tensor& x) { x.zero_(); }) {}
+Ones::Ones() : Initializer("ones", [](Tensor& x) { x.fill_(1); }) {}
+
+RandomNormal::RandomNormal(const RandomNormalOptions& options)
+    : Initializer("random_normal", [options](Tensor& x) { x.normal_(options.mean, options.stddev); }) {}
+TruncatedNormal::TruncatedNormal(const RandomNormalOptions& options)
+    : Initializer("truncated_normal",
+                  [options](Tensor& x) { fill_truncated_normal(x, options.mean, options.stddev); }) {}
+RandomUniform::RandomUniform(const RandomUniformOptions& options)
+    : Initializer("random_uniform", [options](Tensor& x) { x.uniform_(options.minval, options.maxval); }) {}
+
+VarianceScaling::VarianceScaling(const VarianceScalingOptions& options, std::string name)
+    : Initializer(std::move(name), [options](Tensor& x) { fill_scaled(x, options); }) {}
+
+GlorotUniform::GlorotUniform()
+    : VarianceScaling({.mode = FanMode::fan_avg, .distribution = Distribution::uniform}, "glorot_uniform") {}
+GlorotNormal::GlorotNormal() : VarianceScaling({.mode = FanMode::fan_avg}, "glorot_normal") {}
+HeUniform::HeUniform() : VarianceScaling({.scale = 2, .distribution = Distribution::uniform}, "he_uniform") {}
+HeNormal::HeNormal() : VarianceScaling({.scale = 2}, "he_normal") {}
+LecunUniform::LecunUniform() : VarianceScaling({.distribution = Distribution::uniform}, "lecun_uniform") {}
+LecunNormal::LecunNormal() : VarianceScaling({}, "lecun_normal") {}
+
+}  // namespace tutti::keras::initializers

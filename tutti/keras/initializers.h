@@ -1,0 +1,93 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <string>
+
+#include "tutti/core/tensor_fwd.h"
+#include "tutti/keras/shape.h"
+
+namespace tutti::keras::initializers {
+
+// How the first value of a weight is made. Random ones draw from LibTorch's current generator (see set_random_seed).
+class Initializer {
+ public:
+  using Fill = std::function<void(Tensor&)>;
+
+  // `fill` overwrites the tensor in place.
+  Initializer(std::string name, Fill fill);
+
+  const std::string& name() const { return name_; }
+
+  // Returns a new filled tensor. Made by at::empty, so that a surrounding strategy scope says where it lives.
+  Tensor operator()(const Shape& shape, at::ScalarType dtype = at::kFloat) const;
+
+ private:
+  std::string name_;
+  Fill fill_;
+};
+
+// Named as the classes of tf.keras.initializers; each only makes an Initializer.
+struct Constant : Initializer {
+  explicit Constant(double value = 0);
+};
+struct Zeros : Initializer {
+  Zeros();
+};
+struct Ones : Initializer {
+  Ones();
+};
+
+struct RandomNormalOptions {
+  double mean = 0;
+  double stddev = 0.05;
+};
+struct RandomNormal : Initializer {
+  explicit RandomNormal(const RandomNormalOptions& options = {});
+};
+// Normal, redrawn (here: by inversion) outside of two standard deviations.
+struct TruncatedNormal : Initializer {
+  explicit TruncatedNormal(const RandomNormalOptions& options = {});
+};
+
+struct RandomUniformOptions {
+  double minval = -0.05;
+  double maxval = 0.05;
+};
+struct RandomUniform : Initializer {
+  explicit RandomUniform(const RandomUniformOptions& options = {});
+};
+
+enum class FanMode { fan_in, fan_out, fan_avg };
+enum class Distribution { uniform, truncated_normal, untruncated_normal };
+
+struct VarianceScalingOptions {
+  double scale = 1;
+  FanMode mode = FanMode::fan_in;
+  Distribution distribution = Distribution::truncated_normal;
+};
+// Variance scale / fan. For a kernel [..., in, out] the fans are in and out times the extents before them.
+struct VarianceScaling : Initializer {
+  explicit VarianceScaling(const VarianceScalingOptions& options = {}, std::string name = "variance_scaling");
+};
+struct GlorotUniform : VarianceScaling {
+  GlorotUniform();
+};
+struct GlorotNormal : VarianceScaling {
+  GlorotNormal();
+};
+struct HeUniform : VarianceScaling {
+  HeUniform();
+};
+struct HeNormal : VarianceScaling {
+  HeNormal();
+};
+struct LecunUniform : VarianceScaling {
+  LecunUniform();
+};
+struct LecunNormal : VarianceScaling {
+  LecunNormal();
+};
+
+}  // namespace tutti::keras::initializers

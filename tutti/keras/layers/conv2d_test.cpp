@@ -1,0 +1,83 @@
+#include "tutti/keras/layers/conv2d.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/conv2d.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/randn.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/error_of.h"
+
+namespace tutti::keras::layers {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(Conv2D, IsLibTorchsConvolutionInOtherOrder) {
+  const Conv2D conv({.filters = 4,
+                     .kernel_size = {3, 2},
+                     .strides = {2, 1},
+                     .dilation_rate = {1, 2},
+                     .groups = 2,
+                     .bias_initializer = initializers::Constant(0.25)});
+  const Tensor x = at::randn({2, 9, 8, 6});
+  const Tensor y = conv(x);
+  const Tensor kernel = conv.weights()[0].value;
+  EXPECT_EQ(kernel.sizes(), (Shape{3, 2, 3, 4}));
+  const Tensor expected = at::conv2d(x.permute({0, 3, 1, 2}).contiguous(), kernel.permute({3, 2, 0, 1}).contiguous(),
+                                     {}, {2, 1}, at::IntArrayRef({0, 0}), {1, 2}, 2) +
+                          0.25;
+  EXPECT_TRUE(at::allclose(y, expected.permute({0, 2, 3, 1}), 1e-4, 1e-5));
+  EXPECT_EQ(y.sizes(), conv.compute_output_shape(x.sizes().vec()));
+}
+
+TEST(Conv2D, StaysChannelsLastWithoutACopy) {
+  for (const int64_t channels : {1, 3}) {
+    const Conv2D layer({.filters = 4});
+    EXPECT_TRUE(layer(at::randn({2, 8, 8, channels})).is_contiguous()) << channels;
+  }
+}
+
+// A row of ones under a kernel of ones counts the elements that each window covers.
+TEST(Conv2D, SamePaddingHasItsLargerHalfAtTheEnd) {
+  const auto windows = [](int64_t kernel, int64_t stride) {
+    const Conv2D conv({.filters = 1,
+                       .kernel_size = {1, kernel},
+                       .strides = {1, stride},
+                       .padding = Padding::same,
+                       .kernel_initializer = initializers::Ones()});
+    const Tensor counts = conv(at::ones({1, 1, 5, 1})).flatten();
+    return std::vector<float>(counts.const_data_ptr<float>(), counts.const_data_ptr<float>() + counts.numel());
+  };
+  EXPECT_EQ(windows(3, 1), (std::vector<float>{2, 3, 3, 3, 2}));
+  EXPECT_EQ(windows(2, 1), (std::vector<float>{2, 2, 2, 2, 1}));
+  EXPECT_EQ(windows(3, 2), (std::vector<float>{2, 3, 2}));
+  EXPECT_EQ(windows(4, 2), (std::vector<float>{3, 4, 2}));
+  EXPECT_EQ(windows(1, 3), (std::vector<float>{1, 1}));
+}
+
+TEST(Conv2D, TakesAnEmptyBatch) {
+  const Conv2D conv({.filters = 4});
+  conv.build({kUnknown, 8, 8, 3});
+  const Tensor y = conv(at::randn({0, 8, 8, 3}));
+  EXPECT_EQ(y.sizes(), (Shape{0, 6, 6, 4}));
+}
+
+TEST(Conv2D, RefusesWhatDoesNotFit) {
+  EXPECT_THAT(error_of([] { Conv2D({.filters = 0}); }), HasSubstr("filters 0"));
+  EXPECT_THAT(error_of([] { Conv2D({.filters = 3, .groups = 2}); }), HasSubstr("do not divide into 2 groups"));
+  const Conv2D conv({.filters = 4});
+  EXPECT_THAT(error_of([&] {
+                conv.build({kUnknown, 8, 8});
+              }),
+              HasSubstr("it must be [batch, height, width, channels]"));
+  EXPECT_THAT(error_of([&] { conv.build({kUnknown, 2, 8, 3}); }), HasSubstr("smaller than the kernel of [3, 3]"));
+  EXPECT_THAT(error_of([&] { conv.build({kUnknown, 8, 8, kUnknown}); }), HasSubstr("channels"));
+  conv.build({kUnknown, 8, 8, 3});
+  EXPECT_THAT(error_of([&] { conv(at::randn({1, 8, 8, 2})); }), HasSubstr("built for [batch, height, width, 3]"));
+}
+
+}  // namespace
+}  // namespace tutti::keras::layers

@@ -1,0 +1,50 @@
+#include "tutti/keras/layers/max_pooling2d.h"
+
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/randn.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/error_of.h"
+
+namespace tutti::keras::layers {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::vector<float> pooled_row(const Tensor& row, const MaxPooling2DOptions& options) {
+  const Tensor y = MaxPooling2D(options)(row.view({1, 1, -1, 1})).flatten();
+  return {y.const_data_ptr<float>(), y.const_data_ptr<float>() + y.numel()};
+}
+
+TEST(MaxPooling2D, TakesTheLargestOfEachWindow) {
+  const Tensor row = at::arange(7, at::kFloat);
+  EXPECT_THAT(pooled_row(row, {.pool_size = {1, 2}}), ElementsAre(1, 3, 5));
+  EXPECT_THAT(pooled_row(row, {.pool_size = {1, 3}, .strides = {1, 2}}), ElementsAre(2, 4, 6));
+  EXPECT_THAT(pooled_row(row, {.pool_size = {1, 2}, .padding = Padding::same}), ElementsAre(1, 3, 5, 6));
+}
+
+TEST(MaxPooling2D, PaddingNeverWins) {
+  EXPECT_THAT(pooled_row(at::full({3}, -5.0), {.pool_size = {1, 2}, .padding = Padding::same}), ElementsAre(-5, -5));
+  EXPECT_THAT(pooled_row(at::full({3}, -5.0), {.pool_size = {1, 3}, .padding = Padding::same}), ElementsAre(-5));
+}
+
+TEST(MaxPooling2D, PoolsChannelsApartAndStaysChannelsLast) {
+  const Tensor x = at::randn({2, 4, 6, 3});
+  const Tensor y = MaxPooling2D()(x);
+  EXPECT_TRUE(at::allclose(y, x.view({2, 2, 2, 3, 2, 3}).amax({2, 4})));
+  EXPECT_TRUE(y.is_contiguous());
+  EXPECT_EQ(MaxPooling2D().compute_output_shape({kUnknown, 5, kUnknown, 3}), (Shape{kUnknown, 2, kUnknown, 3}));
+}
+
+TEST(MaxPooling2D, RefusesWhatDoesNotFit) {
+  EXPECT_THAT(error_of([] { MaxPooling2D({.pool_size = {0, 2}}); }), HasSubstr("must be positive"));
+  EXPECT_THAT(error_of([] { MaxPooling2D()(at::randn({2, 4, 6})); }), HasSubstr("[batch, height, width, channels]"));
+  EXPECT_THAT(error_of([] { MaxPooling2D()(at::randn({2, 1, 6, 1})); }), HasSubstr("smaller than the pool of [2, 2]"));
+}
+
+}  // namespace
+}  // namespace tutti::keras::layers

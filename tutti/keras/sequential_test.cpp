@@ -1,0 +1,97 @@
+#include "tutti/keras/sequential.h"
+
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/randn.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "tests/support/error_of.h"
+#include "tutti/keras/layers/conv2d.h"
+#include "tutti/keras/layers/dense.h"
+#include "tutti/keras/layers/flatten.h"
+#include "tutti/keras/layers/max_pooling2d.h"
+
+namespace tutti::keras {
+namespace {
+
+using layers::Dense;
+using ::testing::HasSubstr;
+
+std::vector<std::string> weight_names(const Sequential& model) {
+  std::vector<std::string> names;
+  for (const layers::Weight& weight : model.weights()) names.push_back(weight.name);
+  return names;
+}
+
+TEST(Sequential, IsTheChainOfItsLayers) {
+  const Dense first({.units = 4, .activation = activations::relu});
+  const Dense second({.units = 2});
+  const Sequential model({first, second});
+  const Tensor x = at::randn({3, 5});
+  EXPECT_TRUE(at::allclose(model(x), second(first(x))));
+  EXPECT_EQ(model.compute_output_shape({kUnknown, 5}), (Shape{kUnknown, 2}));
+}
+
+TEST(Sequential, NamesItsLayersApart) {
+  const Sequential model({Dense({.units = 4}), Dense({.units = 3, .name = "middle"}), Dense({.units = 2})});
+  model.build({kUnknown, 5});
+  EXPECT_THAT(weight_names(model), testing::ElementsAre("dense/kernel", "dense/bias", "middle/kernel", "middle/bias",
+                                                        "dense_1/kernel", "dense_1/bias"));
+  EXPECT_THAT(error_of([] {
+                Sequential({Dense({.units = 1, .name = "a"}), Dense({.units = 1, .name = "a"})});
+              }),
+              HasSubstr("two layers are called \"a\""));
+}
+
+TEST(Sequential, NestsAndTracksEachVariableOnce) {
+  const Sequential inner({Dense({.units = 4})}, "inner");
+  const Sequential model({inner, Dense({.units = 2})});
+  model.build({kUnknown, 5});
+  EXPECT_THAT(weight_names(model),
+              testing::ElementsAre("inner/dense/kernel", "inner/dense/bias", "dense/kernel", "dense/bias"));
+  EXPECT_EQ(model.trainable_variables().size(), 4U);
+}
+
+TEST(Sequential, SaysWhichLayersDoNotFit) {
+  const Sequential model({Dense({.units = 4}), layers::Conv2D({.filters = 2})});
+  EXPECT_THAT(
+      error_of([&] {
+        model.build({kUnknown, 5});
+      }),
+      HasSubstr("conv2d: the input has shape (None, 4); it must be [batch, height, width, channels] (the output "
+                "of dense)"));
+  const Sequential first({layers::Conv2D({.filters = 2})});
+  EXPECT_THAT(error_of([&] { first.build({kUnknown, 5}); }), HasSubstr("(the model's input)"));
+}
+
+TEST(Sequential, PrintsKerassTable) {
+  const Sequential model({layers::Conv2D({.filters = 32, .kernel_size = {3, 3}}), layers::MaxPooling2D(),
+                          layers::Flatten(), Dense({.units = 10})});
+  std::ostringstream unbuilt;
+  model.summary(unbuilt);
+  EXPECT_THAT(unbuilt.str(), HasSubstr("│ conv2d (Conv2D)                 │ ?                      │   0 (unbuilt) │"));
+  model.build({kUnknown, 28, 28, 1});
+  std::ostringstream out;
+  model.summary(out);
+  EXPECT_EQ(out.str(), R"(Model: "sequential"
+┏━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━┳━━━━━━━━━━━━━━━━━━━━━━━━┳━━━━━━━━━━━━━━━┓
+┃ Layer (type)                    ┃ Output Shape           ┃       Param # ┃
+┡━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━╇━━━━━━━━━━━━━━━━━━━━━━━━╇━━━━━━━━━━━━━━━┩
+│ conv2d (Conv2D)                 │ (None, 26, 26, 32)     │           320 │
+├─────────────────────────────────┼────────────────────────┼───────────────┤
+│ max_pooling2d (MaxPooling2D)    │ (None, 13, 13, 32)     │             0 │
+├─────────────────────────────────┼────────────────────────┼───────────────┤
+│ flatten (Flatten)               │ (None, 5408)           │             0 │
+├─────────────────────────────────┼────────────────────────┼───────────────┤
+│ dense (Dense)                   │ (None, 10)             │        54,090 │
+└─────────────────────────────────┴────────────────────────┴───────────────┘
+ Total params: 54,410 (212.54 KB)
+ Trainable params: 54,410 (212.54 KB)
+ Non-trainable params: 0 (0.00 B)
+)");
+}
+
+}  // namespace
+}  // namespace tutti::keras
