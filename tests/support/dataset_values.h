@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tutti/core/error.h"
+#include "tests/support/error_of.h"
 #include "tutti/data/dataset.h"
 
 namespace tutti {
@@ -24,17 +24,6 @@ inline Numbers numbers(const data::Dataset<Tensor>& dataset) {
   Numbers all;
   for (const Tensor& element : dataset) all.push_back(numbers(element));
   return all;
-}
-
-// The text and the code of the Error that f throws.
-template <class F>
-std::string error_of(F f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return std::string(to_string(error.code())) + ": " + error.what();
-  }
-  return "no error";
 }
 
 }  // namespace tutti

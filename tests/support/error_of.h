@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+
+#include "tutti/core/error.h"
+
+namespace tutti {
+
+// "code: text" of the Error that f throws.
+template <class F>
+std::string error_of(F f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    return std::string(to_string(error.code())) + ": " + error.what();
+  }
+  return "no error";
+}
+
+}  // namespace tutti
