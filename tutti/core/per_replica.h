@@ -24,8 +24,8 @@ class PerReplica {
   PerReplica(std::initializer_list<T> values) : PerReplica(std::vector<T>(values)) {}
 
   size_t size() const { return values_.size(); }
-  const T& operator[](size_t replica_id) const { return values_[replica_id]; }
-  T& operator[](size_t replica_id) { return values_[replica_id]; }
+  decltype(auto) operator[](size_t replica_id) const { return values_[replica_id]; }  // T&, but for bool
+  decltype(auto) operator[](size_t replica_id) { return values_[replica_id]; }
   const std::vector<T>& values() const& { return values_; }
   std::vector<T>&& values() && { return std::move(values_); }
   auto begin() const { return values_.begin(); }

@@ -26,7 +26,8 @@ Mesh replica_mesh(const std::vector<Device>& devices, MeshOptions options) {
 class MirroredScope final : public StrategyScope {
  public:
   MirroredScope(Strategy& strategy, const Mesh& mesh, std::shared_ptr<GradientGroup> group)
-      : context_({.strategy = &strategy}), scope_(mesh, std::move(group)) {}
+      : context_({.strategy = &strategy, .rendezvous = DistributionContext::current().rendezvous}),
+        scope_(mesh, std::move(group)) {}
 
  private:
   DistributionContextGuard context_;

@@ -46,9 +46,9 @@ class ReplicaContext {
   // Throws: invalid_argument for unequal shapes or dtypes, or the mean of integers; as merge_call.
   Tensor all_reduce(ReduceOp op, const Tensor& x) const;
 
-  // Where the replicas meet under a name: the last to arrive calls action, in cross-replica context, with what each
-  // brought. For the library's own operations.
-  void meet(const char* name, void* payload, Rendezvous::Action action) const;
+  // Where the replicas meet under a name and a key: the last to arrive calls action, in cross-replica context, with
+  // what each brought. For the library's own operations.
+  void meet(const char* name, void* payload, Rendezvous::Action action, uint64_t key = 0) const;
 
  private:
   friend ReplicaContext get_replica_context(std::source_location);
@@ -59,6 +59,14 @@ class ReplicaContext {
   int replica_;
   std::source_location location_;  // for messages: where get_replica_context() was called
 };
+
+// A number for each type: replicas whose payloads differ in type must not meet.
+uint64_t next_type_key();
+template <class T>
+uint64_t type_key() {
+  static const uint64_t key = next_type_key();
+  return key;
+}
 
 // Throws failed_precondition in cross-replica context: use run, or merge_call's arguments.
 ReplicaContext get_replica_context(std::source_location location = std::source_location::current());
@@ -71,10 +79,10 @@ auto ReplicaContext::merge_call(const F& function, const Args&... arguments) con
     std::tuple<const Args*...> arguments;
     std::conditional_t<std::is_void_v<Result>, bool, std::optional<Result>> result{};
   } payload{&function, {&arguments...}};
-  meet("merge_call", &payload, [&](std::span<void* const> payloads) {
+  const auto action = [&](std::span<void* const> payloads) {
     const auto at = [&](size_t replica) { return static_cast<Payload*>(payloads[replica]); };
     const auto gathered = [&]<size_t... I>(std::index_sequence<I...>) {
-      const auto column = [&]<size_t J>(std::integral_constant<size_t, J>) {
+      [[maybe_unused]] const auto column = [&]<size_t J>(std::integral_constant<size_t, J>) {
         using T = std::tuple_element_t<J, std::tuple<Args...>>;
         std::vector<T> values;
         for (size_t r = 0; r < payloads.size(); ++r) values.push_back(*std::get<J>(at(r)->arguments));
@@ -88,7 +96,8 @@ auto ReplicaContext::merge_call(const F& function, const Args&... arguments) con
       const Result result = gathered(std::index_sequence_for<Args...>{});
       for (size_t r = 0; r < payloads.size(); ++r) at(r)->result.emplace(result);
     }
-  });
+  };
+  meet("merge_call", &payload, action, type_key<Payload>());
   if constexpr (is_per_replica<Result>)
     return (*payload.result)[static_cast<size_t>(replica_)];
   else if constexpr (!std::is_void_v<Result>)
@@ -99,7 +108,7 @@ auto ReplicaContext::merge_call(const F& function, const Args&... arguments) con
 struct DistributionContext {
   Strategy* strategy = nullptr;      // null: none was entered
   int replica = -1;                  // -1: cross-replica, if a strategy was entered
-  Rendezvous* rendezvous = nullptr;  // where this replica meets the others; null: it is alone
+  Rendezvous* rendezvous = nullptr;  // where the replicas of this run meet; null: not in a run
   std::mutex* turn = nullptr;        // with RunOptions::one_at_a_time, held while this replica computes
 
   static const DistributionContext& current();

@@ -48,9 +48,11 @@ void ReplicaRunner::run_one(int replica, FunctionRef<void(int replica)> function
 }
 
 void ReplicaRunner::run(FunctionRef<void(int replica)> function, const RunOptions& options) {
-  if (const auto& context = DistributionContext::current(); context.strategy && context.replica >= 0)
-    throw Error(ErrorCode::failed_precondition,
-                str("run: called by replica ", context.replica, " of a run; a run cannot hold another"));
+  if (const auto& context = DistributionContext::current(); context.rendezvous)
+    throw Error(
+        ErrorCode::failed_precondition,
+        str("run: called ", context.replica < 0 ? "where replicas meet in" : str("by replica ", context.replica, " of"),
+            " a run; a run cannot hold another"));
   const std::lock_guard lock(running_);
   seed_generators();
   ReplicaValues::replicas_start();
@@ -62,7 +64,6 @@ void ReplicaRunner::run(FunctionRef<void(int replica)> function, const RunOption
   } else {
     const at::ThreadLocalState caller;
     workers_.run([&](int replica) {
-      if (replica == 0) return run_one(0, function, turn);
       const at::ThreadLocalStateGuard as_caller(caller);
       run_one(replica, function, turn);
     });

@@ -122,7 +122,7 @@ const T& part(const T& value, int) {
   return value;
 }
 template <class T>
-const T& part(const PerReplica<T>& value, int replica) {
+decltype(auto) part(const PerReplica<T>& value, int replica) {
   return value[static_cast<size_t>(replica)];
 }
 
@@ -135,12 +135,21 @@ void check_size(const PerReplica<T>& value, int num_replicas) {
                 str("run: an argument has values for ", value.size(), " replicas; the strategy has ", num_replicas));
 }
 
+// References to the parts of a tuple or pair, or to any other value, as a tuple.
+template <class T>
+auto parts(const T& value) {
+  if constexpr (requires { std::tuple_size<T>::value; })
+    return std::apply([](const auto&... part) { return std::tie(part...); }, value);
+  else
+    return std::tie(value);
+}
+
 template <class F, class... Args>
 decltype(auto) call(const F& f, const Args&... arguments) {
   if constexpr (std::is_invocable_v<const F&, const Args&...>)
     return f(arguments...);
   else
-    return (std::apply(f, arguments), ...);
+    return std::apply(f, std::tuple_cat(parts(arguments)...));
 }
 
 }  // namespace strategy_internal
@@ -157,7 +166,7 @@ auto Strategy::build(const F& f, BuildOptions options, std::source_location loca
     const F* function;
     std::conditional_t<std::is_void_v<Result>, bool, std::optional<Result>> result{};
   } payload{&f};
-  get_replica_context(location).meet("build", &payload, [&](std::span<void* const> payloads) {
+  const auto action = [&](std::span<void* const> payloads) {
     const auto at = [&](size_t replica) { return static_cast<Payload*>(payloads[replica]); };
     if constexpr (std::is_void_v<Result>) {
       in_scope(*at(0)->function);
@@ -165,7 +174,8 @@ auto Strategy::build(const F& f, BuildOptions options, std::source_location loca
       const Result result = in_scope(*at(0)->function);
       for (size_t r = 0; r < payloads.size(); ++r) at(r)->result.emplace(result);
     }
-  });
+  };
+  get_replica_context(location).meet("build", &payload, action, type_key<Payload>());
   if constexpr (!std::is_void_v<Result>) return *std::move(payload.result);
 }
 

@@ -35,6 +35,26 @@ class VariableHooks final : public torch::autograd::FunctionPreHook {
   std::shared_ptr<torch::autograd::hooks_list> hooks_;
 };
 
+// Watches over a gradient that replicas share: one that is computed anew is the replica's own again.
+class SharedGradient final : public torch::autograd::PostAccumulateGradHook {
+ public:
+  SharedGradient(const Tensor& gradient, std::shared_ptr<std::atomic<bool>> shared)
+      : gradient_(gradient.getIntrusivePtr()), shared_(std::move(shared)) {}
+
+  void operator()(const Tensor& leaf) override {
+    if (!shared_->load(std::memory_order_relaxed)) return;
+    if (gradient_._unsafe_get_target() == leaf.grad().unsafeGetTensorImpl())
+      throw Error(ErrorCode::failed_precondition,
+                  "backward: between sum_gradients() and step() it would add a replica's gradient to the sum; call "
+                  "step() or zero_grad() first");
+    shared_->store(false, std::memory_order_relaxed);
+  }
+
+ private:
+  c10::weak_intrusive_ptr<c10::TensorImpl> gradient_;
+  std::shared_ptr<std::atomic<bool>> shared_;
+};
+
 // Takes what the replicas left for one variable, in replica order; a missing gradient counts as zero.
 BufferSum take_gradients(c10::ArrayRef<Tensor> leaves, ReduceOp op) {
   BufferSum sum{.values = {}, .divisor = op == ReduceOp::mean ? static_cast<double>(leaves.size()) : 1};
@@ -100,9 +120,8 @@ bool MeshMeta::pending() const {
 
 BufferSum MeshMeta::take_replicas() {
   const auto leaves = self_->replica_values()->leaves();
-  if (!shared_) return take_gradients(leaves, group_->op());
-  shared_ = false;  // all hold the same
-  BufferSum first{.values = {std::move(leaves[0].mutable_grad())}};
+  if (!shared_ || !shared_->exchange(false)) return take_gradients(leaves, group_->op());
+  BufferSum first{.values = {std::move(leaves[0].mutable_grad())}};  // all hold the same
   for (const Tensor& leaf : leaves) leaf.mutable_grad().reset();
   return first;
 }
@@ -112,11 +131,15 @@ void MeshMeta::share() {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   const auto leaves = self_->replica_values()->leaves();
   const Tensor gradient = is_mesh_tensor(grad_) ? mesh_impl(grad_).read()[0] : grad_;
-  for (const Tensor& leaf : leaves)
-    leaf.mutable_grad() = leaf.device() == gradient.device() ? at::_lazy_clone(gradient) : gradient.to(leaf.device());
+  if (!shared_) shared_ = std::make_shared<std::atomic<bool>>();
+  for (const Tensor& leaf : leaves) {
+    const Tensor own = leaf.device() == gradient.device() ? at::_lazy_clone(gradient) : gradient.to(leaf.device());
+    leaf.mutable_grad() = own;
+    torch::autograd::impl::set_post_acc_grad_hooks(leaf, std::make_unique<SharedGradient>(own, shared_));
+  }
   grad_.reset();
   global_.store(false, std::memory_order_release);
-  shared_ = true;
+  shared_->store(true);
 }
 
 void MeshMeta::accumulate(Tensor reduced) {

@@ -62,7 +62,8 @@ class MeshMeta final : public torch::autograd::AutogradMeta {
   MeshTensorImpl* self_;
   std::shared_ptr<GradientGroup> group_;
   mutable std::atomic<bool> global_{false};  // grad_ may be defined
-  bool shared_ = false;                      // the replicas hold equal, reduced gradients
+  // Whether the replicas hold equal, reduced gradients; null: they never did. A backward() after that ends it.
+  std::shared_ptr<std::atomic<bool>> shared_;
 };
 
 // Makes `tensor`, a leaf, a variable of the group; requires_grad stays. Does nothing for a tensor with a history.

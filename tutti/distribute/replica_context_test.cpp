@@ -1,0 +1,257 @@
+#include "tutti/distribute/replica_context.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
+#include <gmock/gmock.h>
+
+#include "tests/support/dataset_values.h"
+#include "tests/support/watchdog.h"
+#include "tutti/collectives/failure.h"
+#include "tutti/device/logical_devices.h"
+#include "tutti/distribute/default_strategy.h"
+#include "tutti/distribute/mirrored_strategy.h"
+#include "tutti/tensor/mesh_tensor.h"
+
+namespace tutti {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+int replica() { return get_replica_context().replica_id_in_sync_group(); }
+
+Tensor own_value(double scale = 1) { return at::full({2}, scale * (1 + replica()), at::kDouble); }
+
+class Replicas : public testing::Test {
+ protected:
+  const Watchdog watchdog{60s};
+  MirroredStrategy strategy{{.devices = configure_logical_cpus(3)}};
+};
+
+class Context : public Replicas {};
+class MergeCall : public Replicas {};
+class AllReduce : public Replicas {};
+
+TEST_F(Context, OutsideOfAnyStrategyIsThatOfTheDefaultStrategysOnlyReplica) {
+  EXPECT_FALSE(has_strategy());
+  EXPECT_FALSE(in_cross_replica_context());
+  EXPECT_EQ(&get_strategy(), &default_strategy());
+  EXPECT_EQ(replica(), 0);
+  EXPECT_EQ(get_replica_context().num_replicas_in_sync(), 1);
+}
+
+TEST_F(Context, InAScopeIsCrossReplica) {
+  {
+    const auto scope = strategy.scope();
+    EXPECT_TRUE(has_strategy());
+    EXPECT_TRUE(in_cross_replica_context());
+    EXPECT_EQ(&get_strategy(), &strategy);
+    EXPECT_THAT(error_of([] { get_replica_context(); }),
+                AllOf(HasSubstr("failed_precondition"), HasSubstr("replica_context_test.cpp:")));
+    strategy.build([&] { EXPECT_EQ(&get_strategy(), &strategy); });  // its own scope again
+  }
+  EXPECT_FALSE(has_strategy());
+}
+
+TEST_F(Context, InARunIsThatOfAReplica) {
+  strategy.run([&] {
+    EXPECT_TRUE(has_strategy());
+    EXPECT_FALSE(in_cross_replica_context());
+    EXPECT_EQ(&get_strategy(), &strategy);
+    EXPECT_EQ(&get_replica_context().strategy(), &strategy);
+    EXPECT_EQ(get_replica_context().num_replicas_in_sync(), 3);
+  });
+  EXPECT_FALSE(has_strategy());
+}
+
+TEST_F(Context, InTheFunctionOfAMergeCallIsCrossReplica) {
+  strategy.run([&] {
+    get_replica_context().merge_call([&](Strategy& given) {
+      EXPECT_EQ(&given, &strategy);
+      EXPECT_EQ(&get_strategy(), &strategy);
+      EXPECT_TRUE(in_cross_replica_context());
+      EXPECT_THAT(error_of([] { get_replica_context(); }), HasSubstr("failed_precondition"));
+    });
+    EXPECT_FALSE(in_cross_replica_context());
+  });
+}
+
+TEST_F(Context, AScopeInAnotherStrategysIsAnError) {
+  MirroredStrategy other({.devices = configure_logical_cpus(2)});
+  const auto scope = strategy.scope();
+  EXPECT_THAT(error_of([&] { auto inner = other.scope(); }), HasSubstr("failed_precondition"));
+  EXPECT_THAT(error_of([&] { other.build([] {}); }), HasSubstr("failed_precondition"));
+}
+
+TEST_F(Context, AScopeInAReplicasFunctionIsAnError) {
+  EXPECT_THAT(error_of([&] { strategy.run([&] { auto scope = strategy.scope(); }); }),
+              AllOf(HasSubstr("failed_precondition"), HasSubstr("strategy.build(f)")));
+}
+
+TEST_F(MergeCall, GathersArgumentsAndGivesEachReplicaTheResult) {
+  const auto sums = strategy.run([] {
+    return get_replica_context().merge_call(
+        [](Strategy&, const PerReplica<int>& own, const PerReplica<std::string>& text) {
+          return text[0] + std::to_string(own[0] + 10 * own[1] + 100 * own[2]);
+        },
+        replica() + 1, std::string("id "));
+  });
+  EXPECT_THAT(sums.values(), Each("id 321"));
+}
+
+TEST_F(MergeCall, DealsOutAPerReplicaResult) {
+  const auto turned = strategy.run([] {
+    return get_replica_context().merge_call(
+        [](Strategy&, const PerReplica<int>& own) {
+          return PerReplica<int>{own[1], own[2], own[0]};
+        },
+        replica());
+  });
+  EXPECT_THAT(turned.values(), ElementsAre(1, 2, 0));
+}
+
+TEST_F(MergeCall, RunsOnceInGlobalView) {
+  const Tensor total = strategy.build([] { return at::zeros({}, at::kDouble); });
+  int calls = 0;
+  const auto seen = strategy.run([&] {
+    get_replica_context().merge_call([&](Strategy&) {
+      ++calls;
+      EXPECT_TRUE(is_mesh_tensor(total + 1));
+      total.add_(2);
+    });
+    return total.item<double>();
+  });
+  EXPECT_EQ(calls, 1);
+  EXPECT_THAT(seen.values(), Each(2));
+}
+
+TEST_F(MergeCall, ThrowsInEveryReplicaWhatItsFunctionThrows) {
+  std::atomic<int> caught{0};
+  const auto failing = [](Strategy&) { throw std::out_of_range("mine"); };
+  strategy.run([&] {
+    try {
+      get_replica_context().merge_call(failing);
+    } catch (const std::out_of_range&) {
+      ++caught;
+    }
+  });
+  EXPECT_EQ(caught, 3);
+  try {
+    strategy.run([&] { get_replica_context().merge_call(failing); });
+    FAIL();
+  } catch (const std::out_of_range&) {
+    EXPECT_EQ(replica_of(std::current_exception()), -1);  // all of them together
+  }
+}
+
+TEST_F(MergeCall, OfDifferentFunctionsDoesNotMeet) {
+  const auto different = [&] {
+    if (replica() == 1) return get_replica_context().merge_call([](Strategy&, PerReplica<int>) { return 1; }, 5);
+    return get_replica_context().merge_call([](Strategy&, PerReplica<std::string>) { return 2; }, std::string());
+  };
+  EXPECT_THAT(error_of([&] { strategy.run(different); }),
+              AllOf(HasSubstr("failed_precondition: the replicas do not meet"), HasSubstr("replicas [0, 2] wait in"),
+                    HasSubstr("replicas [1] wait in")));
+}
+
+TEST_F(MergeCall, UnderTheDefaultStrategyIsThePlainCall) {
+  EXPECT_EQ(get_replica_context().merge_call([](Strategy&, const PerReplica<int>& own) { return own[0] + 1; }, 4), 5);
+}
+
+TEST_F(AllReduce, GivesTheSumOrTheMeanToEveryReplica) {
+  for (const auto& [op, wanted] : {std::pair(ReduceOp::sum, 6.0), std::pair(ReduceOp::mean, 2.0)}) {
+    const auto results = strategy.run([&] { return get_replica_context().all_reduce(op, own_value()); });
+    for (const Tensor& result : results) EXPECT_THAT(numbers(result), ElementsAre(wanted, wanted));
+  }
+}
+
+TEST_F(AllReduce, KeepsIntegersAndRefusesTheirMean) {
+  const auto one = [] { return at::ones({2}, at::kInt); };
+  const auto sums = strategy.run([&] { return get_replica_context().all_reduce(ReduceOp::sum, one()); });
+  EXPECT_EQ(sums[1].scalar_type(), at::kInt);
+  EXPECT_THAT(numbers(sums[1]), ElementsAre(3, 3));
+  EXPECT_THAT(error_of([&] { strategy.run([&] { get_replica_context().all_reduce(ReduceOp::mean, one()); }); }),
+              HasSubstr("invalid_argument"));
+}
+
+TEST_F(AllReduce, RefusesUnequalShapesAndDtypes) {
+  EXPECT_THAT(
+      error_of([&] {
+        strategy.run([] { get_replica_context().all_reduce(ReduceOp::sum, at::ones({replica() == 2 ? 2 : 1})); });
+      }),
+      AllOf(HasSubstr("invalid_argument"), HasSubstr("replica 2"), HasSubstr("[2]"), HasSubstr("[1]")));
+  EXPECT_THAT(error_of([&] {
+                strategy.run([] {
+                  const auto dtype = replica() == 1 ? at::kFloat : at::kDouble;
+                  get_replica_context().all_reduce(ReduceOp::sum, at::ones({1}, dtype));
+                });
+              }),
+              HasSubstr("invalid_argument"));
+}
+
+TEST_F(AllReduce, ResultsAreEachReplicasOwn) {
+  const auto results = strategy.run([] {
+    const Tensor sum = get_replica_context().all_reduce(ReduceOp::sum, own_value());
+    sum.mul_(replica());
+    return sum;
+  });
+  EXPECT_THAT(numbers(results[0]), Each(0));
+  EXPECT_THAT(numbers(results[1]), Each(6));
+  EXPECT_THAT(numbers(results[2]), Each(12));
+}
+
+// loss_r = (r + 1) · all_reduce(x_r²): the gradient of the sum of all losses at x_r is 2 x_r · Σ (s + 1), for the mean
+// a third of it.
+TEST_F(AllReduce, GradientIsTheReductionOfTheIncomingOnes) {
+  for (const auto& [op, wanted] : {std::pair(ReduceOp::sum, 6.0), std::pair(ReduceOp::mean, 2.0)}) {
+    const auto gradients = strategy.run([&] {
+      Tensor x = own_value().set_requires_grad(true);
+      (get_replica_context().all_reduce(op, x.square()) * (replica() + 1)).sum().backward();
+      return x.grad();
+    });
+    for (size_t r = 0; r < 3; ++r) EXPECT_THAT(numbers(gradients[r]), Each(2.0 * static_cast<double>(r + 1) * wanted));
+  }
+}
+
+TEST_F(AllReduce, GradientReachesAVariable) {
+  const Tensor weight = strategy.build([] { return at::full({2}, 5, at::kDouble).set_requires_grad(true); });
+  const auto own = strategy.run([&] {
+    const Tensor sum = get_replica_context().all_reduce(ReduceOp::sum, weight);
+    EXPECT_THAT(numbers(sum.detach()), Each(15));
+    (sum * (replica() + 1)).sum().backward();
+    return weight.grad().clone();
+  });
+  for (const Tensor& gradient : own) EXPECT_THAT(numbers(gradient), Each(6));
+  EXPECT_THAT(numbers(gather(weight.grad())), Each(18));
+}
+
+TEST_F(AllReduce, RecordsNothingWithoutGradMode) {
+  const at::NoGradGuard no_grad;
+  strategy.run([] {
+    const Tensor x = own_value().set_requires_grad(true);
+    EXPECT_FALSE(get_replica_context().all_reduce(ReduceOp::sum, x).requires_grad());
+  });
+}
+
+TEST_F(AllReduce, BackwardOutsideOfRunIsAnError) {
+  const auto losses = strategy.run([] {
+    const Tensor x = own_value().set_requires_grad(true);
+    return get_replica_context().all_reduce(ReduceOp::sum, x).sum();
+  });
+  EXPECT_THAT(error_of([&] { losses[0].backward(); }),
+              AllOf(HasSubstr("failed_precondition"), HasSubstr("backward() inside run")));
+}
+
+TEST_F(AllReduce, UnderTheDefaultStrategyIsTheValueItself) {
+  const Tensor x = at::ones({2}).set_requires_grad(true);
+  get_replica_context().all_reduce(ReduceOp::mean, x).sum().backward();
+  EXPECT_THAT(numbers(x.grad()), ElementsAre(1, 1));
+}
+
+}  // namespace
+}  // namespace tutti
