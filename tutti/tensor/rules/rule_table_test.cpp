@@ -1,0 +1,38 @@
+#include "tutti/tensor/rules/rule_table.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <gtest/gtest.h>
+
+namespace tutti {
+namespace {
+
+bool has_size_arguments(const c10::FunctionSchema& schema) {
+  for (const auto& argument : schema.arguments())
+    if (argument.real_type()->str().find("SymInt") != std::string::npos) return true;
+  return false;
+}
+
+// The overloads of an op that a rule serves: those that write into out= arguments gather.
+std::vector<c10::OperatorHandle> served_overloads(const std::string& name) {
+  std::vector<c10::OperatorHandle> overloads;
+  for (const auto& op : c10::Dispatcher::singleton().getAllOpNames())
+    if (op.name == "aten::" + name && op.overload_name.find("out") == std::string::npos)
+      if (auto handle = c10::Dispatcher::singleton().findSchema(op)) overloads.push_back(*handle);
+  return overloads;
+}
+
+TEST(RuleTable, NamesOpsThatExist) {
+  for (const auto& [name, entry] : all_rules()) EXPECT_FALSE(served_overloads(name).empty()) << name;
+  for (const auto& [name, decomposition] : all_decompositions()) EXPECT_FALSE(served_overloads(name).empty()) << name;
+}
+
+// An op that takes global sizes may not run on shards unless its rule says what they become.
+TEST(RuleTable, SaysWhatBecomesOfEverySizeArgument) {
+  for (const auto& [name, entry] : all_rules())
+    for (const auto& op : served_overloads(name))
+      if (has_size_arguments(op.schema()))
+        EXPECT_NE(entry.sizes, SizeArguments::none) << name << '.' << op.schema().overload_name();
+}
+
+}  // namespace
+}  // namespace tutti
