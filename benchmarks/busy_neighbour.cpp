@@ -23,7 +23,7 @@ class Neighbour {
     if (pid_ > 0) return;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     alarm(600);
-    for (volatile int spin = 0;;) spin = 0;
+    for (;;) benchmark::ClobberMemory();
   }
   ~Neighbour() {
     kill(pid_, SIGKILL);
