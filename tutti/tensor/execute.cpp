@@ -175,7 +175,7 @@ Components components_of(const MeshShape* shape, const Plan& plan, const Plan::R
       if (shape->project(call, plan.calls, rest) != wanted || shape->project(call, plan.calls, equal) != 0) continue;
       if (!value.defined()) {
         value = of_call[static_cast<size_t>(call)];
-        if (!result.sums) break;
+        if (!result.sums || plan.accumulate) break;
       } else {
         const Tensor term = of_call[static_cast<size_t>(call)].to(value.device());
         value = owned ? value.add_(term) : value.add(term);
@@ -237,6 +237,12 @@ void run_on_pieces(const c10::OperatorHandle& op, const OperatorInfo& info, cons
       }));
     for (const auto& patch : plan.patches) call[static_cast<size_t>(patch.argument)] = patch.value_of_call[c];
     if (info.is_view) copied |= make_viewable(info, call);
+    if (plan.accumulate)
+      if (const auto first = static_cast<size_t>(plan.first_term(shape, static_cast<int>(c))); first != c) {
+        plan.accumulate(returned[first].toTensor(), call);
+        returned[c] = Tensor();
+        continue;
+      }
     op.callBoxed(call);
     for (size_t r = 0; r < info.num_returns; ++r) returned[r * calls + c] = std::move(call[r]);
   }

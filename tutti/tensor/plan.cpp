@@ -39,6 +39,11 @@ void append(PlanCache::Key& key, const at::IValue& value) {
 
 }  // namespace
 
+int Plan::first_term(const MeshShape* shape, int call) const {
+  const DimensionMask kept = calls & ~results[0].sums;
+  return shape->project(shape->project(call, calls, kept), kept, calls);
+}
+
 Planner::Planner(const OperatorInfo& info, const MeshShape* shape, at::ArrayRef<at::IValue> arguments)
     : info_(info), shape_(shape), arguments_(arguments) {}
 
@@ -101,6 +106,7 @@ Plan Planner::finish(bool sharded) {
   if (!sharded || std::any_of(wanted_.begin(), wanted_.end(), moves_what_it_writes)) want_all_gathered();
   for (const Wanted& wanted : wanted_) plan_.calls |= wanted.to->stored;
   plan_.num_calls = shape_->count(plan_.calls);
+  if (!shape_->mesh.shares_memory()) plan_.accumulate = nullptr;
   for (const Wanted& wanted : wanted_) {
     Plan::Operand operand{wanted.argument, wanted.item, {}, {}};
     if (wanted.from != wanted.to) operand.relayout.emplace(wanted.from, wanted.to, info_.name, Asked::implied);

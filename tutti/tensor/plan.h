@@ -36,12 +36,19 @@ struct Plan {
     mutable const Spec* last_spec = nullptr;  // of the sizes that came last; read and written as an atomic
   };
 
+  // Adds the term of a call with these arguments to `sum`, the result of an earlier call.
+  using Accumulate = void (*)(const Tensor& sum, at::ArrayRef<at::IValue> arguments);
+
   bool gathers = false;  // no sharded form: the op runs once on gathered operands
   DimensionMask calls = 0;
   int num_calls = 1;
   std::vector<Operand> operands;
   std::vector<Patch> patches;
   std::vector<Result> results;
+  Accumulate accumulate = nullptr;  // for an op with one result that can take its sum while it is called
+
+  // The first of the calls whose terms are summed with those of `call`.
+  int first_term(const MeshShape* shape, int call) const;
 };
 
 // What a rule sees of a call, and where it says how the call is made on shards. A rule returns false where it has no
@@ -75,6 +82,8 @@ class Planner {
   void item(int argument, int item, AxisMap axes);
   // The next result, in schema order. `sums`: the calls give terms of a sum over these mesh dimensions.
   void result(AxisMap axes, DimensionMask sums = 0);
+  // How a call may add to the result of an earlier one, where the result is a sum: no buffer per term is needed then.
+  void accumulate(Plan::Accumulate function) { plan_.accumulate = function; }
   // The mesh dimensions that the first result is a sum over.
   DimensionMask sums_of_first_result() const { return plan_.results.front().sums; }
   // For an argument that gives the global sizes of a tensor, the calls get its local sizes in this layout.

@@ -1,4 +1,6 @@
 // Products of matrices. Where a term is added, the contracted axis stays whole: each call would add it again.
+#include <ATen/core/Tensor.h>
+
 #include "tutti/tensor/rules/notation.h"
 #include "tutti/tensor/rules/rule_table.h"
 
@@ -11,7 +13,15 @@ std::string added(const Planner& planner, const std::string& all) {
   return spec ? all.substr(all.size() - spec->sizes.size()) : "";
 }
 
-bool mm(Planner& p) { return shard(p, {{0, "ik"}, {1, "kj"}}, {"ij"}), true; }
+void add_product(const Tensor& sum, at::ArrayRef<at::IValue> factors) {
+  sum.addmm_(factors[0].toTensor(), factors[1].toTensor());
+}
+
+bool mm(Planner& p) {
+  shard(p, {{0, "ik"}, {1, "kj"}}, {"ij"});
+  if (p.num_arguments() == 2) p.accumulate(add_product);  // else it names a dtype for the result
+  return true;
+}
 bool bmm(Planner& p) { return shard(p, {{0, "bik"}, {1, "bkj"}}, {"bij"}), true; }
 bool mv(Planner& p) { return shard(p, {{0, "ik"}, {1, "k"}}, {"i"}), true; }
 bool dot(Planner& p) { return shard(p, {{0, "k"}, {1, "k"}}, {""}), true; }
