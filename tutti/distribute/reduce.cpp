@@ -1,6 +1,5 @@
 #include "tutti/distribute/reduce.h"
 
-#include <ATen/ops/_lazy_clone.h>
 #include <ATen/ops/sum.h>
 
 #include "tutti/core/error.h"
@@ -40,8 +39,9 @@ Tensor reduce_tensors(ReduceOp op, const std::vector<Tensor>& values) {
 std::vector<Tensor> all_reduce_tensors(ReduceOp op, const std::vector<Tensor>& values) {
   const Tensor reduced = reduce_tensors(op, values);
   std::vector<Tensor> results;
+  // Copies, not shares copy-on-write: LibTorch's count of shares may free it twice when replicas drop theirs at once.
   for (const Tensor& value : values)
-    results.push_back(value.device() == reduced.device() ? at::_lazy_clone(reduced) : reduced.to(value.device()));
+    results.push_back(reduced.to(value.device(), value.scalar_type(), /*non_blocking=*/false, /*copy=*/true));
   return results;
 }
 

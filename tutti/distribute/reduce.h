@@ -16,7 +16,7 @@ using Tensor = at::Tensor;
 // Shapes: all [*], result [*]; dtype is kept. Throws: invalid_argument for unequal shapes or dtypes, the mean of
 // integers.
 Tensor reduce_tensors(ReduceOp op, const std::vector<Tensor>& values);
-// The same, once on the device of each value; values that share a device's memory share the result, copy-on-write.
+// The same, a copy of its own on the device of each value.
 std::vector<Tensor> all_reduce_tensors(ReduceOp op, const std::vector<Tensor>& values);
 
 // Reduces over `axis` of each value and over the replicas. The mean divides by the number of elements of all replicas,

@@ -87,7 +87,7 @@ TEST_F(Reduce, OfAPlainValueIsItsMeanAndNoSum) {
   EXPECT_EQ(get_strategy().reduce(ReduceOp::sum, plain).item<float>(), 4);
 }
 
-TEST(AllReduceTensors, GivesEachItsOwnCopyOnWrite) {
+TEST(AllReduceTensors, GivesEachItsOwn) {
   const auto sums = all_reduce_tensors(ReduceOp::sum, {at::ones({2}), at::ones({2})});
   sums[0].add_(1);
   EXPECT_THAT(numbers(sums[0]), ElementsAre(3, 3));

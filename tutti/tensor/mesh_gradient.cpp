@@ -1,7 +1,6 @@
 #include "tutti/tensor/mesh_gradient.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/ops/_lazy_clone.h>
 #include <torch/csrc/autograd/function_hook.h>
 
 #include <algorithm>
@@ -133,7 +132,8 @@ void MeshMeta::share() {
   const Tensor gradient = is_mesh_tensor(grad_) ? mesh_impl(grad_).read()[0] : grad_;
   if (!shared_) shared_ = std::make_shared<std::atomic<bool>>();
   for (const Tensor& leaf : leaves) {
-    const Tensor own = leaf.device() == gradient.device() ? at::_lazy_clone(gradient) : gradient.to(leaf.device());
+    // A copy: LibTorch's count of copy-on-write shares may free it twice when replicas drop theirs at once.
+    const Tensor own = gradient.to(leaf.device(), leaf.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
     leaf.mutable_grad() = own;
     torch::autograd::impl::set_post_acc_grad_hooks(leaf, std::make_unique<SharedGradient>(own, shared_));
   }
