@@ -24,6 +24,9 @@ class PerReplicaSlot {
     return values_[index];
   }
 
+  // The values made so far, that of global view first; while no replica runs.
+  std::deque<T>& values() { return values_; }
+
  private:
   std::mutex mutex_;
   std::deque<T> values_;  // guarded by mutex_; global view first

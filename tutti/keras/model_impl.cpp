@@ -20,16 +20,17 @@ namespace {
 // fit, evaluate and predict work outside of the scope that may be active around them.
 class OutsideOfScopes {
  public:
-  explicit OutsideOfScopes(const std::string& function) {
-    if (ThreadView::current().replica >= 0)
-      throw Error(
-          ErrorCode::failed_precondition,
-          str(function, ": called in a replica's function; it runs the replicas itself, call it outside of run"));
-  }
+  explicit OutsideOfScopes(const std::string& function) : view_(global_view(function)), context_({}) {}
 
  private:
-  ThreadViewGuard view_{{}};
-  DistributionContextGuard context_{{}};
+  static ThreadView global_view(const std::string& function) {
+    if (ThreadView::current().replica < 0) return {};
+    throw Error(ErrorCode::failed_precondition,
+                str(function, ": called in a replica's function; it runs the replicas itself, call it outside of run"));
+  }
+
+  ThreadViewGuard view_;
+  DistributionContextGuard context_;
 };
 
 }  // namespace

@@ -4,16 +4,15 @@
 
 namespace tutti::keras {
 
-RunningLogs::RunningLogs(const std::vector<metrics::Metric>& metrics)
-    : metrics_(metrics), weighted_loss_(at::zeros({}, at::kDouble)) {
+RunningLogs::RunningLogs(const std::vector<metrics::Metric>& metrics) : metrics_(metrics) {
   for (const metrics::Metric& metric : metrics_) metric.reset_state();
 }
 
 void RunningLogs::add(std::span<const StepShare> shares, int64_t global_batch_size) {
   num_samples_ += global_batch_size;
   for (const StepShare& share : shares) {
-    if (weighted_loss_.device() != share.loss.device()) weighted_loss_ = weighted_loss_.to(share.loss.device());
-    weighted_loss_.add_(share.loss, global_batch_size);
+    if (!weighted_loss_.defined()) weighted_loss_ = at::zeros({}, share.loss.options().dtype(at::kDouble));
+    weighted_loss_.add_(share.loss.to(weighted_loss_.device()), global_batch_size);
     for (size_t i = 0; i < metrics_.size(); ++i) metrics_[i].add(share.metrics[i]);
   }
 }

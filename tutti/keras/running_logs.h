@@ -27,12 +27,12 @@ class RunningLogs {
   // Adds the shares of one global batch, in the order of the replicas.
   void add(std::span<const StepShare> shares, int64_t global_batch_size);
 
-  // The numbers so far; waits for the devices.
+  // The numbers so far, of at least one batch; waits for the devices.
   Logs logs() const;
 
  private:
   std::vector<metrics::Metric> metrics_;
-  Tensor weighted_loss_;  // float64
+  Tensor weighted_loss_;  // float64, where the first share was; undefined: none yet
   int64_t num_samples_ = 0;
 };
 

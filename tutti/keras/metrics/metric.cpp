@@ -3,12 +3,10 @@
 #include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
 
-#include <deque>
-#include <mutex>
 #include <utility>
 #include <vector>
 
-#include "tutti/tensor/view.h"
+#include "tutti/distribute/per_replica_slot.h"
 
 namespace tutti::keras::metrics {
 
@@ -17,15 +15,7 @@ struct Metric::State {
   Contribution contribution;
   Result result;
   std::vector<int64_t> shape;
-  std::mutex mutex;
-  std::deque<Tensor> sums;  // guarded by mutex; float64; of global view, then of each replica; undefined: zero
-
-  Tensor& sum_of_this_thread() {
-    const auto index = static_cast<size_t>(ThreadView::current().replica + 1);
-    const std::lock_guard lock(mutex);
-    while (sums.size() <= index) sums.emplace_back();
-    return sums[index];
-  }
+  PerReplicaSlot<Tensor> sum;  // float64; undefined: zero
 };
 
 Metric::Metric(std::string name, at::IntArrayRef state_shape, Contribution contribution, Result result)
@@ -43,11 +33,11 @@ Tensor Metric::contribution(const Tensor& y_true, const Tensor& y_pred, const Te
 
 void Metric::add(const Tensor& contribution) const {
   const c10::NoGradGuard no_grad;
-  Tensor& sum = state_->sum_of_this_thread();
+  Tensor& sum = *state_->sum;
   if (!sum.defined())
-    sum = contribution.to(at::kDouble);
+    sum = contribution.to(at::kDouble, /*non_blocking=*/false, /*copy=*/true);
   else
-    sum.add_(contribution);
+    sum.add_(contribution.to(sum.device()));
 }
 
 void Metric::update_state(const Tensor& y_true, const Tensor& y_pred, const Tensor& sample_weight) const {
@@ -58,12 +48,14 @@ Tensor Metric::result() const {
   const c10::NoGradGuard no_grad;
   const ThreadViewGuard outside_of_scopes({});
   Tensor total = at::zeros(state_->shape, at::kDouble);
-  for (const Tensor& sum : state_->sums)
+  for (const Tensor& sum : state_->sum.values())
     if (sum.defined()) total.add_(sum.cpu());
   return state_->result(total);
 }
 
-void Metric::reset_state() const { state_->sums.clear(); }
+void Metric::reset_state() const {
+  for (Tensor& sum : state_->sum.values()) sum.reset();
+}
 
 const std::string& Metric::name() const { return state_->name; }
 

@@ -42,6 +42,15 @@ TEST(Metric, ContributionChangesNothing) {
   EXPECT_EQ(value(accuracy), 0);
 }
 
+TEST(Metric, LeavesWhatItAddsAlone) {
+  const Accuracy accuracy;
+  const Tensor contribution = at::tensor({1.0, 2.0});
+  accuracy.add(contribution);
+  accuracy.add(contribution);
+  EXPECT_EQ(contribution[0].item<double>(), 1);
+  EXPECT_EQ(value(accuracy), 0.5);
+}
+
 TEST(Mean, WeighsValues) {
   const Mean mean;
   mean.update_state(at::tensor({1.0, 5.0}), at::tensor({3.0, 1.0}));
