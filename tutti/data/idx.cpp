@@ -27,18 +27,12 @@ struct Header {
 
 at::ScalarType dtype_of(uint8_t code, const std::filesystem::path& path) {
   switch (code) {
-    case 0x08:
-      return at::kByte;
-    case 0x09:
-      return at::kChar;
-    case 0x0B:
-      return at::kShort;
-    case 0x0C:
-      return at::kInt;
-    case 0x0D:
-      return at::kFloat;
-    case 0x0E:
-      return at::kDouble;
+    case 0x08: return at::kByte;
+    case 0x09: return at::kChar;
+    case 0x0B: return at::kShort;
+    case 0x0C: return at::kInt;
+    case 0x0D: return at::kFloat;
+    case 0x0E: return at::kDouble;
   }
   damaged(path, str("has the element type ", int{code}, ", which IDX doesn't know"));
 }

@@ -58,9 +58,9 @@ namespace {
 // What the tensor arguments of a call have in common.
 struct Operands {
   const MeshShape* shape = nullptr;
-  bool all_whole = true;   // each mesh tensor is a replicated value in one buffer
+  bool all_whole = true;      // each mesh tensor is a replicated value in one buffer
   bool writes_plain = false;  // one that the op writes
-  bool any_plain = false;  // a defined plain tensor with axes is among them
+  bool any_plain = false;     // a defined plain tensor with axes is among them
 };
 
 class Survey {
@@ -171,7 +171,8 @@ class MeshKernel final : public c10::OperatorKernel {
     const auto plan = plans_.find_or_make(PlanCache::key_of(arguments), [&] {
       Planner planner(info_, shape, arguments);
       // Pieces would draw other numbers than the whole.
-      const bool sharded = info_.rule && !operands.writes_plain && (shape->merged() || !info_.draws) && info_.rule(planner);
+      const bool sharded =
+          info_.rule && !operands.writes_plain && (shape->merged() || !info_.draws) && info_.rule(planner);
       return planner.finish(sharded);
     });
     if (info_.draws && !shape->merged() && draws_into_first(arguments)) return run_drawn(op, info_, stack);

@@ -1,10 +1,8 @@
 #include "tutti/tensor/mesh_tensor.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/ops/_lazy_clone.h>
 #include <ATen/ops/clone.h>
 #include <ATen/ops/empty.h>
-#include <c10/core/impl/COW.h>
 
 #include <algorithm>
 
@@ -204,16 +202,16 @@ Tensor distribute_tensor(const Tensor& value, const Layout& layout) {
   if (layout.unreduced())
     throw Error(ErrorCode::invalid_argument, "distribute_tensor: a value is not a sum over devices; drop `unreduced`");
   if (at::GradMode::is_enabled() && value.requires_grad())
-    throw Error(ErrorCode::failed_precondition,
-                "distribute_tensor: the value needs a gradient, which would end here; detach() it, or relayout a mesh tensor");
+    throw Error(
+        ErrorCode::failed_precondition,
+        "distribute_tensor: the value needs a gradient, which would end here; detach() it, or relayout a mesh tensor");
   ensure_registered();
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   AxisMap axes;
   for (const int dimension : layout.axes()) axes.push_back(static_cast<int8_t>(dimension));
   const Spec* spec = intern(MeshShape::of(layout.mesh()), axes, 0, value.sizes());
-  const auto& storage = *value.storage().unsafeGetStorageImpl();
-  const bool ours = c10::impl::cow::has_simple_data_ptr(storage) || c10::impl::cow::is_cow_data_ptr(storage.data_ptr());
-  return make_mesh_tensor(spec, cut(ours ? at::_lazy_clone(value) : value.clone(), spec));
+  // A copy: LibTorch's copy-on-write shares may not be dropped on two threads at once, and the value is the caller's.
+  return make_mesh_tensor(spec, cut(value.clone(), spec));
 }
 
 Tensor local(const Tensor& tensor) {

@@ -73,9 +73,9 @@ MeshTensorImpl& mesh_impl(const Tensor& tensor);
 Tensor make_mesh_tensor(const Spec* spec, Components components);
 Tensor make_mesh_tensor(const MeshShape* shape, Tensor component);
 
-// The mesh tensor of `value` in `layout`. Shapes: value is global. Where memory is shared so is the buffer, copy-on-write.
-// Throws: invalid_argument for a rank that differs from the layout's, or a mesh tensor; failed_precondition for a value that
-// needs a gradient, which would end here.
+// The mesh tensor of `value` in `layout`. Shapes: value is global. The value is copied.
+// Throws: invalid_argument for a rank that differs from the layout's, or a mesh tensor; failed_precondition for a value
+// that needs a gradient, which would end here.
 Tensor distribute_tensor(const Tensor& value, const Layout& layout);
 // The plain tensor of global sizes. No bytes move where one buffer holds the value.
 Tensor gather(const Tensor& tensor);

@@ -5,6 +5,8 @@
 
 #include <atomic>
 
+#include "tutti/tensor/registration.h"
+
 namespace tutti {
 namespace {
 
@@ -30,6 +32,7 @@ RandomSeed random_seed() {
 }
 
 at::Generator make_replica_generator(uint64_t seed, int replica, c10::Device device) {
+  ensure_registered();  // a replica's view hands it out
   const uint64_t own = mix(seed, static_cast<uint64_t>(replica));
   if (device.is_cpu()) return at::detail::createCPUGenerator(own);
   at::Generator generator = at::globalContext().defaultGenerator(device).clone();

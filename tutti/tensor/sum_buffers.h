@@ -24,8 +24,8 @@ struct BufferSum {
 using ParallelCall = std::function<void(FunctionRef<void()>)>;
 
 // Sums all items in one pass over memory where they are dense tensors on the CPU, in the order of the values: bit for
-// bit the same on any number of threads. `parallel` is used for much data; empty: the caller sums alone. Values with a graph are summed by differentiable
-// ops.
+// bit the same on any number of threads. `parallel` is used for much data; empty: the caller sums alone. Values with a
+// graph are summed by differentiable ops.
 void sum_buffers(std::span<BufferSum> items, const ParallelCall& parallel = {});
 
 }  // namespace tutti
