@@ -1,8 +1,6 @@
 #include "tutti/tensor/conversion.h"
 
-#include <ATen/ops/_to_copy.h>
-#include <torch/library.h>
-
+#include "tutti/tensor/library.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/view.h"
 
@@ -37,9 +35,9 @@ bool can_take_data_of(const Tensor& self, const Tensor& from) {
 }  // namespace
 
 void register_conversions() {
-  auto& backend = *new torch::Library(torch::Library::IMPL, "aten", kMeshKey, __FILE__, __LINE__);
+  auto& backend = immortal_library("aten", kMeshKey);
   backend.impl("_has_compatible_shallow_copy_type", can_take_data_of);
-  auto& autograd = *new torch::Library(torch::Library::IMPL, "aten", kMeshAutogradKey, __FILE__, __LINE__);
+  auto& autograd = immortal_library("aten", kMeshAutogradKey);
   autograd.impl("to.device", to_device);
   autograd.impl("to.dtype_layout", to_dtype_layout);
   autograd.impl("_has_compatible_shallow_copy_type", can_take_data_of);

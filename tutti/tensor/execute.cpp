@@ -8,6 +8,7 @@
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/tensor/mesh_tensor.h"
+#include "tutti/tensor/sum_buffers.h"
 #include "tutti/tensor/torch_device.h"
 
 namespace tutti {
@@ -169,19 +170,14 @@ Components components_of(const MeshShape* shape, const Plan& plan, const Plan::R
   Components components;
   for (int component = 0, count = shape->count(stored); component < count; ++component) {
     const int wanted = shape->project(component, stored, rest);
-    Tensor value;
-    bool owned = false;
+    BufferSum terms;
     for (int call = 0; call < plan.num_calls; ++call) {
       if (shape->project(call, plan.calls, rest) != wanted || shape->project(call, plan.calls, equal) != 0) continue;
-      if (!value.defined()) {
-        value = of_call[static_cast<size_t>(call)];
-        if (!result.sums || plan.accumulate) break;
-      } else {
-        const Tensor term = of_call[static_cast<size_t>(call)].to(value.device());
-        value = owned ? value.add_(term) : value.add(term);
-        owned = true;
-      }
+      terms.values.push_back(of_call[static_cast<size_t>(call)]);
+      if (!result.sums || plan.accumulate) break;
     }
+    sum_buffers({&terms, 1});
+    Tensor value = std::move(terms.result);
     if (!shape->mesh.shares_memory())
       value = value.to(torch_device(shape->mesh.devices()[static_cast<size_t>(component)]));
     components.push_back(std::move(value));

@@ -3,8 +3,8 @@
 #include <ATen/core/List.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
-#include <torch/library.h>
 
+#include "tutti/tensor/library.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/scope.h"
 #include "tutti/tensor/view.h"
@@ -78,13 +78,9 @@ class GeneratorKernel final : public c10::OperatorKernel {
   size_t argument_;
 };
 
-torch::Library& library(const char* ns, c10::DispatchKey key) {
-  return *new torch::Library(torch::Library::IMPL, ns, key, __FILE__, __LINE__);
-}
-
 void register_generators() {
-  library("_", kGeneratorKey).fallback(torch::CppFunction::makeFallthrough());
-  auto& aten = library("aten", kGeneratorKey);
+  immortal_library("_", kGeneratorKey).fallback(torch::CppFunction::makeFallthrough());
+  auto& aten = immortal_library("aten", kGeneratorKey);
   const auto is_generator = [](const c10::Argument& argument) {
     return argument.type()->str().find("Generator") != std::string::npos;
   };
@@ -95,7 +91,7 @@ void register_generators() {
     const auto& arguments = op->schema().arguments();
     const auto found = std::find_if(arguments.begin(), arguments.end(), is_generator);
     if (found == arguments.end()) continue;
-    const std::string text = name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
+    const std::string text = full_name(name);
     aten.impl(text.c_str(), torch::CppFunction::makeFromBoxedFunctor(
                                 std::make_unique<GeneratorKernel>(static_cast<size_t>(found - arguments.begin()))));
   }
@@ -104,7 +100,7 @@ void register_generators() {
 }  // namespace
 
 void register_front() {
-  library("_", kFrontKey).fallback(torch::CppFunction::makeFromBoxedFunction<&front_kernel>());
+  immortal_library("_", kFrontKey).fallback(torch::CppFunction::makeFromBoxedFunction<&front_kernel>());
   register_generators();
 }
 

@@ -3,15 +3,16 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/graph_task.h>
-#include <torch/library.h>
 
 #include <mutex>
 
+#include "tutti/collectives/communications.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/tensor/conversion.h"
 #include "tutti/tensor/execute.h"
 #include "tutti/tensor/front.h"
+#include "tutti/tensor/library.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/registration.h"
 #include "tutti/tensor/rules/rule_table.h"
@@ -97,10 +98,11 @@ class Survey {
     operands_.all_whole &= impl.whole();
   }
 
-  // LibTorch's own backward formulas write mesh values into plain tensors that they made; a program must not, since
-  // what it would get depends on the layout. copy_ is how a program asks for the value.
+  // What a plain tensor would get of sharded operands depends on the layout: refused. Of replicated ones it is their
+  // value: an optimizer whose state was loaded has plain moments. copy_ is how a program asks for a sharded value, and
+  // LibTorch's backward formulas write mesh values into plain tensors that they made.
   void check_plain_write() const {
-    if (info_.name == "aten::copy_" || torch::autograd::get_current_graph_task_id() >= 0) return;
+    if (operands_.all_whole || info_.name == "aten::copy_" || torch::autograd::get_current_graph_task_id() >= 0) return;
     throw Error(ErrorCode::invalid_argument,
                 str(info_.name,
                     ": in-place on a plain tensor with mesh operands; make the tensor in the strategy's "
@@ -145,7 +147,10 @@ class MeshKernel final : public c10::OperatorKernel {
                                                    c10::autograd_dispatch_keyset_with_ADInplaceOrView);
     const Operands operands = Survey(info_).run(torch::jit::last(*stack, info_.num_arguments));
     if (!operands.shape) throw Error(ErrorCode::internal, str(info_.name, ": called on mesh tensors without any"));
-    if (operands.any_plain) note_plain_operand(info_.name);
+    if (operands.any_plain) {
+      check_plain_operand(info_.name);
+      plain_operands().record(0);
+    }
     if (operands.all_whole) return run_on_one_buffer(op, info_, operands.shape, nullptr, *stack);
     run_planned(op, operands, *stack);
   }
@@ -156,6 +161,15 @@ class MeshKernel final : public c10::OperatorKernel {
     return info_.writes[0] && arguments[0].isTensor() &&
            std::none_of(arguments.begin() + 1, arguments.end(),
                         [](const at::IValue& value) { return value.isTensor(); });
+  }
+
+  // Calls in which a plain tensor counted as replicated: reported, though nothing moves.
+  CommunicationCounter& plain_operands() {
+    auto* counter = plain_operands_.load(std::memory_order_acquire);
+    if (counter) return *counter;
+    counter = &communication_counter({.op = "replicate", .cause = info_.name, .implied = true, .free = true});
+    plain_operands_.store(counter, std::memory_order_release);
+    return *counter;
   }
 
   void run_planned(const c10::OperatorHandle& op, const Operands& operands, Stack& stack) {
@@ -184,6 +198,7 @@ class MeshKernel final : public c10::OperatorKernel {
 
   OperatorInfo info_;
   PlanCache plans_;
+  std::atomic<CommunicationCounter*> plain_operands_{nullptr};
 };
 
 // For operators that are registered after us: their schema is read at each call.
@@ -191,20 +206,11 @@ void late_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack*
   MeshKernel{op}(op, keys, stack);
 }
 
-// LibTorch keeps kernels registered as long as these live, which is for the life of the process.
-torch::Library& library(const char* ns, c10::DispatchKey key) {
-  return *new torch::Library(torch::Library::IMPL, ns, key, __FILE__, __LINE__);
-}
-
-std::string full_name(const c10::OperatorName& name) {
-  return name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
-}
-
 void register_kernels() {
-  auto& aten = library("aten", kMeshKey);
-  auto& sparse = library("aten", c10::DispatchKey::SparsePrivateUse3);
-  library("_", kMeshKey).fallback(torch::CppFunction::makeFromBoxedFunction<&late_kernel>());
-  library("_", kMeshAutogradKey).fallback(torch::CppFunction::makeFallthrough());
+  auto& aten = immortal_library("aten", kMeshKey);
+  auto& sparse = immortal_library("aten", c10::DispatchKey::SparsePrivateUse3);
+  immortal_library("_", kMeshKey).fallback(torch::CppFunction::makeFromBoxedFunction<&late_kernel>());
+  immortal_library("_", kMeshAutogradKey).fallback(torch::CppFunction::makeFallthrough());
   for (const auto& name : c10::Dispatcher::singleton().getAllOpNames()) {
     if (name.name.rfind("aten::", 0) != 0 || name.name == "aten::_has_compatible_shallow_copy_type") continue;
     const auto op = c10::Dispatcher::singleton().findSchema(name);

@@ -21,6 +21,16 @@ c10::DispatchKeySet keys_for(const Tensor& component) {
   return c10::DispatchKeySet({kMeshKey, kFrontKey, autocast});
 }
 
+// Moves a component out of memory that LibTorch did not allocate (a file's, by set_()): such memory cannot be shared
+// copy-on-write.
+void own_memory(const Tensor& component) {
+  if (!component.has_storage() || component.storage().allocator()) return;
+  const Tensor copy = component.clone();
+  auto* impl = component.unsafeGetTensorImpl();
+  impl->set_storage_keep_dtype(copy.storage());
+  impl->set_sizes_and_strides(copy.sizes(), copy.strides(), copy.storage_offset());
+}
+
 // Global strides with the axis order of a component, so that is_contiguous() is true of both or of neither.
 at::DimVector global_strides(at::IntArrayRef sizes, at::IntArrayRef component_strides) {
   const size_t rank = sizes.size();
@@ -94,6 +104,7 @@ void MeshTensorImpl::assign(const Spec* spec, Components components) {
 }
 
 void MeshTensorImpl::sync_metadata() {
+  for (const Tensor& component : components_) own_memory(component);
   const Tensor& first = components_[0];
   const Spec* spec = spec_.load(std::memory_order_acquire);
   if (components_.size() == 1) {  // the buffer is the whole value: its geometry is ours

@@ -82,11 +82,11 @@ void Planner::item(int argument, int item, AxisMap axes) {
 void Planner::result(AxisMap axes, DimensionMask sums) {
   CommunicationCounter* counter = nullptr;
   if (sums) {
-    std::string names;
-    for (int d = 0; d < shape_->num_dimensions; ++d)
-      if (sums >> d & 1) names += str(names.empty() ? "" : "+", shape_->mesh.dimensions()[static_cast<size_t>(d)].name);
-    counter = &communication_counter(
-        {.op = "all_reduce", .mesh_dimension = names, .cause = info_.name, .implied = true, .free = shape_->merged()});
+    counter = &communication_counter({.op = "all_reduce",
+                                      .mesh_dimension = shape_->names(sums),
+                                      .cause = info_.name,
+                                      .implied = true,
+                                      .free = shape_->merged()});
   }
   plan_.results.push_back({std::move(axes), sums, counter});
 }

@@ -6,6 +6,7 @@
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/tensor/mesh_tensor.h"
+#include "tutti/tensor/sum_buffers.h"
 #include "tutti/tensor/torch_device.h"
 
 namespace tutti {
@@ -17,65 +18,42 @@ c10::Device component_device(const Spec* spec, int index) {
   return torch_device(devices[spec->shape->mesh.shares_memory() ? 0 : static_cast<size_t>(index)]);
 }
 
-// The components of `in` that agree with component `index` of `out` on the dimensions both tell apart.
-template <class Visit>
-void for_each_source(const Spec* in, const Spec* out, int index, Visit visit) {
-  const MeshShape& shape = *in->shape;
-  const DimensionMask common = in->stored & out->stored;
-  const int wanted = shape.project(index, out->stored, common);
-  for (int i = 0; i < in->num_components; ++i)
-    if (shape.project(i, in->stored, common) == wanted) visit(i);
+// What component `index` of the result is made of: the components that differ from it along the stage's dimensions
+// alone.
+c10::SmallVector<Tensor, 8> sources(const RelayoutStage& stage, const Components& in, int index) {
+  const c10::Device device = component_device(stage.to, index);
+  const MeshShape& shape = *stage.from->shape;
+  const DimensionMask rest = stage.to->stored & ~stage.dimensions;
+  const int wanted = shape.project(index, stage.to->stored, rest);
+  c10::SmallVector<Tensor, 8> found;
+  for (int i = 0; i < stage.from->num_components; ++i)
+    if (shape.project(i, stage.from->stored, rest) == wanted) found.push_back(in[static_cast<size_t>(i)].to(device));
+  return found;
 }
 
 Tensor sum_of(const RelayoutStage& stage, const Components& in, int index) {
-  const c10::Device device = component_device(stage.to, index);
-  // Where every device stores its own copy, the dimensions summed are still told apart: drop them from the match.
-  const DimensionMask rest = stage.to->stored & ~stage.dimensions;
-  const MeshShape& shape = *stage.from->shape;
-  const int wanted = shape.project(index, stage.to->stored, rest);
-  Tensor sum;
-  bool owned = false;
-  for (int i = 0; i < stage.from->num_components; ++i) {
-    if (shape.project(i, stage.from->stored, rest) != wanted) continue;
-    const Tensor term = in[static_cast<size_t>(i)].to(device);
-    if (!sum.defined()) {
-      sum = term;
-    } else {
-      sum = owned ? sum.add_(term) : sum.add(term);
-      owned = true;
-    }
-  }
-  return sum;
+  BufferSum sum{.values = sources(stage, in, index)};
+  sum_buffers({&sum, 1});
+  return sum.result;
 }
 
 Tensor joined(const RelayoutStage& stage, const Components& in, int index) {
-  const c10::Device device = component_device(stage.to, index);
-  const DimensionMask rest = stage.to->stored & ~stage.dimensions;
-  const MeshShape& shape = *stage.from->shape;
-  const int wanted = shape.project(index, stage.to->stored, rest);
-  c10::SmallVector<Tensor, 8> pieces;
-  for (int i = 0; i < stage.from->num_components; ++i)
-    if (shape.project(i, stage.from->stored, rest) == wanted) pieces.push_back(in[static_cast<size_t>(i)].to(device));
+  const auto pieces = sources(stage, in, index);
   return at::cat(at::TensorList(pieces.data(), pieces.size()), stage.axis);
 }
 
 Tensor sliced(const RelayoutStage& stage, const Components& in, int index) {
-  int source = -1;
-  for_each_source(stage.from, stage.to, index, [&](int i) { source = source < 0 ? i : source; });
+  const MeshShape& shape = *stage.from->shape;
+  const DimensionMask common = stage.from->stored & stage.to->stored;
+  const int wanted = shape.project(index, stage.to->stored, common);
+  int source = 0;
+  while (shape.project(source, stage.from->stored, common) != wanted) ++source;
   return in[static_cast<size_t>(source)].narrow(stage.axis, stage.to->begin(index, stage.axis),
                                                 stage.to->length(index, stage.axis));
 }
 
 const char* name_of(RelayoutStage::Kind kind) {
   return kind == RelayoutStage::Kind::all_reduce ? "all_reduce" : "all_gather";
-}
-
-std::string names_of(const MeshShape& shape, DimensionMask dimensions) {
-  std::string names;
-  for (int d = 0; d < shape.num_dimensions; ++d)
-    if (dimensions >> d & 1)
-      names += str(names.empty() ? "" : "+", shape.mesh.dimensions()[static_cast<size_t>(d)].name);
-  return names;
 }
 
 }  // namespace
@@ -92,7 +70,7 @@ Relayout::Relayout(const Spec* from, const Spec* to, const std::string& cause, A
     auto* counter = kind == RelayoutStage::Kind::slice
                         ? nullptr
                         : &communication_counter({.op = name_of(kind),
-                                                  .mesh_dimension = names_of(*shape, dimensions),
+                                                  .mesh_dimension = shape->names(dimensions),
                                                   .cause = cause,
                                                   .implied = asked == Asked::implied,
                                                   .free = shape->merged()});

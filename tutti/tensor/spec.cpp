@@ -86,6 +86,13 @@ DimensionMask MeshShape::stored(const AxisMap& axes, DimensionMask unreduced) co
   return mesh.shares_memory() ? mask_of(axes) | unreduced : all;
 }
 
+std::string MeshShape::names(DimensionMask mask) const {
+  std::string text;
+  for (int d = 0; d < num_dimensions; ++d)
+    if (mask >> d & 1) text += (text.empty() ? "" : "+") + mesh.dimensions()[static_cast<size_t>(d)].name;
+  return text;
+}
+
 DimensionMask Spec::sharded() const { return mask_of(axes); }
 
 int64_t Spec::begin(int component, int axis) const {

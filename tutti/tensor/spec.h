@@ -4,6 +4,7 @@
 #include <c10/util/SmallVector.h>
 
 #include <cstdint>
+#include <string>
 
 #include "tutti/mesh/layout.h"
 
@@ -34,6 +35,8 @@ struct MeshShape {
   // The dimensions for whose coordinates a value of this layout is stored apart: none where buffers are merged, those
   // that tell values apart where memory is shared, else all.
   DimensionMask stored(const AxisMap& axes, DimensionMask unreduced) const;
+  // "batch", "batch+model"
+  std::string names(DimensionMask mask) const;
   bool merged() const { return mesh.shares_memory() && mesh.options().merge; }
 };
 

@@ -48,7 +48,7 @@ void note_gather(const std::string& op, at::ArrayRef<at::IValue> arguments) {
   warn(str(op, ": no rule for layouts ", layouts(arguments), "; the operands are gathered (said once per op)"));
 }
 
-void note_plain_operand(const std::string& op) {
+void check_plain_operand(const std::string& op) {
   if (t_strict && torch::autograd::get_current_graph_task_id() < 0)
     throw Error(ErrorCode::failed_precondition,
                 str(op,

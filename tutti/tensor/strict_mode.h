@@ -18,7 +18,7 @@ class StrictMode {
 
 // An op without a rule for its layouts gathers: warns once per op, or throws in strict mode.
 void note_gather(const std::string& op, at::ArrayRef<at::IValue> arguments);
-// A plain operand counts as replicated: counted in the communications log, or throws in strict mode.
-void note_plain_operand(const std::string& op);
+// A plain operand would count as replicated: throws in strict mode, but for those of LibTorch's own backward formulas.
+void check_plain_operand(const std::string& op);
 
 }  // namespace tutti
