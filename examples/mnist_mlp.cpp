@@ -6,6 +6,7 @@ using namespace tutti;
 namespace layers = keras::layers;
 
 int main() {
+  set_random_seed(0);
   MirroredStrategy strategy({.devices = configure_logical_cpus(2)});
   const auto scale = [](const Tensor& image, const Tensor& label) {
     return std::tuple(image.to(torch::kFloat32) / 255, label);
@@ -20,5 +21,6 @@ int main() {
     return model;
   });
   model.fit(train.map(scale).cache().shuffle(10'000).batch(128), {.epochs = 3});
-  std::cout << "test accuracy: " << model.evaluate(test.map(scale).batch(128)).at("accuracy") << '\n';
+  const auto logs = model.evaluate(test.map(scale).batch(128));
+  std::cout << "test accuracy: " << logs.at("accuracy") << '\n';
 }
