@@ -14,6 +14,8 @@ using Json = nlohmann::json;
 // A file of recorded TensorFlow results: from the folder that TUTTI_ORACLE_DIR names, else from tests/oracle/.
 // Throws std::runtime_error if there is none.
 Json document(const std::string& file);
+// The same from tests/oracle/ alone.
+Json own_document(const std::string& file);
 
 // The cases of a file of recorded TensorFlow results.
 Json cases(const std::string& file);
