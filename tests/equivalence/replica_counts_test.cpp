@@ -4,6 +4,7 @@
 
 #include "tests/support/watchdog.h"
 #include "tutti/device/logical_devices.h"
+#include "tutti/distribute/intra_op_threads.h"
 #include "tutti/distribute/mirrored_strategy.h"
 #include "tutti/distribute/optimizer.h"
 #include "tutti/tensor/mesh_tensor.h"
@@ -88,14 +89,10 @@ void expect_repeatable(nn::Sequential (*make)(), Stepping stepping) {
 }
 
 class ReplicaCounts : public testing::Test {
- protected:
-  // OpenMP's threads spin where they meet: beside a busy neighbour one replica would take a hundred times as long.
-  ReplicaCounts() { at::set_num_threads(1); }
-  ~ReplicaCounts() override { at::set_num_threads(threads_before_); }
-
  private:
   const Watchdog watchdog_{std::chrono::seconds(240)};
-  const int threads_before_ = at::get_num_threads();
+  // OpenMP's threads spin where they meet: beside a busy neighbour one replica would take a hundred times as long.
+  const IntraOpThreads one_thread_{1};
 };
 
 TEST_F(ReplicaCounts, LeaveTheTrainingOfACnnAsItIs) { expect_same_training(cnn, Stepping::inside_run); }
