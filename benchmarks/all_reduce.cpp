@@ -5,30 +5,26 @@
 //   fraction  of a memory probe's speed in the same run: a loop that reads and writes the same n buffers in place, one
 //             after the other (values[j] += 1), in tiles of 64 KB that the same threads claim. The two take turns, and
 //             the medians of their times are compared. 1 means that the reduction costs as much as touching its memory.
-#include <benchmark/benchmark.h>
-
-#include <algorithm>
 #include <atomic>
-#include <chrono>
-#include <vector>
 
+#include "paired.h"
 #include "tutti/collectives/local/reduction.h"
 #include "tutti/device/workers.h"
 
+namespace tutti::benchmarks {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using Buffers = std::vector<std::vector<float>>;
 
 constexpr size_t kTile = 16 * 1024;  // elements
 
-void reduce(tutti::Workers& workers, Buffers& buffers) {
+void reduce(Workers& workers, Buffers& buffers) {
   std::vector<void*> pointers;
   for (auto& buffer : buffers) pointers.push_back(buffer.data());
   const std::vector<const void*> inputs(pointers.begin(), pointers.end());
-  const tutti::ReductionItem item{
+  const ReductionItem item{
       .inputs = inputs, .outputs = pointers, .count = static_cast<int64_t>(buffers.front().size())};
-  tutti::Reduction reduction({&item, 1});
+  Reduction reduction({&item, 1});
   workers.run([&](int) { reduction.run(); });
 }
 
@@ -39,7 +35,7 @@ void touch(float* values, size_t count) {
   for (size_t j = 0; j < count; ++j) values[j] += 1;
 }
 
-void probe(tutti::Workers& workers, Buffers& buffers) {
+void probe(Workers& workers, Buffers& buffers) {
   std::atomic<size_t> claimed = 0;
   workers.run([&](int) {
     for (size_t begin; (begin = claimed.fetch_add(kTile)) < buffers.front().size();)
@@ -47,33 +43,21 @@ void probe(tutti::Workers& workers, Buffers& buffers) {
   });
 }
 
-template <class F>
-double seconds(F function) {
-  const auto begin = Clock::now();
-  function();
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
-double median(std::vector<double>& times) {
-  std::ranges::nth_element(times, times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2));
-  return times[times.size() / 2];
-}
-
 void AllReduce(benchmark::State& state) {
   const auto num_buffers = static_cast<size_t>(state.range(0));
   const auto num_bytes = static_cast<size_t>(state.range(1));
-  tutti::Workers workers(static_cast<int>(state.range(2)));
+  Workers workers(static_cast<int>(state.range(2)));
   Buffers buffers(num_buffers, std::vector<float>(num_bytes / sizeof(float)));
   std::vector<double> reductions, probes;
   for (auto _ : state) {
-    probes.push_back(seconds([&] { probe(workers, buffers); }));
-    reductions.push_back(seconds([&] { reduce(workers, buffers); }));
+    probes.push_back(seconds_per_step([&] { probe(workers, buffers); }, 1));
+    reductions.push_back(seconds_per_step([&] { reduce(workers, buffers); }, 1));
     state.SetIterationTime(reductions.back());
   }
-  const double time = median(reductions);
+  const double time = quantile(reductions, 0.5);
   state.counters["median_us"] = 1e6 * time;
   state.counters["GB/s"] = 2e-9 * static_cast<double>(num_buffers * num_bytes) / time;
-  state.counters["fraction"] = median(probes) / time;
+  state.counters["fraction"] = quantile(probes, 0.5) / time;
 }
 
 BENCHMARK(AllReduce)
@@ -83,5 +67,6 @@ BENCHMARK(AllReduce)
     ->Unit(benchmark::kMicrosecond);
 
 }  // namespace
+}  // namespace tutti::benchmarks
 
 BENCHMARK_MAIN();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "tutti/core/error.h"
@@ -15,6 +16,17 @@ std::string error_of(F f) {
     return std::string(to_string(error.code())) + ": " + error.what();
   }
   return "no error";
+}
+
+// Its code alone.
+template <class F>
+std::optional<ErrorCode> code_of(F f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    return error.code();
+  }
+  return {};
 }
 
 }  // namespace tutti

@@ -7,6 +7,7 @@
 #include <limits>
 #include <thread>
 
+#include "tests/support/error_of.h"
 #include "tutti/core/error.h"
 
 namespace tutti {
@@ -26,15 +27,6 @@ std::string not_found_message(const std::function<void()>& call) {
   }
   ADD_FAILURE() << "nothing was thrown";
   return "";
-}
-
-ErrorCode code_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.code();
-  }
-  return ErrorCode::internal;
 }
 
 TEST(LogicalDevices, ThereIsOnePhysicalCpu) {

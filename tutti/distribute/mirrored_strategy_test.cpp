@@ -7,25 +7,17 @@
 #include <torch/nn/modules/linear.h>
 
 #include "tests/support/dataset_values.h"
-#include "tests/support/watchdog.h"
-#include "tutti/device/logical_devices.h"
+#include "tests/support/three_replicas.h"
 #include "tutti/tensor/mesh_tensor.h"
 
 namespace tutti {
 namespace {
 
-using namespace std::chrono_literals;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-int replica() { return get_replica_context().replica_id_in_sync_group(); }
-
-class Mirrored : public testing::Test {
- protected:
-  const Watchdog watchdog{60s};
-  MirroredStrategy strategy{{.devices = configure_logical_cpus(3)}};
-};
+class Mirrored : public ThreeReplicas {};
 
 class BuildInRun : public Mirrored {};
 

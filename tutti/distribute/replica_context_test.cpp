@@ -8,9 +8,8 @@
 #include <gmock/gmock.h>
 
 #include "tests/support/dataset_values.h"
-#include "tests/support/watchdog.h"
+#include "tests/support/three_replicas.h"
 #include "tutti/collectives/failure.h"
-#include "tutti/device/logical_devices.h"
 #include "tutti/distribute/default_strategy.h"
 #include "tutti/distribute/mirrored_strategy.h"
 #include "tutti/tensor/mesh_tensor.h"
@@ -18,24 +17,17 @@
 namespace tutti {
 namespace {
 
-using namespace std::chrono_literals;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-int replica() { return get_replica_context().replica_id_in_sync_group(); }
+Tensor own_value(double scale = 1) {
+  return at::full({2}, scale * (1 + get_replica_context().replica_id_in_sync_group()), at::kDouble);
+}
 
-Tensor own_value(double scale = 1) { return at::full({2}, scale * (1 + replica()), at::kDouble); }
-
-class Replicas : public testing::Test {
- protected:
-  const Watchdog watchdog{60s};
-  MirroredStrategy strategy{{.devices = configure_logical_cpus(3)}};
-};
-
-class Context : public Replicas {};
-class MergeCall : public Replicas {};
-class AllReduce : public Replicas {};
+class Context : public ThreeReplicas {};
+class MergeCall : public ThreeReplicas {};
+class AllReduce : public ThreeReplicas {};
 
 TEST_F(Context, OutsideOfAnyStrategyIsThatOfTheDefaultStrategysOnlyReplica) {
   EXPECT_FALSE(has_strategy());

@@ -9,20 +9,16 @@
 #include <gmock/gmock.h>
 
 #include "tests/support/dataset_values.h"
-#include "tests/support/watchdog.h"
+#include "tests/support/three_replicas.h"
 #include "tutti/collectives/failure.h"
-#include "tutti/device/logical_devices.h"
 #include "tutti/distribute/mirrored_strategy.h"
 
 namespace tutti {
 namespace {
 
-using namespace std::chrono_literals;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-int replica() { return get_replica_context().replica_id_in_sync_group(); }
 
 void meet() { get_replica_context().all_reduce(ReduceOp::sum, at::ones({})); }
 
@@ -30,16 +26,13 @@ struct UsersOwn {  // an exception of no standard type
   int number;
 };
 
-class Runner : public testing::Test {
+class Runner : public ThreeReplicas {
  protected:
   void expect_usable() {
     const auto sums =
         strategy.run([] { return get_replica_context().all_reduce(ReduceOp::sum, at::ones({})).item<int>(); });
     EXPECT_THAT(sums.values(), ElementsAre(3, 3, 3));
   }
-
-  const Watchdog watchdog{60s};
-  MirroredStrategy strategy{{.devices = configure_logical_cpus(3)}};
 };
 
 class AThrowingReplica : public Runner {};

@@ -11,8 +11,7 @@
 #include <thread>
 
 #include "tests/support/dataset_values.h"
-#include "tests/support/watchdog.h"
-#include "tutti/device/logical_devices.h"
+#include "tests/support/three_replicas.h"
 #include "tutti/distribute/default_strategy.h"
 #include "tutti/distribute/mirrored_strategy.h"
 
@@ -23,16 +22,11 @@ using namespace std::chrono_literals;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-int replica() { return get_replica_context().replica_id_in_sync_group(); }
-
-class Run : public testing::Test {
+class Run : public ThreeReplicas {
  protected:
   void expect_usable() {
     EXPECT_THAT(strategy.run([] { return replica(); }).values(), ElementsAre(0, 1, 2));
   }
-
-  const Watchdog watchdog{60s};
-  MirroredStrategy strategy{{.devices = configure_logical_cpus(3)}};
 };
 
 class Distribute : public Run {};

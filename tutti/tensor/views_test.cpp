@@ -14,6 +14,7 @@
 
 #include <thread>
 
+#include "tests/support/error_of.h"
 #include "tutti/core/error.h"
 #include "tutti/device/logical_devices.h"
 #include "tutti/tensor/mesh_tensor.h"
@@ -24,16 +25,6 @@
 
 namespace tutti {
 namespace {
-
-ErrorCode code_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.code();
-  }
-  ADD_FAILURE() << "no tutti::Error was thrown";
-  return ErrorCode::internal;
-}
 
 class Views : public testing::TestWithParam<bool> {
  protected:

@@ -39,28 +39,24 @@ class Conv2DImpl : public LayerImpl {
     if (x.dim() != 4 || x.size(3) != channels_)
       refuse(str("the input has shape ", to_string(x.sizes()), "; the layer was built for [batch, height, width, ",
                  channels_, "]"));
-    const auto [images, padding] = pad_images(
-        x.permute({0, 3, 1, 2}),
-        {margins(x.size(1), window(0), options_.padding), margins(x.size(2), window(1), options_.padding)}, 0);
+    const auto [images, padding] = pad_images(x, windows(), 0);
     const Tensor output = at::conv2d(images, kernel_.permute({3, 2, 0, 1}), bias(), options_.strides, padding,
                                      options_.dilation_rate, options_.groups);
     return options_.activation(output.permute({0, 2, 3, 1}));
   }
 
   Shape compute_output_shape(const Shape& input_shape) const override {
-    if (input_shape.size() != 4)
-      refuse(str("the input has shape ", to_string(input_shape), "; it must be [batch, height, width, channels]"));
-    const int64_t height = num_windows(input_shape[1], window(0), options_.padding);
-    const int64_t width = num_windows(input_shape[2], window(1), options_.padding);
-    if (height == 0 || width == 0)
-      refuse(str("the input has shape ", to_string(input_shape), ", smaller than the kernel of ",
-                 str_list(options_.kernel_size)));
-    return {input_shape[0], height, width, options_.filters};
+    Shape shape = windowed_shape(*this, input_shape, windows());
+    shape.back() = options_.filters;
+    return shape;
   }
 
  private:
-  Window window(size_t axis) const {
-    return {options_.kernel_size[axis], options_.strides[axis], options_.dilation_rate[axis]};
+  Windows2D windows() const {
+    const auto window = [this](size_t axis) {
+      return Window{options_.kernel_size[axis], options_.strides[axis], options_.dilation_rate[axis]};
+    };
+    return {.rows = window(0), .columns = window(1), .padding = options_.padding};
   }
   std::optional<Tensor> bias() const { return options_.use_bias ? std::optional(bias_) : std::nullopt; }
 

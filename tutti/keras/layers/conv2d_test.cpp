@@ -73,7 +73,7 @@ TEST(Conv2D, RefusesWhatDoesNotFit) {
                 conv.build({kUnknown, 8, 8});
               }),
               HasSubstr("it must be [batch, height, width, channels]"));
-  EXPECT_THAT(error_of([&] { conv.build({kUnknown, 2, 8, 3}); }), HasSubstr("smaller than the kernel of [3, 3]"));
+  EXPECT_THAT(error_of([&] { conv.build({kUnknown, 2, 8, 3}); }), HasSubstr("smaller than a window of [3, 3]"));
   EXPECT_THAT(error_of([&] { conv.build({kUnknown, 8, 8, kUnknown}); }), HasSubstr("channels"));
   conv.build({kUnknown, 8, 8, 3});
   EXPECT_THAT(error_of([&] { conv(at::randn({1, 8, 8, 2})); }), HasSubstr("built for [batch, height, width, 3]"));

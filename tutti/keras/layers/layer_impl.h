@@ -73,6 +73,9 @@ class LayerImpl {
   // The regularization penalties of the weights, one scalar for each weight that has a regularizer.
   std::vector<Tensor> losses() const;
 
+  // Throws an invalid_argument error of this layer: "dense: …".
+  [[noreturn]] void refuse(const std::string& message) const;
+
  protected:
   // Makes, registers and returns a weight. What surrounds the call (a strategy's scope) decides where it lives.
   Tensor add_weight(const std::string& name, const Shape& shape, const WeightOptions& options);
@@ -82,9 +85,6 @@ class LayerImpl {
 
   // Registers the module of `layer`, which is built, and lists its weights as "layer/weight".
   void track_layer(const LayerImpl& layer);
-
-  // An invalid_argument error of this layer: "dense: …".
-  [[noreturn]] void refuse(const std::string& message) const;
 
  private:
   std::string type_;

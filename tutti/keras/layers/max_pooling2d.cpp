@@ -23,26 +23,21 @@ class MaxPooling2DImpl : public LayerImpl {
   Tensor call(const Tensor& x, const CallOptions&) const override {
     if (x.dim() != 4)
       refuse(str("the input has shape ", to_string(x.sizes()), "; it must be [batch, height, width, channels]"));
-    const auto [images, padding] =
-        pad_images(x.permute({0, 3, 1, 2}),
-                   {margins(x.size(1), window(0), options_.padding), margins(x.size(2), window(1), options_.padding)},
-                   -std::numeric_limits<double>::infinity());
+    const auto [images, padding] = pad_images(x, windows(), -std::numeric_limits<double>::infinity());
     return at::max_pool2d(images, options_.pool_size, options_.strides, padding).permute({0, 2, 3, 1});
   }
 
   Shape compute_output_shape(const Shape& input_shape) const override {
-    if (input_shape.size() != 4)
-      refuse(str("the input has shape ", to_string(input_shape), "; it must be [batch, height, width, channels]"));
-    const int64_t height = num_windows(input_shape[1], window(0), options_.padding);
-    const int64_t width = num_windows(input_shape[2], window(1), options_.padding);
-    if (height == 0 || width == 0)
-      refuse(str("the input has shape ", to_string(input_shape), ", smaller than the pool of ",
-                 str_list(options_.pool_size)));
-    return {input_shape[0], height, width, input_shape[3]};
+    return windowed_shape(*this, input_shape, windows());
   }
 
  private:
-  Window window(size_t axis) const { return {.size = options_.pool_size[axis], .stride = options_.strides[axis]}; }
+  Windows2D windows() const {
+    const auto window = [this](size_t axis) {
+      return Window{.size = options_.pool_size[axis], .stride = options_.strides[axis]};
+    };
+    return {.rows = window(0), .columns = window(1), .padding = options_.padding};
+  }
 
   MaxPooling2DOptions options_;
 };

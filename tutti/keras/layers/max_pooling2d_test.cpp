@@ -43,7 +43,7 @@ TEST(MaxPooling2D, PoolsChannelsApartAndStaysChannelsLast) {
 TEST(MaxPooling2D, RefusesWhatDoesNotFit) {
   EXPECT_THAT(error_of([] { MaxPooling2D({.pool_size = {0, 2}}); }), HasSubstr("must be positive"));
   EXPECT_THAT(error_of([] { MaxPooling2D()(at::randn({2, 4, 6})); }), HasSubstr("[batch, height, width, channels]"));
-  EXPECT_THAT(error_of([] { MaxPooling2D()(at::randn({2, 1, 6, 1})); }), HasSubstr("smaller than the pool of [2, 2]"));
+  EXPECT_THAT(error_of([] { MaxPooling2D()(at::randn({2, 1, 6, 1})); }), HasSubstr("smaller than a window of [2, 2]"));
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include <array>
 #include <cstdint>
 
-#include "tutti/core/tensor_fwd.h"
+#include "tutti/keras/layers/layer_impl.h"
 
 namespace tutti::keras::layers {
 
@@ -34,12 +34,22 @@ struct Margins {
 };
 Margins margins(int64_t extent, const Window& window, Padding padding);
 
-// LibTorch pads both ends alike: equal margins are left to the operation as its `padding`, others are added to x
-// [N, C, H, W] as rows and columns of `value`.
+// How they slide over images.
+struct Windows2D {
+  Window rows;
+  Window columns;
+  Padding padding = Padding::valid;
+};
+
+// x [N, H, W, C] as LibTorch takes images: [N, C, H, W], without a copy. LibTorch pads both ends alike: equal margins
+// are left to the operation as its `padding`, others are added as rows and columns of `value`.
 struct PaddedImages {
   Tensor images;
   Size2D padding = {0, 0};
 };
-PaddedImages pad_images(const Tensor& x, const std::array<Margins, 2>& margins, double value);
+PaddedImages pad_images(const Tensor& x, const Windows2D& windows, double value);
+
+// [N, H, W, C] as [N, H', W', C]. The layer refuses an input of another rank, or smaller than one window.
+Shape windowed_shape(const LayerImpl& layer, const Shape& input_shape, const Windows2D& windows);
 
 }  // namespace tutti::keras::layers

@@ -7,18 +7,18 @@ namespace tutti {
 namespace {
 
 // "nBCD…" for an operand with a batch axis.
-std::string batched(const Planner& p, int argument) { return "n" + capitals(p.spec(argument)->rank() - 1, 'B'); }
+std::string batched(const Planner& p, int argument) { return "n" + letters(p.spec(argument)->rank() - 1, 'B'); }
 
 // convolution(input, weight, bias, stride, …) -> output
 bool convolution(Planner& p) {
   const int64_t rank = p.spec(0)->rank();
-  shard(p, {{0, batched(p, 0)}, {1, capitals(rank, 'P')}, {2, "K"}}, {batched(p, 0)});
+  shard(p, {{0, batched(p, 0)}, {1, letters(rank, 'P')}, {2, "K"}}, {batched(p, 0)});
   return true;
 }
 
 // convolution_backward(grad, input, weight, …) -> (grad_input, grad_weight, grad_bias)
 bool convolution_backward(Planner& p) {
-  const std::string weight = capitals(p.spec(2)->rank(), 'P');
+  const std::string weight = letters(p.spec(2)->rank(), 'P');
   shard(p, {{0, batched(p, 0)}, {1, batched(p, 1)}, {2, weight}}, {batched(p, 1), weight, "K"});
   return true;
 }
@@ -31,9 +31,9 @@ bool pool(Planner& p) {
     const Spec* spec = p.spec(i);
     if (!spec) continue;
     if (spec->rank() != kSpatial + 2) return false;
-    terms.push_back({i, "nc" + capitals(kSpatial)});
+    terms.push_back({i, "nc" + letters(kSpatial, 'A')});
   }
-  shard(p, terms, std::vector<std::string>(p.info().num_returns, "nc" + capitals(kSpatial)));
+  shard(p, terms, std::vector<std::string>(p.info().num_returns, "nc" + letters(kSpatial, 'A')));
   return true;
 }
 

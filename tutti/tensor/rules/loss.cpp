@@ -34,7 +34,7 @@ bool nll_loss_backward(Planner& p) {
   if (p.spec(1)->rank() < 2) return false;
   const std::string space = letters(p.spec(1)->rank() - 2);
   const std::string gradient = p.spec(0)->rank() == 0 ? "" : "n" + space;
-  shard(p, {{1, "nC" + space}, {2, "n" + space}, {3, "C"}, {0, gradient}, {6, capitals(p.spec(6)->rank())}},
+  shard(p, {{1, "nC" + space}, {2, "n" + space}, {3, "C"}, {0, gradient}, {6, letters(p.spec(6)->rank(), 'A')}},
         {"nC" + space});
   return true;
 }

@@ -18,8 +18,8 @@ using at::IValue;
 struct LayerNormLetters {
   std::string input, weight, statistics;
   LayerNormLetters(int64_t rank, int64_t normalized)
-      : input(letters(rank - normalized) + capitals(normalized, 'N')),
-        weight(capitals(normalized, 'N')),
+      : input(letters(rank - normalized) + letters(normalized, 'N')),
+        weight(letters(normalized, 'N')),
         statistics(letters(rank - normalized) + std::string(static_cast<size_t>(normalized), 'M')) {}
 };
 
@@ -41,7 +41,7 @@ bool layer_norm_backward(Planner& p) {
 // native_group_norm(input, weight, bias, N, C, HxW, groups, eps) -> (output, mean, rstd)
 bool group_norm(Planner& p) {
   const Spec* input = p.spec(0);
-  const std::string all = "n" + capitals(input->rank() - 1);
+  const std::string all = "n" + letters(input->rank() - 1, 'A');
   const auto axes = shard(p, {{0, all}, {1, "A"}, {2, "A"}}, {all, "nZ", "nZ"});
   p.local_size(3, axes[0][0], input->sizes[0]);
   return true;
@@ -50,7 +50,7 @@ bool group_norm(Planner& p) {
 // native_group_norm_backward(grad, input, mean, rstd, weight, N, C, HxW, groups, mask)
 bool group_norm_backward(Planner& p) {
   const Spec* input = p.spec(1);
-  const std::string all = "n" + capitals(input->rank() - 1);
+  const std::string all = "n" + letters(input->rank() - 1, 'A');
   const auto axes = shard(p, {{0, all}, {1, all}, {2, "nZ"}, {3, "nZ"}, {4, "A"}}, {all, "A", "A"});
   p.local_size(5, axes[0][0], input->sizes[0]);
   return true;

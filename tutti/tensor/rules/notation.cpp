@@ -116,8 +116,6 @@ std::string letters(int64_t count, char first) {
   return text;
 }
 
-std::string capitals(int64_t count, char first) { return letters(count, first); }
-
 std::string whole_at(std::string letters, at::IntArrayRef axes) {
   for (const int64_t axis : axes) {
     char& letter = letters[static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(letters.size()) : axis)];

@@ -23,9 +23,8 @@ struct Term {
 // absent are left out. Returns the axes of each result.
 std::vector<AxisMap> shard(Planner& planner, const std::vector<Term>& terms, const std::vector<std::string>& results);
 
-// "abc…" for axes first, first + 1, …; capitals if whole.
+// "abc…" for axes first, first + 1, …; from 'A' on for axes that the op needs whole.
 std::string letters(int64_t count, char first = 'a');
-std::string capitals(int64_t count, char first = 'A');
 // The letters with those at `axes` made capital.
 std::string whole_at(std::string letters, at::IntArrayRef axes);
 

@@ -79,7 +79,7 @@ bool variance(Planner& p) {
   return true;
 }
 
-// op(self, dim, …): same shape, the axis whole.
+// op(self, dim, …): the same axes, the named one whole.
 bool along_axis(Planner& p) {
   const int64_t rank = p.spec(0)->rank();
   if (rank == 0) return false;
@@ -88,8 +88,7 @@ bool along_axis(Planner& p) {
   return true;
 }
 
-// glu(self, dim) halves an axis; glu_backward(grad, self, dim).
-bool glu(Planner& p) { return along_axis(p); }
+// glu_backward(grad, self, dim); glu halves the axis.
 bool glu_backward(Planner& p) {
   const int64_t rank = p.spec(1)->rank();
   const std::string all = whole_at(letters(rank), {p.axis(2, rank)});
@@ -108,7 +107,7 @@ bool along_axis_backward(Planner& p) {
 
 // A number for the program: the whole value.
 bool whole_number(Planner& p) {
-  shard(p, {{0, capitals(p.spec(0)->rank())}}, {});
+  shard(p, {{0, letters(p.spec(0)->rank(), 'A')}}, {});
   return true;
 }
 
@@ -170,7 +169,7 @@ void add_reduction_rules(RuleTable& table) {
     table[name] = {whole_reduction, SizeArguments::none};
   for (const char* name : {"_softmax", "_log_softmax", "cumsum", "cumprod"})
     table[name] = {along_axis, SizeArguments::none};
-  table["glu"] = {glu, SizeArguments::none};
+  table["glu"] = {along_axis, SizeArguments::none};
   table["glu_backward"] = {glu_backward, SizeArguments::none};
   table["_softmax_backward_data"] = {along_axis_backward, SizeArguments::none};
   table["_log_softmax_backward_data"] = {along_axis_backward, SizeArguments::none};

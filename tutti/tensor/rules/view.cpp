@@ -63,7 +63,7 @@ bool expand(Planner& p) {
   const Spec* self = p.spec(0);
   at::DimVector sizes = p.integers(1);
   const size_t lead = sizes.size() - self->sizes.size();
-  std::string from = letters(self->rank()), to = capitals(static_cast<int64_t>(lead), 'Q');
+  std::string from = letters(self->rank()), to = letters(static_cast<int64_t>(lead), 'Q');
   for (size_t axis = 0; axis < self->sizes.size(); ++axis) {
     int64_t& size = sizes[lead + axis];
     if (size == -1) size = self->sizes[axis];
@@ -134,7 +134,7 @@ bool view(Planner& p) {
   return true;
 }
 
-// select(self, dim, index), and its backward's inverse is left to the gather.
+// select(self, dim, index), unbind(self, dim): the axis goes.
 bool select(Planner& p) {
   const int64_t rank = p.spec(0)->rank();
   const int axis = p.axis(1, rank);
@@ -153,8 +153,6 @@ bool along(Planner& p) {
   shard(p, {{0, all}}, {all});
   return true;
 }
-
-bool unbind(Planner& p) { return select(p); }
 
 bool cat(Planner& p) {
   const auto specs = p.specs(0);
@@ -208,7 +206,7 @@ void add_view_rules(RuleTable& table) {
   table["select"] = {select, SizeArguments::unaffected};
   table["slice"] = {along<1>, SizeArguments::unaffected};
   table["split"] = table["split_with_sizes"] = {along<2>, SizeArguments::unaffected};
-  table["unbind"] = {unbind, SizeArguments::none};
+  table["unbind"] = {select, SizeArguments::none};
   table["cat"] = {cat, SizeArguments::none};
   table["stack"] = {stack, SizeArguments::none};
   for (const char* name : {"new_zeros", "new_ones", "new_empty", "new_full"})
