@@ -9,6 +9,7 @@
 #include "tutti/core/error.h"
 #include "tutti/core/log.h"
 #include "tutti/core/per_replica.h"
+#include "tutti/core/strings.h"
 #include "tutti/core/tune_allocator.h"
 #include "tutti/data/dataset.h"
 #include "tutti/data/distributed_dataset.h"
