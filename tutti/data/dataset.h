@@ -111,7 +111,7 @@ struct Joined<T> {
 };
 
 template <class T>
-Dataset<T> dataset_of(T element, graph::NodePtr (*source)(const std::vector<Tensor>&, graph::Keys)) {
+Dataset<T> dataset_of(T element, graph::NodePtr (*source)(const std::vector<graph::Leaf>&, graph::Keys)) {
   graph::Element flat = to_element(std::move(element));
   const graph::Keys keys = flat.keys();
   return Dataset<T>(source(std::move(flat).leaves(), keys));

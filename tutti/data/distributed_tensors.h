@@ -20,14 +20,15 @@ T placed(T value, int replica_id, const Placement& placement) {
 
 }  // namespace distributed_tensors_internal
 
-// A tensor, or a structure of tensors, cut along axis 0 as a batch of a dataset is: see replica_rows(). Slices are
-// views; one replica gets the whole. Throws: invalid_argument for a scalar leaf, unequal numbers of rows, no replica.
+// A tensor or strings, or a structure of them, cut along axis 0 as a batch of a dataset is: see replica_rows(). Slices
+// are views; one replica gets the whole. Throws: invalid_argument for a scalar leaf, unequal numbers of rows, no
+// replica.
 template <class T>
 PerReplica<T> distribute_tensors(T value, int num_replicas, const Placement& placement = {}) {
   using distributed_tensors_internal::placed;
   if (num_replicas == 1) return PerReplica<T>({placed(std::move(value), 0, placement)});
   graph::Element whole = to_element(std::move(value));
-  const std::vector<Tensor> leaves = whole.leaves();
+  const std::vector<graph::Leaf> leaves = whole.leaves();
   const int64_t num_rows = graph::num_rows(leaves, "distribute");
   std::vector<T> values;
   for (int replica = 0; replica < num_replicas; ++replica) {

@@ -10,7 +10,7 @@
 #include "tutti/data/graph/element.h"
 
 // How the type of a dataset's elements is taken apart into leaves and put together again. An element is
-// - a Tensor;
+// - a Tensor, or Strings;
 // - a tuple, pair or std::array of elements;
 // - a std::map from names to elements, in the order of the names;
 // - a struct that lists its parts in a line: `auto parts() { return std::tie(image, label); }`;
@@ -33,6 +33,8 @@ concept ExampleLike = requires(T& value) {
   value.target;
 };
 template <class T>
+inline constexpr bool is_leaf = std::is_same_v<T, Tensor> || std::is_same_v<T, Strings>;
+template <class T>
 inline constexpr bool is_map = false;
 template <class V>
 inline constexpr bool is_map<std::map<std::string, V>> = true;
@@ -45,21 +47,22 @@ auto parts_of(T& value) {
   } else if constexpr (ExampleLike<T>) {
     return std::tie(value.data, value.target);
   } else {
-    static_assert(TupleLike<T>,
-                  "an element of a Dataset is a Tensor, a tuple or pair, a std::map<std::string, …>, or a struct with "
-                  "`auto parts() { return std::tie(…); }`");
+    static_assert(
+        TupleLike<T>,
+        "an element of a Dataset is a Tensor, Strings, a tuple or pair, a std::map<std::string, …>, or a struct with "
+        "`auto parts() { return std::tie(…); }`");
     return std::apply([](auto&... parts) { return std::tie(parts...); }, value);
   }
 }
 
 struct Writer {
-  std::vector<Tensor> leaves;
+  std::vector<graph::Leaf> leaves;
   std::vector<std::vector<std::string>> keys;
 
   template <class T>
   void write(T& value) {
-    if constexpr (std::is_same_v<T, Tensor>) {
-      leaves.push_back(std::move(value));
+    if constexpr (is_leaf<T>) {
+      leaves.emplace_back(std::move(value));
     } else if constexpr (is_map<T>) {
       std::vector<std::string> names;
       for (const auto& entry : value) names.push_back(entry.first);
@@ -72,15 +75,15 @@ struct Writer {
 };
 
 struct Reader {
-  std::vector<Tensor> leaves;
+  std::vector<graph::Leaf> leaves;
   graph::Keys keys;
   size_t next_leaf = 0;
   size_t next_keys = 0;
 
   template <class T>
   void read(T& value) {
-    if constexpr (std::is_same_v<T, Tensor>) {
-      value = std::move(leaves[next_leaf++]);
+    if constexpr (is_leaf<T>) {
+      value = std::get<T>(std::move(leaves[next_leaf++]));
     } else if constexpr (is_map<T>) {
       for (const std::string& name : (*keys)[next_keys++]) read(value[name]);
     } else {

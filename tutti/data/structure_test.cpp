@@ -27,7 +27,7 @@ struct Example {  // as torch::data::Example<> is
 template <class T>
 std::vector<double> leaves(const graph::Element& element) {
   std::vector<double> all;
-  for (const Tensor& leaf : element.leaves()) all.push_back(leaf.item<double>());
+  for (const graph::Leaf& leaf : element.leaves()) all.push_back(std::get<Tensor>(leaf).item<double>());
   return all;
 }
 

@@ -21,8 +21,8 @@ class StoreBuilder {
 
   // Returns the element as the row that it became.
   Element add(const Element& element) {
-    std::vector<Tensor> leaves = element.leaves();
-    for (Tensor& leaf : leaves) leaf = packed(leaf);
+    std::vector<Leaf> leaves = element.leaves();
+    for (Leaf& leaf : leaves) leaf = packed(leaf);
     const bool fits = table_ && like_rows(leaves, element.keys());
     if (!fits || used_ == table_->num_rows()) {
       const int64_t room = fits ? 2 * used_ : 1;
@@ -40,40 +40,53 @@ class StoreBuilder {
   }
 
  private:
-  bool like_rows(const std::vector<Tensor>& leaves, const Keys& keys) const {
+  bool like_rows(const std::vector<Leaf>& leaves, const Keys& keys) const {
     return same_keys(keys, table_->keys()) &&
-           std::ranges::equal(leaves, table_->columns(), [](const Tensor& leaf, const Tensor& column) {
-             return in_host_memory(leaf) && in_host_memory(column) && leaf.sizes() == column.sizes().slice(1) &&
-                    leaf.scalar_type() == column.scalar_type();
+           std::ranges::equal(leaves, table_->columns(), [](const Leaf& leaf, const Leaf& rows) {
+             const Tensor* value = host_tensor(leaf);
+             const Tensor* column = host_tensor(rows);
+             return value && column && value->sizes() == column->sizes().slice(1) &&
+                    value->scalar_type() == column->scalar_type();
            });
   }
 
-  void open(const std::vector<Tensor>& leaves, const Keys& keys, int64_t room) {
-    std::vector<Tensor> columns;
-    for (const Tensor& leaf : leaves) {
-      auto sizes = leaf.sizes().vec();
-      sizes.insert(sizes.begin(), room);
-      columns.push_back(in_host_memory(leaf) ? at::empty(sizes, leaf.options()) : leaf.clone().unsqueeze(0));
+  void open(const std::vector<Leaf>& leaves, const Keys& keys, int64_t room) {
+    std::vector<Leaf> columns;
+    for (const Leaf& leaf : leaves) {
+      if (const Tensor* value = host_tensor(leaf)) {
+        auto sizes = value->sizes().vec();
+        sizes.insert(sizes.begin(), room);
+        columns.emplace_back(at::empty(sizes, value->options()));
+      } else {
+        columns.push_back(copy_of(stack_leaves({&leaf, 1})));
+      }
     }
     table_ = std::make_shared<const Table>(columns, keys);
     used_ = 0;
   }
 
   // Past the version counter, which guards the rows that were given out.
-  void copy_to_row(const Tensor& leaf, const Tensor& column) const {
-    if (!in_host_memory(leaf)) return;  // open() has it
-    auto* rows = static_cast<std::byte*>(column.data_ptr());
-    std::memcpy(rows + static_cast<size_t>(used_) * leaf.nbytes(), leaf.const_data_ptr(), leaf.nbytes());
+  void copy_to_row(const Leaf& leaf, const Leaf& column) const {
+    const Tensor* value = host_tensor(leaf);
+    if (!value) return;  // open() has it
+    auto* rows = static_cast<std::byte*>(host_tensor(column)->data_ptr());
+    std::memcpy(rows + static_cast<size_t>(used_) * value->nbytes(), value->const_data_ptr(), value->nbytes());
   }
 
   void close() {
     if (!table_) return;
     if (used_ < table_->num_rows()) {
-      std::vector<Tensor> kept;
-      for (const Tensor& rows : table_->rows(0, used_)) kept.push_back(rows.clone());
+      std::vector<Leaf> kept;
+      for (const Leaf& rows : table_->rows(0, used_)) kept.push_back(copy_of(rows));
       table_ = std::make_shared<const Table>(kept, table_->keys());
     }
     store_.push_back(std::move(table_));
+  }
+
+  // Text is immutable, and shared.
+  static Leaf copy_of(const Leaf& leaf) {
+    const auto* tensor = std::get_if<Tensor>(&leaf);
+    return tensor ? Leaf(tensor->clone()) : leaf;
   }
 
   int64_t cardinality_;  // of the input, where known: no more room is made than it needs

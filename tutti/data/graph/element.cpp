@@ -1,8 +1,8 @@
 #include "tutti/data/graph/element.h"
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/stack.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "tutti/core/error.h"
@@ -11,15 +11,10 @@
 namespace tutti::data::graph {
 namespace {
 
-// -1 for inference tensors, which have no version counter.
-int64_t version_of(const Tensor& tensor) { return tensor.is_inference() ? -1 : tensor._version(); }
-
-std::string describe(const Tensor& leaf) {
-  return str(c10::toString(leaf.scalar_type()), ' ', str_list(leaf.sizes()), " on ", leaf.device().str());
-}
-
-bool same_form(const Tensor& a, const Tensor& b) {
-  return a.sizes() == b.sizes() && a.scalar_type() == b.scalar_type() && a.device() == b.device();
+// -1 for text, which cannot be written to, and for inference tensors, which have no version counter.
+int64_t version_of(const Leaf& leaf) {
+  const auto* tensor = std::get_if<Tensor>(&leaf);
+  return !tensor || tensor->is_inference() ? -1 : tensor->_version();
 }
 
 bool same_row_form(const Tensor& a, const Tensor& b) {
@@ -38,15 +33,13 @@ bool consecutive_rows(std::span<const Element> elements) {
 // Whether all elements are rows, in host memory, of tables whose columns agree but for the number of rows.
 bool rows_of_like_tables(std::span<const Element> elements) {
   const Table* known = elements.front().table();
-  if (!known) return false;
-  for (const Tensor& column : known->columns())
-    if (!in_host_memory(column)) return false;
+  if (!known || !std::ranges::all_of(known->columns(), host_tensor)) return false;
   for (const Element& element : elements) {
     if (element.table() == known) continue;
     if (!element.table() || element.table()->columns().size() != known->columns().size()) return false;
     for (size_t i = 0; i < known->columns().size(); ++i) {
-      const Tensor& column = element.table()->columns()[i];
-      if (!in_host_memory(column) || !same_row_form(column, known->columns()[i])) return false;
+      const Tensor* column = host_tensor(element.table()->columns()[i]);
+      if (!column || !same_row_form(*column, *host_tensor(known->columns()[i]))) return false;
     }
     known = element.table();
   }
@@ -61,24 +54,24 @@ void check_tables_unwritten(std::span<const Element> elements) {
 
 // Plain memcpy: at::index_select would wake OpenMP's threads for a batch of images.
 Tensor copy_rows(std::span<const Element> elements, size_t leaf) {
-  const Tensor& like = elements.front().table()->columns()[leaf];
+  const Tensor& like = *host_tensor(elements.front().table()->columns()[leaf]);
   auto sizes = like.sizes().vec();
   sizes[0] = static_cast<int64_t>(elements.size());
   Tensor result = at::empty(sizes, like.options());
   const size_t row_bytes = result.nbytes() / elements.size();
   auto* to = static_cast<std::byte*>(result.mutable_data_ptr());
   for (const Element& element : elements) {
-    const auto* rows = static_cast<const std::byte*>(element.table()->columns()[leaf].const_data_ptr());
+    const auto* rows = static_cast<const std::byte*>(host_tensor(element.table()->columns()[leaf])->const_data_ptr());
     std::memcpy(to, rows + static_cast<size_t>(element.row()) * row_bytes, row_bytes);
     to += row_bytes;
   }
   return result;
 }
 
-std::vector<Tensor> stack_leaves(std::span<const Element> elements) {
-  std::vector<std::vector<Tensor>> columns(elements.front().leaves().size());
+std::vector<Leaf> stack_leaf_by_leaf(std::span<const Element> elements) {
+  std::vector<std::vector<Leaf>> columns(elements.front().leaves().size());
   for (size_t i = 0; i < elements.size(); ++i) {
-    std::vector<Tensor> leaves = elements[i].leaves();
+    std::vector<Leaf> leaves = elements[i].leaves();
     if (leaves.size() != columns.size())
       throw Error(ErrorCode::invalid_argument, str("batch: element ", i, " of a batch has ", leaves.size(),
                                                    " leaves, the first has ", columns.size(), "; they must agree"));
@@ -90,30 +83,30 @@ std::vector<Tensor> stack_leaves(std::span<const Element> elements) {
       columns[leaf].push_back(std::move(leaves[leaf]));
     }
   }
-  std::vector<Tensor> stacked;
-  for (const auto& column : columns) stacked.push_back(at::stack(column));
+  std::vector<Leaf> stacked;
+  for (const auto& column : columns) stacked.push_back(stack_leaves(column));
   return stacked;
 }
 
 }  // namespace
 
-Table::Table(const std::vector<Tensor>& columns, Keys keys) : keys_(std::move(keys)) {
+Table::Table(const std::vector<Leaf>& columns, Keys keys) : keys_(std::move(keys)) {
   graph::num_rows(columns, "from_tensor_slices");
-  for (const Tensor& column : columns) {
+  for (const Leaf& column : columns) {
     columns_.push_back(packed(column));
     versions_.push_back(version_of(columns_.back()));
   }
 }
 
-std::vector<Tensor> Table::row(int64_t index) const {
+std::vector<Leaf> Table::row(int64_t index) const {
   check_unwritten();
-  std::vector<Tensor> leaves;
+  std::vector<Leaf> leaves;
   leaves.reserve(columns_.size());
-  for (const Tensor& column : columns_) leaves.push_back(column.select(0, index));
+  for (const Leaf& column : columns_) leaves.push_back(row_of(column, index));
   return leaves;
 }
 
-std::vector<Tensor> Table::rows(int64_t first, int64_t count) const {
+std::vector<Leaf> Table::rows(int64_t first, int64_t count) const {
   check_unwritten();
   return narrow_rows(columns_, first, count);
 }
@@ -134,37 +127,32 @@ Element stack(std::span<const Element> elements) {
       throw Error(ErrorCode::invalid_argument, "batch: the dictionaries of a batch's elements have different keys");
   if (consecutive_rows(elements))
     return Element(first.table()->rows(first.row(), static_cast<int64_t>(elements.size())), first.keys());
-  if (!rows_of_like_tables(elements)) return Element(stack_leaves(elements), first.keys());
+  if (!rows_of_like_tables(elements)) return Element(stack_leaf_by_leaf(elements), first.keys());
   check_tables_unwritten(elements);
-  std::vector<Tensor> leaves;
+  std::vector<Leaf> leaves;
   for (size_t leaf = 0; leaf < first.table()->columns().size(); ++leaf) leaves.push_back(copy_rows(elements, leaf));
   return Element(std::move(leaves), first.keys());
 }
 
-int64_t num_rows(const std::vector<Tensor>& leaves, const char* op) {
+int64_t num_rows(const std::vector<Leaf>& leaves, const char* op) {
   if (leaves.empty()) throw Error(ErrorCode::invalid_argument, str(op, ": no tensors; there must be at least one"));
-  for (const Tensor& leaf : leaves) {
-    if (leaf.dim() == 0)
+  for (const Leaf& leaf : leaves) {
+    const auto shape = shape_of(leaf), first = shape_of(leaves.front());
+    if (shape.empty())
       throw Error(ErrorCode::invalid_argument,
                   str(op, ": a leaf is a scalar; every leaf needs a first axis to be cut along: call batch first"));
-    if (leaf.size(0) != leaves.front().size(0))
-      throw Error(ErrorCode::invalid_argument, str(op, ": the leaves have ", leaves.front().size(0), " and ",
-                                                   leaf.size(0), " rows; all must have the same number"));
+    if (shape[0] != first[0])
+      throw Error(ErrorCode::invalid_argument,
+                  str(op, ": the leaves have ", first[0], " and ", shape[0], " rows; all must have the same number"));
   }
-  return leaves.front().size(0);
+  return shape_of(leaves.front())[0];
 }
 
-std::vector<Tensor> narrow_rows(const std::vector<Tensor>& leaves, int64_t first, int64_t count) {
-  std::vector<Tensor> rows;
+std::vector<Leaf> narrow_rows(const std::vector<Leaf>& leaves, int64_t first, int64_t count) {
+  std::vector<Leaf> rows;
   rows.reserve(leaves.size());
-  for (const Tensor& leaf : leaves) rows.push_back(leaf.narrow(0, first, count));
+  for (const Leaf& leaf : leaves) rows.push_back(rows_of(leaf, first, count));
   return rows;
-}
-
-bool in_host_memory(const Tensor& tensor) { return tensor.key_set().has(c10::DispatchKey::CPU); }
-
-Tensor packed(const Tensor& tensor) {
-  return (tensor.requires_grad() ? tensor.detach() : tensor).resolve_conj().resolve_neg().contiguous();
 }
 
 bool same_keys(const Keys& a, const Keys& b) { return a == b || (a && b && *a == *b); }

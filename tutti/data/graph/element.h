@@ -1,14 +1,12 @@
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "tutti/core/tensor_fwd.h"
+#include "tutti/data/graph/leaf.h"
 
 namespace tutti::data::graph {
 
@@ -21,21 +19,21 @@ class Table {
  public:
   // Columns: one per leaf, [rows, ...]; gradients are not kept.
   // Throws: invalid_argument without columns, for a scalar column, for unequal numbers of rows.
-  explicit Table(const std::vector<Tensor>& columns, Keys keys = nullptr);
+  explicit Table(const std::vector<Leaf>& columns, Keys keys = nullptr);
 
-  int64_t num_rows() const { return columns_.front().size(0); }
-  const std::vector<Tensor>& columns() const { return columns_; }
+  int64_t num_rows() const { return shape_of(columns_.front())[0]; }
+  const std::vector<Leaf>& columns() const { return columns_; }
   const Keys& keys() const { return keys_; }
 
   // Views of one row (without its axis) and of consecutive rows.
-  std::vector<Tensor> row(int64_t index) const;
-  std::vector<Tensor> rows(int64_t first, int64_t count) const;
+  std::vector<Leaf> row(int64_t index) const;
+  std::vector<Leaf> rows(int64_t first, int64_t count) const;
 
   // Throws: failed_precondition if a column was written to since the table was made.
   void check_unwritten() const;
 
  private:
-  std::vector<Tensor> columns_;
+  std::vector<Leaf> columns_;
   std::vector<int64_t> versions_;
   Keys keys_;
 };
@@ -45,12 +43,12 @@ class Table {
 class Element {
  public:
   Element() = default;
-  explicit Element(std::vector<Tensor> leaves, Keys keys = nullptr)
+  explicit Element(std::vector<Leaf> leaves, Keys keys = nullptr)
       : leaves_(std::move(leaves)), keys_(std::move(keys)) {}
   Element(std::shared_ptr<const Table> table, int64_t row) : table_(std::move(table)), row_(row) {}
 
-  std::vector<Tensor> leaves() const& { return table_ ? table_->row(row_) : leaves_; }
-  std::vector<Tensor> leaves() && { return table_ ? table_->row(row_) : std::move(leaves_); }
+  std::vector<Leaf> leaves() const& { return table_ ? table_->row(row_) : leaves_; }
+  std::vector<Leaf> leaves() && { return table_ ? table_->row(row_) : std::move(leaves_); }
   const Keys& keys() const { return table_ ? table_->keys() : keys_; }
 
   const Table* table() const { return table_.get(); }  // null unless the element is a row
@@ -59,7 +57,7 @@ class Element {
  private:
   std::shared_ptr<const Table> table_;
   int64_t row_ = 0;
-  std::vector<Tensor> leaves_;
+  std::vector<Leaf> leaves_;
   Keys keys_;
 };
 
@@ -70,17 +68,10 @@ Element stack(std::span<const Element> elements);
 
 // The number of rows that all leaves share.
 // Throws: invalid_argument, in the name of `op`, for a scalar leaf or unequal numbers of rows.
-int64_t num_rows(const std::vector<Tensor>& leaves, const char* op);
+int64_t num_rows(const std::vector<Leaf>& leaves, const char* op);
 
 // Rows [first, first + count) of every leaf, as views.
-std::vector<Tensor> narrow_rows(const std::vector<Tensor>& leaves, int64_t first, int64_t count);
-
-// Whether memcpy can read the tensor's storage.
-bool in_host_memory(const Tensor& tensor);
-
-// The tensor's values with nothing pending (gradients, conjugation, negation) and contiguous; itself where it is so.
-Tensor packed(const Tensor& tensor);
-
+std::vector<Leaf> narrow_rows(const std::vector<Leaf>& leaves, int64_t first, int64_t count);
 // Whether two elements have dictionaries with the same keys.
 bool same_keys(const Keys& a, const Keys& b);
 

@@ -12,8 +12,8 @@ namespace tutti::data::graph {
 
 using MapFunction = std::function<Element(Element)>;
 
-NodePtr from_tensors(const std::vector<Tensor>& leaves, Keys keys);
-NodePtr from_tensor_slices(const std::vector<Tensor>& columns, Keys keys);
+NodePtr from_tensors(const std::vector<Leaf>& leaves, Keys keys);
+NodePtr from_tensor_slices(const std::vector<Leaf>& columns, Keys keys);
 NodePtr range(int64_t start, int64_t stop, int64_t step);
 
 NodePtr map(const NodePtr& input, MapFunction function);

@@ -1,5 +1,3 @@
-#include <ATen/ops/cat.h>
-
 #include <algorithm>
 
 #include "tutti/core/error.h"
@@ -19,7 +17,7 @@ class RebatchIterator : public Iterator {
     const int64_t wanted = sizes_[slot_];
     slot_ = (slot_ + 1) % sizes_.size();
     if (wanted == 0) return empty_batch(element);
-    std::vector<std::vector<Tensor>> pieces;
+    std::vector<std::vector<Leaf>> pieces;
     int64_t rows = 0;
     while (rows < wanted && load()) {
       const int64_t count = std::min(wanted - rows, num_rows_ - row_);
@@ -55,13 +53,13 @@ class RebatchIterator : public Iterator {
     return true;
   }
 
-  std::vector<Tensor> join(std::vector<std::vector<Tensor>>& pieces) const {
+  std::vector<Leaf> join(std::vector<std::vector<Leaf>>& pieces) const {
     if (pieces.size() == 1) return std::move(pieces.front());
-    std::vector<Tensor> joined;
+    std::vector<Leaf> joined;
     for (size_t leaf = 0; leaf < pieces.front().size(); ++leaf) {
-      std::vector<Tensor> parts;
+      std::vector<Leaf> parts;
       for (const auto& piece : pieces) parts.push_back(piece[leaf]);
-      joined.push_back(at::cat(parts));
+      joined.push_back(concatenate_rows(parts));
     }
     return joined;
   }
@@ -71,7 +69,7 @@ class RebatchIterator : public Iterator {
   BatchOptions options_;
   size_t slot_ = 0;
   bool ended_ = false;
-  std::vector<Tensor> leaves_;  // the input batch that is being cut, from row_ on
+  std::vector<Leaf> leaves_;  // the input batch that is being cut, from row_ on
   Keys keys_;
   int64_t row_ = 0;
   int64_t num_rows_ = 0;

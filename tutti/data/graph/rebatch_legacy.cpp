@@ -28,7 +28,7 @@ class LegacyRebatchIterator : public Iterator {
   std::unique_ptr<Iterator> input_;
   int num_replicas_;
   int replica_;  // whose slice of leaves_ comes next
-  std::vector<Tensor> leaves_;
+  std::vector<Leaf> leaves_;
   Keys keys_;
   int64_t num_rows_ = 0;
 };

@@ -25,8 +25,9 @@ NodePtr deal_to_replicas(const NodePtr& input, int num_replicas) {
 Element place(Element element, int replica_id, const Placement& placement) {
   if (!placement) return element;
   const Keys keys = element.keys();
-  std::vector<Tensor> leaves = std::move(element).leaves();
-  for (Tensor& leaf : leaves) leaf = placement(leaf, replica_id);
+  std::vector<Leaf> leaves = std::move(element).leaves();
+  for (Leaf& leaf : leaves)
+    if (auto* tensor = std::get_if<Tensor>(&leaf)) *tensor = placement(*tensor, replica_id);
   return Element(std::move(leaves), keys);
 }
 

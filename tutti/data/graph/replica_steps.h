@@ -12,7 +12,7 @@ namespace tutti::data::graph {
 // for no replica, and for elements that are known not to be batched.
 NodePtr deal_to_replicas(const NodePtr& input, int num_replicas);
 
-// The element with every leaf where the replica computes.
+// The element with every tensor where the replica computes.
 Element place(Element element, int replica_id, const Placement& placement);
 
 // One pass over steps: each takes one element per replica. Replicas for which the last step has none get zero rows.

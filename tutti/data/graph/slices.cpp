@@ -21,17 +21,23 @@ class SliceIterator : public Iterator {
 };
 
 // The size of the leaves' axis `axis`, if they all have it and agree.
-int64_t common_size(const std::vector<Tensor>& leaves, int64_t axis) {
-  for (const Tensor& leaf : leaves)
-    if (leaf.dim() <= axis) return kNotBatched;
-  const int64_t size = leaves.front().size(axis);
-  const bool agreed = std::ranges::all_of(leaves, [&](const Tensor& leaf) { return leaf.size(axis) == size; });
+int64_t common_size(const std::vector<Leaf>& leaves, size_t axis) {
+  for (const Leaf& leaf : leaves)
+    if (shape_of(leaf).size() <= axis) return kNotBatched;
+  const int64_t size = shape_of(leaves.front())[axis];
+  const bool agreed = std::ranges::all_of(leaves, [&](const Leaf& leaf) { return shape_of(leaf)[axis] == size; });
   return agreed ? size : kUnknown;
+}
+
+// The leaf as a column of one row.
+Leaf first_row(const Leaf& leaf) {
+  if (const auto* tensor = std::get_if<Tensor>(&leaf)) return tensor->detach().unsqueeze(0);
+  return stack_leaves({&leaf, 1});
 }
 
 }  // namespace
 
-NodePtr from_tensor_slices(const std::vector<Tensor>& columns, Keys keys) {
+NodePtr from_tensor_slices(const std::vector<Leaf>& columns, Keys keys) {
   const auto table = std::make_shared<const Table>(columns, std::move(keys));
   Node node;
   node.cardinality = table->num_rows();
@@ -40,9 +46,9 @@ NodePtr from_tensor_slices(const std::vector<Tensor>& columns, Keys keys) {
   return std::make_shared<const Node>(std::move(node));
 }
 
-NodePtr from_tensors(const std::vector<Tensor>& leaves, Keys keys) {
-  std::vector<Tensor> columns;
-  for (const Tensor& leaf : leaves) columns.push_back(leaf.detach().unsqueeze(0));
+NodePtr from_tensors(const std::vector<Leaf>& leaves, Keys keys) {
+  std::vector<Leaf> columns;
+  for (const Leaf& leaf : leaves) columns.push_back(first_row(leaf));
   return from_tensor_slices(columns, std::move(keys));
 }
 

@@ -12,7 +12,7 @@ class UnbatchIterator : public Iterator {
       Element batch;
       if (!input_->next(batch)) return false;
       const Keys keys = batch.keys();
-      const std::vector<Tensor> leaves = std::move(batch).leaves();
+      const std::vector<Leaf> leaves = std::move(batch).leaves();
       num_rows(leaves, "unbatch");
       table_ = std::make_shared<const Table>(leaves, keys);
       row_ = 0;

@@ -11,13 +11,13 @@ class ZipIterator : public Iterator {
   explicit ZipIterator(std::vector<std::unique_ptr<Iterator>> inputs) : inputs_(std::move(inputs)) {}
 
   bool next(Element& element) override {
-    std::vector<Tensor> leaves;
+    std::vector<Leaf> leaves;
     std::vector<std::vector<std::string>> keys;
     for (const auto& input : inputs_) {
       Element part;
       if (ended_ || (ended_ = !input->next(part))) return false;
       if (part.keys()) keys.insert(keys.end(), part.keys()->begin(), part.keys()->end());
-      for (Tensor& leaf : std::move(part).leaves()) leaves.push_back(std::move(leaf));
+      for (Leaf& leaf : std::move(part).leaves()) leaves.push_back(std::move(leaf));
     }
     element = Element(std::move(leaves), keys.empty() ? nullptr : std::make_shared<const Keys::element_type>(keys));
     return true;

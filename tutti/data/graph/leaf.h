@@ -1,0 +1,40 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <variant>
+
+#include "tutti/core/strings.h"
+#include "tutti/core/tensor_fwd.h"
+
+namespace tutti::data::graph {
+
+// One part of an element: numbers or text.
+using Leaf = std::variant<Tensor, Strings>;
+
+std::span<const int64_t> shape_of(const Leaf& leaf);
+
+// "Float [2, 3] on cpu", "Strings [2]".
+std::string describe(const Leaf& leaf);
+
+// Whether shape, dtype and device agree.
+bool same_form(const Leaf& a, const Leaf& b);
+
+// Row `index` without the first axis, and consecutive rows: views.
+Leaf row_of(const Leaf& leaf, int64_t index);
+Leaf rows_of(const Leaf& leaf, int64_t first, int64_t count);
+
+// Leaves of one form along a new first axis; the rows of leaves, one after the other.
+Leaf stack_leaves(std::span<const Leaf> leaves);
+Leaf concatenate_rows(std::span<const Leaf> leaves);
+
+// The tensor in a leaf, if memcpy can read its storage; else null.
+const Tensor* host_tensor(const Leaf& leaf);
+
+// The values with nothing pending (gradients, conjugation, negation) and contiguous; the leaf itself where it is so.
+Leaf packed(const Leaf& leaf);
+
+}  // namespace tutti::data::graph
