@@ -14,6 +14,7 @@
 #include "tutti/data/dataset.h"
 #include "tutti/data/distributed_dataset.h"
 #include "tutti/data/idx.h"
+#include "tutti/data/imdb.h"
 #include "tutti/data/mnist.h"
 #include "tutti/device/device.h"
 #include "tutti/device/logical_devices.h"

@@ -31,13 +31,34 @@ class Dataset {
   explicit Dataset(graph::NodePtr node) : node_(std::move(node)) {}
 
   // Applies f to each element, in order. f takes the parts of a tuple or pair as arguments, any other T as one; it is
-  // called as a const object, without gradients, on the consumer's thread or that of a prefetch() further down.
+  // called as a const object, without gradients, on the consumer's thread, that of a prefetch() further down, or on
+  // options.num_parallel_calls threads at once.
   template <class F>
-  auto map(F f) const;
+  auto map(F f, const MapOptions& options = {}) const;
+  // The elements of the datasets that f returns, one dataset after the other; or of several in turn.
+  template <class F>
+  auto flat_map(F f) const {
+    return interleave(std::move(f), {.cycle_length = 1});
+  }
+  template <class F>
+  auto interleave(F f, const InterleaveOptions& options = {}) const;
+  // The elements for which f is true; those before the first for which it is not.
+  template <class F>
+  Dataset filter(F f) const {
+    return with(graph::filter(node_, predicate(std::move(f))));
+  }
+  template <class F>
+  Dataset take_while(F f) const {
+    return with(graph::take_while(node_, predicate(std::move(f))));
+  }
 
   // Stacks elements along a new first axis. Throws (when iterated): invalid_argument for unequal shapes or dtypes.
   Dataset batch(int64_t size, const BatchOptions& options = {}) const {
     return with(graph::batch(node_, size, options));
+  }
+  // The same of elements of unequal sizes: each axis is padded to the longest of the batch.
+  Dataset padded_batch(int64_t size, const PaddedBatchOptions& options = {}) const {
+    return with(graph::padded_batch(node_, size, options));
   }
   // Joins the rows of batches and cuts them again, into batches of these sizes, used cyclically. TF: RebatchDatasetV2.
   Dataset rebatch(std::vector<int64_t> sizes, const BatchOptions& options = {}) const {
@@ -78,6 +99,8 @@ class Dataset {
 
  private:
   static Dataset with(graph::NodePtr node) { return Dataset(std::move(node)); }
+  template <class F>
+  static graph::Predicate predicate(F f);
 
   graph::NodePtr node_;
 };
@@ -121,11 +144,32 @@ Dataset<T> dataset_of(T element, graph::NodePtr (*source)(const std::vector<grap
 
 template <class T>
 template <class F>
-auto Dataset<T>::map(F f) const {
+auto Dataset<T>::map(F f, const MapOptions& options) const {
   using Result = std::decay_t<decltype(dataset_internal::call_with_parts(f, std::declval<T>()))>;
-  return Dataset<Result>(graph::map(node_, [f = std::move(f)](graph::Element element) {
+  const auto function = [f = std::move(f)](graph::Element element) {
     return to_element<Result>(dataset_internal::call_with_parts(f, from_element<T>(std::move(element))));
-  }));
+  };
+  return Dataset<Result>(options.num_parallel_calls == 0
+                             ? graph::map(node_, function)
+                             : graph::parallel_map(node_, function, options.num_parallel_calls));
+}
+
+template <class T>
+template <class F>
+auto Dataset<T>::interleave(F f, const InterleaveOptions& options) const {
+  using Result = std::decay_t<decltype(dataset_internal::call_with_parts(f, std::declval<T>()))>;
+  const auto function = [f = std::move(f)](graph::Element element) {
+    return dataset_internal::call_with_parts(f, from_element<T>(std::move(element))).node();
+  };
+  return Dataset<typename Result::value_type>(graph::interleave(node_, function, options));
+}
+
+template <class T>
+template <class F>
+graph::Predicate Dataset<T>::predicate(F f) {
+  return [f = std::move(f)](const graph::Element& element) -> bool {
+    return dataset_internal::call_with_parts(f, from_element<T>(element));
+  };
 }
 
 // One element: the argument, or the tuple of the arguments.
@@ -140,6 +184,19 @@ template <class... Parts>
 auto from_tensor_slices(Parts... parts) {
   using T = typename dataset_internal::Joined<Parts...>::type;
   return dataset_internal::dataset_of<T>(T(std::move(parts)...), graph::from_tensor_slices);
+}
+
+// What a generator gives until it gives nothing: make() returns a function that returns std::optional<T>, and is called
+// for each pass. The cardinality is unknown.
+template <class Make>
+auto from_generator(Make make) {
+  using T = typename std::invoke_result_t<std::invoke_result_t<const Make&>>::value_type;
+  return Dataset<T>(graph::from_generator([make = std::move(make)]() -> graph::Generator {
+    return [generator = make()]() mutable -> std::optional<graph::Element> {
+      auto element = generator();
+      return element ? std::optional(to_element<T>(*std::move(element))) : std::nullopt;
+    };
+  }));
 }
 
 // int64 scalars: 0, 1, … stop - 1, or start, start + step, … before stop.

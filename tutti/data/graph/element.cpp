@@ -120,11 +120,15 @@ void Table::check_unwritten() const {
                       "clone() before writing, or use the out-of-place operation"));
 }
 
-Element stack(std::span<const Element> elements) {
-  const Element& first = elements.front();
+void check_same_keys(std::span<const Element> elements) {
   for (const Element& element : elements)
-    if (!same_keys(element.keys(), first.keys()))
+    if (!same_keys(element.keys(), elements.front().keys()))
       throw Error(ErrorCode::invalid_argument, "batch: the dictionaries of a batch's elements have different keys");
+}
+
+Element stack(std::span<const Element> elements) {
+  check_same_keys(elements);
+  const Element& first = elements.front();
   if (consecutive_rows(elements))
     return Element(first.table()->rows(first.row(), static_cast<int64_t>(elements.size())), first.keys());
   if (!rows_of_like_tables(elements)) return Element(stack_leaf_by_leaf(elements), first.keys());

@@ -66,6 +66,9 @@ class Element {
 // Throws: invalid_argument where leaves differ in number, shape, dtype or device, or dictionaries in their keys.
 Element stack(std::span<const Element> elements);
 
+// Throws: invalid_argument unless all elements' dictionaries have the same keys.
+void check_same_keys(std::span<const Element> elements);
+
 // The number of rows that all leaves share.
 // Throws: invalid_argument, in the name of `op`, for a scalar leaf or unequal numbers of rows.
 int64_t num_rows(const std::vector<Leaf>& leaves, const char* op);

@@ -11,13 +11,22 @@
 namespace tutti::data::graph {
 
 using MapFunction = std::function<Element(Element)>;
+using FlatMapFunction = std::function<NodePtr(Element)>;
+using Predicate = std::function<bool(const Element&)>;
+using Generator = std::function<std::optional<Element>()>;
 
 NodePtr from_tensors(const std::vector<Leaf>& leaves, Keys keys);
 NodePtr from_tensor_slices(const std::vector<Leaf>& columns, Keys keys);
+NodePtr from_generator(std::function<Generator()> make);
 NodePtr range(int64_t start, int64_t stop, int64_t step);
 
 NodePtr map(const NodePtr& input, MapFunction function);
+NodePtr parallel_map(const NodePtr& input, MapFunction function, int num_threads);
+NodePtr interleave(const NodePtr& input, FlatMapFunction function, const InterleaveOptions& options);
+NodePtr filter(const NodePtr& input, Predicate predicate);
+NodePtr take_while(const NodePtr& input, Predicate predicate);
 NodePtr batch(const NodePtr& input, int64_t size, const BatchOptions& options);
+NodePtr padded_batch(const NodePtr& input, int64_t size, const PaddedBatchOptions& options);
 NodePtr rebatch(const NodePtr& input, std::vector<int64_t> sizes, const BatchOptions& options);
 NodePtr rebatch_legacy(const NodePtr& input, int num_replicas);
 NodePtr unbatch(const NodePtr& input);

@@ -1,0 +1,54 @@
+#include "tutti/core/error.h"
+#include "tutti/data/graph/ops.h"
+
+namespace tutti::data::graph {
+namespace {
+
+// What becomes of the elements for which the predicate is false.
+enum class Otherwise { skip, stop };
+
+class FilterIterator : public Iterator {
+ public:
+  FilterIterator(std::unique_ptr<Iterator> input, std::shared_ptr<const Predicate> predicate, Otherwise otherwise,
+                 std::stop_token stop)
+      : input_(std::move(input)), predicate_(std::move(predicate)), otherwise_(otherwise), stop_(std::move(stop)) {}
+
+  bool next(Element& element) override {
+    while (!ended_ && input_->next(element)) {
+      if (stop_.stop_requested()) throw Error(ErrorCode::cancelled, "filter: the consumer is gone");
+      if ((*predicate_)(element)) return true;
+      ended_ = otherwise_ == Otherwise::stop;
+    }
+    ended_ = true;
+    return false;
+  }
+
+ private:
+  std::unique_ptr<Iterator> input_;
+  std::shared_ptr<const Predicate> predicate_;
+  Otherwise otherwise_;
+  std::stop_token stop_;
+  bool ended_ = false;
+};
+
+NodePtr filtered(const NodePtr& input, Predicate predicate, Otherwise otherwise) {
+  const auto shared = std::make_shared<const Predicate>(std::move(predicate));
+  Node node = *input;
+  node.cardinality = kUnknown;
+  node.iterate = [=](const std::stop_token& stop) {
+    return std::make_unique<FilterIterator>(input->iterate(stop), shared, otherwise, stop);
+  };
+  return std::make_shared<const Node>(std::move(node));
+}
+
+}  // namespace
+
+NodePtr filter(const NodePtr& input, Predicate predicate) {
+  return filtered(input, std::move(predicate), Otherwise::skip);
+}
+
+NodePtr take_while(const NodePtr& input, Predicate predicate) {
+  return filtered(input, std::move(predicate), Otherwise::stop);
+}
+
+}  // namespace tutti::data::graph

@@ -1,0 +1,101 @@
+#include <ATen/ops/full.h>
+
+#include <algorithm>
+
+#include "tutti/core/error.h"
+#include "tutti/core/str.h"
+#include "tutti/data/graph/ops.h"
+
+namespace tutti::data::graph {
+namespace {
+
+using Shape = std::vector<int64_t>;
+
+// The largest size of each axis.
+Shape common_shape(std::span<const Leaf> leaves) {
+  Shape shape(shape_of(leaves.front()).begin(), shape_of(leaves.front()).end());
+  for (const Leaf& leaf : leaves) {
+    const auto sizes = shape_of(leaf);
+    if (sizes.size() != shape.size() || leaf.index() != leaves.front().index())
+      throw Error(ErrorCode::invalid_argument, str("padded_batch: ", describe(leaf), " and ", describe(leaves.front()),
+                                                   " in one batch; the numbers of axes must agree"));
+    for (size_t axis = 0; axis < shape.size(); ++axis) shape[axis] = std::max(shape[axis], sizes[axis]);
+  }
+  return shape;
+}
+
+Leaf padded(const Tensor& tensor, const Shape& shape, double value) {
+  if (tensor.sizes() == at::IntArrayRef(shape)) return tensor;
+  const Tensor result = at::full(shape, value, tensor.options());
+  Tensor inner = result;
+  for (size_t axis = 0; axis < shape.size(); ++axis)
+    inner = inner.narrow(static_cast<int64_t>(axis), 0, tensor.size(static_cast<int64_t>(axis)));
+  inner.copy_(tensor);
+  return result;
+}
+
+Leaf padded(const Strings& text, const Shape& shape) {
+  int64_t count = 1;
+  for (const int64_t size : shape) count *= size;
+  std::vector<std::string> values(static_cast<size_t>(count));
+  for (int64_t i = 0; i < text.size(); ++i) {
+    int64_t rest = i, place = 0, stride = 1;
+    for (size_t axis = shape.size(); axis-- > 0; stride *= shape[axis]) {
+      place += rest % text.shape()[axis] * stride;
+      rest /= text.shape()[axis];
+    }
+    values[static_cast<size_t>(place)] = text[i];
+  }
+  return Strings(std::move(values), shape);
+}
+
+std::vector<Leaf> stack_padded(std::span<const Element> elements, double value) {
+  check_same_keys(elements);
+  std::vector<std::vector<Leaf>> columns(elements.front().leaves().size());
+  for (const Element& element : elements) {
+    const std::vector<Leaf> leaves = element.leaves();
+    for (size_t i = 0; i < leaves.size(); ++i) columns[i].push_back(leaves[i]);
+  }
+  std::vector<Leaf> stacked;
+  for (auto& column : columns) {
+    const Shape shape = common_shape(column);
+    for (Leaf& leaf : column) {
+      const auto* text = std::get_if<Strings>(&leaf);
+      leaf = text ? padded(*text, shape) : padded(std::get<Tensor>(leaf), shape, value);
+    }
+    stacked.push_back(stack_leaves(column));
+  }
+  return stacked;
+}
+
+class PaddedBatchIterator : public Iterator {
+ public:
+  PaddedBatchIterator(std::unique_ptr<Iterator> input, int64_t size, const PaddedBatchOptions& options)
+      : input_(std::move(input)), size_(static_cast<size_t>(size)), options_(options) {}
+
+  bool next(Element& element) override {
+    elements_.clear();
+    while (elements_.size() < size_ && input_->next(element)) elements_.push_back(std::move(element));
+    if (elements_.empty() || (options_.drop_remainder && elements_.size() < size_)) return false;
+    element = Element(stack_padded(elements_, options_.padding_value), elements_.front().keys());
+    return true;
+  }
+
+ private:
+  std::unique_ptr<Iterator> input_;
+  size_t size_;
+  PaddedBatchOptions options_;
+  std::vector<Element> elements_;
+};
+
+}  // namespace
+
+NodePtr padded_batch(const NodePtr& input, int64_t size, const PaddedBatchOptions& options) {
+  Node node = *batch(input, size, {.drop_remainder = options.drop_remainder});
+  node.iterate = [=](const std::stop_token& stop) {
+    return std::make_unique<PaddedBatchIterator>(input->iterate(stop), size, options);
+  };
+  return std::make_shared<const Node>(std::move(node));
+}
+
+}  // namespace tutti::data::graph
