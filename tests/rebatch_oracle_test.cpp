@@ -40,6 +40,8 @@ graph::NodePtr map(const graph::NodePtr& input, const std::string& name) {
   if (name == "pair") return with([](const Tensor& x) { return std::vector{x, x.to(at::kFloat) + 0.5}; });
   if (name == "matrix") return with([](const Tensor& x) { return std::vector{x.expand({2, 2})}; });
   if (name == "dict") return with([](const Tensor& x) { return std::vector{x, x * 2, x.expand({3})}; });
+  if (name == "vector_of_x")
+    return with([](const Tensor& x) { return std::vector{x.expand({x.item<int64_t>() % 3 + 1})}; });
   throw NotYet{"map " + name};
 }
 
@@ -93,6 +95,16 @@ graph::NodePtr add_op(const graph::NodePtr& input, const Json& op) {
   if (name == "unbatch") return graph::unbatch(input);
   if (name == "enumerate") return graph::enumerate(input, 0);
   if (name == "shard") return graph::shard(input, op.at("num"), op.at("index"));
+  if (name == "padded_batch") return graph::padded_batch(input, op.at("size"), {});
+  if (name == "filter_even")
+    return graph::filter(input, [](const graph::Element& element) {
+      return std::get<Tensor>(element.leaves()[0]).item<int64_t>() % 2 == 0;
+    });
+  if (name == "filter_batch_true") return graph::filter(input, [](const graph::Element&) { return true; });
+  if (name == "flat_map_identity_batch")
+    return graph::interleave(
+        input, [](graph::Element element) { return graph::from_tensors(element.leaves(), element.keys()); },
+        {.cycle_length = 1});
   if (name == "policy") return graph::with_options(input, {.auto_shard_policy = policy(op.at("value"))});
   throw NotYet{name};
 }

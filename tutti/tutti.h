@@ -16,6 +16,7 @@
 #include "tutti/data/idx.h"
 #include "tutti/data/imdb.h"
 #include "tutti/data/mnist.h"
+#include "tutti/data/text_line_dataset.h"
 #include "tutti/device/device.h"
 #include "tutti/device/logical_devices.h"
 #include "tutti/distribute/default_strategy.h"

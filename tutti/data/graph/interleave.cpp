@@ -67,6 +67,7 @@ NodePtr interleave(const NodePtr& input, FlatMapFunction function, const Interle
   Node node = *input;
   node.cardinality = kUnknown;
   node.batch_size = kUnknown;
+  node.row_sizes_vary = false;
   node.iterate = [=](const std::stop_token& stop) {
     return std::make_unique<InterleaveIterator>(input->iterate(stop), shared, options, stop);
   };

@@ -28,6 +28,7 @@ NodePtr map(const NodePtr& input, MapFunction function) {
   const auto shared = std::make_shared<const MapFunction>(std::move(function));
   Node node = *input;
   node.batch_size = kUnknown;
+  node.row_sizes_vary = false;
   node.iterate = [input, shared](const std::stop_token& stop) {
     return std::make_unique<MapIterator>(input->iterate(stop), shared, stop);
   };

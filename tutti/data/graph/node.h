@@ -40,6 +40,10 @@ struct Node {
   // TF: compute_batch_size.
   int64_t batch_size = kUnknown;
 
+  // Whether batches are known to differ in more than their number of rows: a batch made up for a replica that has none
+  // is then empty in every axis, as TensorFlow's is, which knows no size for them.
+  bool row_sizes_vary = false;
+
   AutoShardPolicy auto_shard_policy = AutoShardPolicy::auto_;
 
   // Begins a pass. The iterator owns all that it needs. Nodes that wait for user code give up with `cancelled` once

@@ -92,6 +92,7 @@ class PaddedBatchIterator : public Iterator {
 
 NodePtr padded_batch(const NodePtr& input, int64_t size, const PaddedBatchOptions& options) {
   Node node = *batch(input, size, {.drop_remainder = options.drop_remainder});
+  node.row_sizes_vary = true;
   node.iterate = [=](const std::stop_token& stop) {
     return std::make_unique<PaddedBatchIterator>(input->iterate(stop), size, options);
   };

@@ -109,6 +109,7 @@ NodePtr parallel_map(const NodePtr& input, MapFunction function, int num_threads
   const auto shared = std::make_shared<const MapFunction>(std::move(function));
   Node node = *input;
   node.batch_size = kUnknown;
+  node.row_sizes_vary = false;
   node.iterate = [=](const std::stop_token& stop) {
     return std::make_unique<ParallelMapIterator>(input, shared, num_threads, stop);
   };

@@ -1,5 +1,7 @@
 #include "tutti/data/graph/replica_steps.h"
 
+#include <ATen/ops/new_empty.h>
+
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/data/graph/ops.h"
@@ -31,16 +33,36 @@ Element place(Element element, int replica_id, const Placement& placement) {
   return Element(std::move(leaves), keys);
 }
 
+namespace {
+
+// What a replica gets for which nothing is left.
+Element no_rows(const Element& other, bool row_sizes_vary) {
+  std::vector<Leaf> leaves = narrow_rows(other.leaves(), 0, 0);
+  for (Leaf& leaf : leaves) {
+    if (!row_sizes_vary) break;
+    const std::vector<int64_t> none(shape_of(leaf).size(), 0);
+    if (auto* tensor = std::get_if<Tensor>(&leaf))
+      *tensor = tensor->new_empty(none);
+    else
+      leaf = Strings({}, none);
+  }
+  return Element(std::move(leaves), other.keys());
+}
+
+}  // namespace
+
 ReplicaSteps::ReplicaSteps(const NodePtr& dealt, int num_replicas, Placement placement)
-    : pass_(dealt), num_replicas_(num_replicas), placement_(std::move(placement)) {}
+    : pass_(dealt),
+      num_replicas_(num_replicas),
+      row_sizes_vary_(dealt->row_sizes_vary),
+      placement_(std::move(placement)) {}
 
 std::vector<Element> ReplicaSteps::next() {
   std::vector<Element> step;
   Element element;
   while (static_cast<int>(step.size()) < num_replicas_ && pass_.next(element)) step.push_back(std::move(element));
   if (step.empty()) return step;
-  while (static_cast<int>(step.size()) < num_replicas_)
-    step.push_back(Element(narrow_rows(step.front().leaves(), 0, 0), step.front().keys()));
+  while (static_cast<int>(step.size()) < num_replicas_) step.push_back(no_rows(step.front(), row_sizes_vary_));
   for (int replica = 0; replica < num_replicas_; ++replica)
     step[replica] = place(std::move(step[replica]), replica, placement_);
   return step;

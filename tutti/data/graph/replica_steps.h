@@ -26,6 +26,7 @@ class ReplicaSteps {
  private:
   Pass pass_;
   int num_replicas_;
+  bool row_sizes_vary_;
   Placement placement_;
 };
 

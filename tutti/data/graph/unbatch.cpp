@@ -33,6 +33,7 @@ NodePtr unbatch(const NodePtr& input) {
   Node node = *input;
   node.cardinality = input->cardinality == kInfinite ? kInfinite : kUnknown;
   node.batch_size = kUnknown;
+  node.row_sizes_vary = false;
   node.iterate = [input](const std::stop_token& stop) {
     return std::make_unique<UnbatchIterator>(input->iterate(stop));
   };
