@@ -2,7 +2,6 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -47,6 +46,14 @@ struct Rows {
     return text.values().subspan(static_cast<size_t>(row) * width, width);
   }
 };
+
+// Some milliseconds of work: less is done sooner on the caller's thread, whose batch is one of many for other threads.
+int64_t rows_worth_a_thread(const Strings& text, const Rows& rows) {
+  constexpr int64_t kBytes = 256 * 1024;
+  int64_t num_bytes = 1;
+  for (const std::string& value : text.values()) num_bytes += static_cast<int64_t>(value.size());
+  return 1 + rows.count * kBytes / num_bytes;
+}
 
 std::vector<std::string> read_lines(const std::filesystem::path& path) {
   std::ifstream stream(path, std::ios::binary);
@@ -99,7 +106,7 @@ class TextVectorization::Impl {
   Rows rows_of(const Strings& text) const;
   // The shape of counts, one row of columns for each of `rows`.
   std::vector<int64_t> shape_of_counts(const Rows& rows) const;
-  // Calls f for each row, on several threads.
+  // Calls f for each row, for many on several threads.
   void for_each_row(const Strings& text, const Rows& rows, FunctionRef<void(int64_t row, Tokens tokens)> f) const;
 
   TextVectorizationOptions options_;
@@ -151,8 +158,7 @@ void TextVectorization::Impl::finalize() {
 
 void TextVectorization::Impl::for_each_row(const Strings& text, const Rows& rows,
                                            FunctionRef<void(int64_t row, Tokens tokens)> f) const {
-  constexpr int64_t kFewestRows = 16;  // that are worth a thread
-  at::parallel_for(0, rows.count, kFewestRows, [&](int64_t begin, int64_t end) {
+  at::parallel_for(0, rows.count, rows_worth_a_thread(text, rows), [&](int64_t begin, int64_t end) {
     Tokenizer tokenizer(options_);
     for (int64_t row = begin; row < end; ++row) f(row, tokenizer(rows.texts(text, row)));
   });
@@ -178,12 +184,10 @@ Tensor TextVectorization::Impl::ids(const Strings& text) const {
   const int64_t length = options_.output_sequence_length.value_or(static_cast<int64_t>(longest));
   std::vector<int64_t> shape = rows_of(text).shape;
   shape.push_back(length);
-  const Tensor result = at::zeros(shape, at::kLong);
+  const Tensor result = at::empty(shape, at::kLong);
   auto* out = result.mutable_data_ptr<int64_t>();
-  for (const auto& row : rows) {
-    std::ranges::copy(row, out);
-    out += length;
-  }
+  for (const auto& row : rows)
+    out = std::fill_n(std::ranges::copy(row, out).out, length - static_cast<int64_t>(row.size()), 0);
   const bool is_one_token = text.rank() == 0 && texts_are_tokens() && options_.ngrams.widths().empty();
   return is_one_token && !options_.output_sequence_length ? result[0] : result;
 }
@@ -198,10 +202,11 @@ Tensor TextVectorization::Impl::counts(const Strings& text) const {
   const Vocabulary& vocabulary = known_vocabulary();
   const Rows rows = rows_of(text);
   const bool only_whether = mode() == OutputMode::multi_hot;
-  const Tensor result = at::zeros(shape_of_counts(rows), at::kLong);
+  const Tensor result = at::empty(shape_of_counts(rows), at::kLong);
   auto* out = result.mutable_data_ptr<int64_t>();
   for_each_row(text, rows, [&](int64_t row, Tokens tokens) {
     int64_t* columns = out + row * num_columns();
+    std::fill_n(columns, num_columns(), 0);
     for (const std::string_view token : tokens) {
       if (token.empty()) continue;
       int64_t& count = columns[vocabulary.id(token)];
@@ -215,10 +220,11 @@ Tensor TextVectorization::Impl::weighted_counts(const Strings& text) const {
   const Vocabulary& vocabulary = known_vocabulary();
   const std::vector<float>& weights = vocabulary.idf_weights();
   const Rows rows = rows_of(text);
-  const Tensor result = at::zeros(shape_of_counts(rows), at::kFloat);
+  const Tensor result = at::empty(shape_of_counts(rows), at::kFloat);
   auto* out = result.mutable_data_ptr<float>();
   for_each_row(text, rows, [&](int64_t row, Tokens tokens) {
     float* columns = out + row * num_columns();
+    std::fill_n(columns, num_columns(), 0.0F);
     for (const std::string_view token : tokens)
       if (!token.empty()) ++columns[vocabulary.id(token)];
     for (size_t id = 0; id < weights.size(); ++id) columns[id] *= weights[id];
