@@ -17,6 +17,7 @@ at::ScalarType dtype_of(const std::string& name) {
   if (name == "int32") return at::kInt;
   if (name == "float32") return at::kFloat;
   if (name == "float64") return at::kDouble;
+  if (name == "float16") return at::kHalf;
   throw std::runtime_error("oracle: dtype " + name + " is not read yet");
 }
 
@@ -59,8 +60,9 @@ Tensor tensor(const Json& json) {
 bool equals(const Tensor& actual, const Json& recorded) {
   const Tensor expected = tensor(recorded);
   if (actual.sizes() != expected.sizes() || actual.scalar_type() != expected.scalar_type()) return false;
-  return at::isFloatingType(expected.scalar_type()) ? at::allclose(actual, expected, 1e-5, 1e-5, /*equal_nan=*/true)
-                                                    : at::equal(actual, expected);
+  if (!at::isFloatingType(expected.scalar_type())) return at::equal(actual, expected);
+  const bool half = at::isReducedFloatingType(expected.scalar_type());
+  return at::allclose(actual, expected, half ? 1e-2 : 1e-5, half ? 0 : 1e-5, /*equal_nan=*/true);
 }
 
 }  // namespace tutti::oracle

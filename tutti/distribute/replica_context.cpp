@@ -9,6 +9,7 @@
 #include "tutti/core/str.h"
 #include "tutti/distribute/default_strategy.h"
 #include "tutti/distribute/reduce.h"
+#include "tutti/distribute/strategy.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/view.h"
 
@@ -46,6 +47,13 @@ uint64_t next_type_key() {
 int64_t ReplicaContext::num_replicas_in_sync() const { return strategy_->num_replicas_in_sync(); }
 
 void ReplicaContext::meet(const char* name, void* payload, Rendezvous::Action action, uint64_t key) const {
+  if (in_cross_replica_context() || &get_strategy() != strategy_ || std::max(t_context.replica, 0) != replica_)
+    throw Error(ErrorCode::failed_precondition,
+                str(name, ": the context is that of replica ", replica_, " of a ", strategy_->name(), ", got at ",
+                    to_string(location_), ", and this thread is ",
+                    t_context.replica < 0 ? "outside of its run" : str("replica ", t_context.replica),
+                    "; call get_replica_context() where it is used"),
+                location_);
   auto* rendezvous = t_context.rendezvous;
   const auto once = [&](std::span<void* const> payloads) {
     const ThreadViewGuard global_view({});

@@ -11,7 +11,7 @@
 #include "tutti/collectives/reduce_op.h"
 #include "tutti/collectives/rendezvous.h"
 #include "tutti/core/function_ref.h"
-#include "tutti/core/per_replica.h"
+#include "tutti/core/regroup.h"
 
 namespace tutti {
 
@@ -34,7 +34,7 @@ class ReplicaContext {
   Strategy& strategy() const { return *strategy_; }
 
   // Waits for all replicas; then function(strategy, values…) runs once, in cross-replica context and global view, with
-  // the replicas' arguments as PerReplica. Each replica gets a copy of its result, or its part if that is a PerReplica.
+  // the replicas' arguments as PerReplica. Each replica gets a copy of its result, of each PerReplica in it its value.
   // Ranks:  all, in the same order; else each throws failed_precondition, naming both places.
   // Throws: in every replica what the function throws; cancelled, if another replica failed.
   template <class F, class... Args>
@@ -98,18 +98,20 @@ auto ReplicaContext::merge_call(const F& function, const Args&... arguments) con
     }
   };
   meet("merge_call", &payload, action, type_key<Payload>());
-  if constexpr (is_per_replica<Result>)
-    return (*payload.result)[static_cast<size_t>(replica_)];
+  if constexpr (holds_per_replica<Result>)
+    return std::decay_t<decltype(at_replica(*payload.result, 0))>(
+        at_replica(*payload.result, static_cast<size_t>(replica_)));
   else if constexpr (!std::is_void_v<Result>)
     return *std::move(payload.result);
 }
 
 // The place of this thread among strategies and replicas. For the library's own use.
 struct DistributionContext {
-  Strategy* strategy = nullptr;      // null: none was entered
-  int replica = -1;                  // -1: cross-replica, if a strategy was entered
-  Rendezvous* rendezvous = nullptr;  // where the replicas of this run meet; null: not in a run
-  std::mutex* turn = nullptr;        // with RunOptions::one_at_a_time, held while this replica computes
+  Strategy* strategy = nullptr;       // null: none was entered
+  int replica = -1;                   // -1: cross-replica, if a strategy was entered
+  Rendezvous* rendezvous = nullptr;   // where the replicas of this run meet; null: not in a run
+  std::mutex* turn = nullptr;         // with RunOptions::one_at_a_time, held while this replica computes
+  std::source_location entered_at{};  // of a scope: where it was opened
 
   static const DistributionContext& current();
 };

@@ -76,8 +76,58 @@ TEST_F(Context, InTheFunctionOfAMergeCallIsCrossReplica) {
 TEST_F(Context, AScopeInAnotherStrategysIsAnError) {
   MirroredStrategy other({.devices = configure_logical_cpus(2)});
   const auto scope = strategy.scope();
-  EXPECT_THAT(error_of([&] { auto inner = other.scope(); }), HasSubstr("failed_precondition"));
-  EXPECT_THAT(error_of([&] { other.build([] {}); }), HasSubstr("failed_precondition"));
+  const auto names_both_places = AllOf(HasSubstr("failed_precondition: scope of a MirroredStrategy at "),
+                                       HasSubstr("in the scope of another strategy, a MirroredStrategy at "));
+  EXPECT_THAT(error_of([&] { auto inner = other.scope(); }), names_both_places);
+  EXPECT_THAT(error_of([&] { other.build([] {}); }), names_both_places);
+  EXPECT_THAT(error_of([&] { default_strategy().build([] {}); }), HasSubstr("scope of a default strategy"));
+}
+
+TEST_F(Context, CallsOnAnotherStrategyAreErrors) {
+  MirroredStrategy other({.devices = configure_logical_cpus(2)});
+  const auto calls = [](Strategy& its) {
+    const PerReplica<Tensor> values{at::ones({}), at::ones({})};
+    return std::vector{error_of([&] { its.run([] {}); }), error_of([&] { its.reduce(ReduceOp::sum, values); }),
+                       error_of([&] { its.distribute(at::ones({4})); }),
+                       error_of([&] { its.values_from_function([](ValueContext) { return 1; }); })};
+  };
+  {
+    const auto scope = strategy.scope();
+    EXPECT_THAT(calls(other), Each(AllOf(HasSubstr("failed_precondition"), HasSubstr("in the scope of another"))));
+    EXPECT_THAT(error_of([] { default_strategy().run([] {}); }), HasSubstr("in the scope of another"));
+  }
+  strategy.run([&] {
+    EXPECT_THAT(calls(other), Each(AllOf(HasSubstr("failed_precondition"), HasSubstr("MirroredStrategy"))));
+    EXPECT_THAT(error_of([] { default_strategy().run([] {}); }), HasSubstr("in the run (replica "));
+  });
+}
+
+TEST_F(Context, CrossReplicaCallsInAReplicaAreErrors) {
+  const PerReplica<Tensor> values{at::ones({}), at::ones({}), at::ones({})};
+  strategy.run([&] {
+    const auto names_merge_call =
+        AllOf(HasSubstr("failed_precondition"), HasSubstr(str("by replica ", replica())), HasSubstr("merge_call"));
+    EXPECT_THAT(error_of([&] { strategy.reduce(ReduceOp::sum, values); }), names_merge_call);
+    EXPECT_THAT(error_of([&] { strategy.reduce(ReduceOp::mean, values[0]); }), names_merge_call);
+    EXPECT_THAT(error_of([&] { strategy.reduce(ReduceOp::sum, PerReplica<int>{1, 2, 3}); }), names_merge_call);
+    EXPECT_THAT(error_of([&] { strategy.distribute(at::ones({3})); }), names_merge_call);
+    EXPECT_THAT(error_of([&] { strategy.values_from_function([](ValueContext) { return 1; }); }), names_merge_call);
+    const auto sum = get_replica_context().merge_call(
+        [&](Strategy& its) { return its.reduce(ReduceOp::sum, values).item<float>(); });
+    EXPECT_EQ(sum, 3);
+  });
+}
+
+TEST_F(Context, OfAnotherReplicaOrAnEndedRunIsAnError) {
+  const auto contexts = strategy.run([] { return get_replica_context(); });
+  const auto call = [&](size_t r) { contexts[r].merge_call([](Strategy&) {}); };
+  EXPECT_THAT(error_of([&] { call(1); }),
+              AllOf(HasSubstr("failed_precondition: merge_call: the context is that of replica 1"),
+                    HasSubstr("replica_context_test.cpp:"), HasSubstr("outside of its run")));
+  EXPECT_THAT(error_of([&] { strategy.run([&] { call(0); }); }), HasSubstr("call get_replica_context() where"));
+  MirroredStrategy other({.devices = configure_logical_cpus(3)});
+  EXPECT_THAT(error_of([&] { other.run([&] { call(static_cast<size_t>(replica())); }); }),
+              HasSubstr("failed_precondition"));
 }
 
 TEST_F(Context, AScopeInAReplicasFunctionIsAnError) {
@@ -105,6 +155,28 @@ TEST_F(MergeCall, DealsOutAPerReplicaResult) {
         replica());
   });
   EXPECT_THAT(turned.values(), ElementsAre(1, 2, 0));
+}
+
+TEST_F(MergeCall, DealsOutThePartsOfAStructure) {
+  strategy.run([] {
+    const auto [own, common] = get_replica_context().merge_call([](Strategy&) {
+      return std::pair(PerReplica<int>{1, 2, 3}, std::string("all"));
+    });
+    EXPECT_EQ(own, replica() + 1);
+    EXPECT_EQ(common, "all");
+  });
+}
+
+TEST_F(MergeCall, UnequalNumbersAreAnErrorThatNamesTheCall) {
+  const auto once_too_often = [] {
+    const int calls = replica() == 1 ? 2 : 1;
+    for (int i = 0; i < calls; ++i) get_replica_context().merge_call([](Strategy&) {});
+  };
+  EXPECT_THAT(
+      error_of([&] { strategy.run(once_too_often); }),
+      AllOf(HasSubstr("failed_precondition: the replicas do not meet"), HasSubstr("replicas [1] wait in merge_call"),
+            HasSubstr("replicas [0, 2] have finished"), HasSubstr("replica_context_test.cpp:")));
+  EXPECT_THAT(strategy.run([] { return replica(); }).values(), ElementsAre(0, 1, 2));
 }
 
 TEST_F(MergeCall, RunsOnceInGlobalView) {

@@ -49,10 +49,10 @@ void ReplicaRunner::run_one(int replica, FunctionRef<void(int replica)> function
 
 void ReplicaRunner::run(FunctionRef<void(int replica)> function, const RunOptions& options) {
   if (const auto& context = DistributionContext::current(); context.rendezvous)
-    throw Error(
-        ErrorCode::failed_precondition,
-        str("run: called ", context.replica < 0 ? "where replicas meet in" : str("by replica ", context.replica, " of"),
-            " a run; a run cannot hold another"));
+    throw Error(ErrorCode::failed_precondition,
+                str("run of a ", strategy_.name(), ": called ",
+                    context.replica < 0 ? "where replicas meet in" : str("by replica ", context.replica, " of"), " a ",
+                    context.strategy->name(), "'s run; a run cannot hold another"));
   const std::lock_guard lock(running_);
   seed_generators();
   ReplicaValues::replicas_start();

@@ -4,11 +4,13 @@
 #include <memory>
 #include <optional>
 #include <source_location>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "tutti/core/regroup.h"
 #include "tutti/data/dataset.h"
 #include "tutti/data/distributed_dataset.h"
 #include "tutti/data/distributed_loader.h"
@@ -16,6 +18,7 @@
 #include "tutti/device/device.h"
 #include "tutti/distribute/reduce.h"
 #include "tutti/distribute/replica_context.h"
+#include "tutti/tensor/view.h"
 
 namespace tutti {
 
@@ -23,6 +26,12 @@ struct BuildOptions {
   // How the replicas' gradients become one: the sum, for losses that are divided by the global batch; the mean, for
   // code whose loss is a mean over its own batch.
   ReduceOp gradients = ReduceOp::sum;
+};
+
+// What the function of values_from_function is told. TF: tf.distribute.experimental.ValueContext.
+struct ValueContext {
+  int replica_id_in_sync_group = 0;
+  int64_t num_replicas_in_sync = 1;
 };
 
 struct RunOptions {
@@ -46,18 +55,22 @@ class Strategy {
   Strategy& operator=(const Strategy&) = delete;
 
   virtual int64_t num_replicas_in_sync() const = 0;
+  // "MirroredStrategy"
+  virtual std::string_view name() const = 0;
   // The device of each replica.
   virtual const std::vector<Device>& devices() const = 0;
 
-  // Throws: failed_precondition in the scope of another strategy.
-  [[nodiscard]] virtual std::unique_ptr<StrategyScope> scope(BuildOptions options = {}) = 0;
+  // Throws: failed_precondition in another strategy's scope or run, and in a replica's function.
+  [[nodiscard]] virtual std::unique_ptr<StrategyScope> scope(
+      BuildOptions options = {}, std::source_location location = std::source_location::current()) = 0;
 
   // Calls f in a scope and returns its result. In a replica's function all replicas meet, and replica 0's f runs once.
   template <class F>
   auto build(const F& f, BuildOptions options = {}, std::source_location location = std::source_location::current());
 
-  // Calls f once on each replica, at once, in replica context. A PerReplica argument gives each replica its own value,
-  // any other the same one; a tuple or pair is handed over in parts where f takes them so. Returns what each returned.
+  // Calls f once on each replica, at once, in replica context. A PerReplica argument, also in a structure, gives each
+  // replica its own value, any other the same one; a tuple or pair is handed over in parts where f takes them so.
+  // Returns what each returned.
   // Throws: what a replica throws, unchanged (replica_of tells whose); failed_precondition for a run in a run, or where
   // the replicas' collectives do not match; invalid_argument for a PerReplica of another number of values.
   template <class F, class... Args>
@@ -68,8 +81,12 @@ class Strategy {
   auto run(const RunOptions& options, const F& f, const Args&... arguments);
 
   // The sum or mean over the replicas; with an axis also over that axis. TF: Strategy.reduce.
-  Tensor reduce(ReduceOp op, const PerReplica<Tensor>& values) const { return reduce_tensors(op, values.values()); }
+  Tensor reduce(ReduceOp op, const PerReplica<Tensor>& values) const {
+    require_cross_replica("reduce");
+    return reduce_tensors(op, values.values());
+  }
   Tensor reduce(ReduceOp op, const PerReplica<Tensor>& values, int64_t axis) const {
+    require_cross_replica("reduce");
     return reduce_axis(op, values.values(), axis);
   }
   // Of a value that is not per replica: its mean is itself; the sum of it over several replicas is refused.
@@ -79,23 +96,30 @@ class Strategy {
   requires std::is_arithmetic_v<T> T reduce(ReduceOp op, const PerReplica<T>& values)
   const;
 
-  // The value of each replica of this process.
+  // The value of each replica of this process: of a PerReplica its values; of a structure that holds some (regroup.h) a
+  // structure for each replica; of any other value the value alone. TF: experimental_local_results.
   template <class T>
-  std::vector<T> local_results(const PerReplica<T>& values) const {
-    return values.values();
-  }
+  auto local_results(const T& value) const;
+
+  // Calls f(ValueContext) for each replica, in their order, on this thread and outside of scopes; what it returns is
+  // the replica's. TF: experimental_distribute_values_from_function.
+  template <class F>
+  auto values_from_function(const F& f) const;
 
   // Divides batches among the replicas: of a dataset; of a torch::data loader or any range of batches, which must
   // outlive what is returned; of tensors in memory, cut along axis 0. TF: experimental_distribute_dataset.
   template <class T>
   data::DistributedDataset<T> distribute(const data::Dataset<T>& dataset) const {
+    require_cross_replica("distribute");
     return data::DistributedDataset<T>(dataset, num_replicas(), placement());
   }
   PerReplica<Tensor> distribute(const Tensor& value) const {
+    require_cross_replica("distribute");
     return data::distribute_tensors(value, num_replicas(), placement());
   }
   template <class... Ts>
   PerReplica<std::tuple<Ts...>> distribute(const std::tuple<Ts...>& values) const {
+    require_cross_replica("distribute");
     return data::distribute_tensors(values, num_replicas(), placement());
   }
   template <class Loader>
@@ -104,6 +128,7 @@ class Strategy {
     loader.end();
   }
   data::DistributedLoader<Loader> distribute(Loader& loader) const {
+    require_cross_replica("distribute");
     return data::DistributedLoader<Loader>(loader, num_replicas(), placement());
   }
 
@@ -113,27 +138,14 @@ class Strategy {
   virtual void run_replicas(FunctionRef<void(int replica)> function, const RunOptions& options) = 0;
   virtual data::Placement placement() const = 0;
   int num_replicas() const { return static_cast<int>(num_replicas_in_sync()); }
+
+  // Throw failed_precondition: for a call on a thread that is in the scope or the run of another strategy; for one that
+  // speaks for all replicas, in the function of one.
+  void refuse_other_strategy(const char* call, std::source_location location = {}) const;
+  void require_cross_replica(const char* call) const;
 };
 
 namespace strategy_internal {
-
-template <class T>
-const T& part(const T& value, int) {
-  return value;
-}
-template <class T>
-decltype(auto) part(const PerReplica<T>& value, int replica) {
-  return value[static_cast<size_t>(replica)];
-}
-
-template <class T>
-void check_size(const T&, int) {}
-template <class T>
-void check_size(const PerReplica<T>& value, int num_replicas) {
-  if (value.size() != static_cast<size_t>(num_replicas))
-    throw Error(ErrorCode::invalid_argument,
-                str("run: an argument has values for ", value.size(), " replicas; the strategy has ", num_replicas));
-}
 
 // References to the parts of a tuple or pair, or to any other value, as a tuple.
 template <class T>
@@ -157,7 +169,7 @@ decltype(auto) call(const F& f, const Args&... arguments) {
 template <class F>
 auto Strategy::build(const F& f, BuildOptions options, std::source_location location) {
   const auto in_scope = [&](const F& function) {
-    const auto open = scope(options);
+    const auto open = scope(options, location);
     return function();
   };
   if (in_cross_replica_context() || !has_strategy()) return in_scope(f);
@@ -181,18 +193,17 @@ auto Strategy::build(const F& f, BuildOptions options, std::source_location loca
 
 template <class F, class... Args>
 auto Strategy::run(const RunOptions& options, const F& f, const Args&... arguments) {
-  using strategy_internal::call, strategy_internal::part;
-  (strategy_internal::check_size(arguments, num_replicas()), ...);
-  using Result = std::decay_t<decltype(call(f, part(arguments, 0)...))>;
+  const auto num_replicas = static_cast<size_t>(num_replicas_in_sync());
+  (check_replicas("run", arguments, num_replicas), ...);
+  const auto call = [&]([[maybe_unused]] int replica) -> decltype(auto) {
+    return strategy_internal::call(f, at_replica(arguments, static_cast<size_t>(replica))...);
+  };
+  using Result = std::decay_t<decltype(call(0))>;
   if constexpr (std::is_void_v<Result>) {
-    run_replicas([&]([[maybe_unused]] int replica) { call(f, part(arguments, replica)...); }, options);
+    run_replicas(call, options);
   } else {
-    std::vector<std::optional<Result>> results(static_cast<size_t>(num_replicas()));
-    run_replicas(
-        [&]([[maybe_unused]] int replica) {
-          results[static_cast<size_t>(replica)].emplace(call(f, part(arguments, replica)...));
-        },
-        options);
+    std::vector<std::optional<Result>> results(num_replicas);
+    run_replicas([&](int replica) { results[static_cast<size_t>(replica)].emplace(call(replica)); }, options);
     std::vector<Result> values;
     values.reserve(results.size());
     for (auto& result : results) values.push_back(*std::move(result));
@@ -201,8 +212,34 @@ auto Strategy::run(const RunOptions& options, const F& f, const Args&... argumen
 }
 
 template <class T>
+auto Strategy::local_results(const T& value) const {
+  if constexpr (is_per_replica<T>) {
+    return value.values();
+  } else if constexpr (holds_per_replica<T>) {
+    check_replicas("local_results", value, static_cast<size_t>(num_replicas()));
+    std::vector<std::decay_t<decltype(at_replica(value, 0))>> results;
+    for (int r = 0; r < num_replicas(); ++r) results.push_back(at_replica(value, static_cast<size_t>(r)));
+    return results;
+  } else {
+    return std::vector<T>{value};
+  }
+}
+
+template <class F>
+auto Strategy::values_from_function(const F& f) const {
+  require_cross_replica("values_from_function");
+  const DistributionContextGuard outside({});
+  const ThreadViewGuard global_view({});
+  std::vector<std::decay_t<std::invoke_result_t<const F&, ValueContext>>> values;
+  for (int r = 0; r < num_replicas(); ++r)
+    values.push_back(f(ValueContext{.replica_id_in_sync_group = r, .num_replicas_in_sync = num_replicas_in_sync()}));
+  return PerReplica(std::move(values));
+}
+
+template <class T>
 requires std::is_arithmetic_v<T> T Strategy::reduce(ReduceOp op, const PerReplica<T>& values)
 const {
+  require_cross_replica("reduce");
   T sum{};
   for (const T& value : values) sum += value;
   if (op == ReduceOp::sum) return sum;

@@ -193,8 +193,10 @@ void adopt_variable(MeshTensorImpl& tensor, const std::shared_ptr<GradientGroup>
     adopted->cpp_hooks_list_ = std::move(meta->cpp_hooks_list_);
     adopted->name_ = std::move(meta->name_);
   }
+  const bool read_copies = adopted->requires_grad_ && tensor.mesh_shape()->mesh.options().home;
   tensor.set_autograd_meta(std::move(adopted));
-  tensor.require_replica_values();
+  ReplicaValues& values = tensor.require_replica_values();
+  if (read_copies) values.make_read_only();
 }
 
 void share_gradient(const Tensor& variable) {

@@ -199,6 +199,7 @@ Tensor make_mesh_tensor(const MeshShape* shape, Tensor component) {
     const Spec* spec = intern_replicated(shape, component.sizes());
     return make_mesh_tensor(spec, cut(component, spec));
   }
+  if (component.device() != shape->home) component = component.to(shape->home);
   Tensor tensor = at::detail::make_tensor<MeshTensorImpl>(shape, std::move(component));
   note_made(tensor);
   return tensor;

@@ -48,7 +48,7 @@ const Tensor& ReplicaValues::acquire(const MeshTensorImpl& variable, int replica
   if (!live_.load(std::memory_order_acquire)) {
     const std::lock_guard lock(mutex_);
     if (!live_.load(std::memory_order_relaxed)) {
-      share_all();
+      share_all(*variable.mesh_shape());
       live_.store(true, std::memory_order_release);
     }
   }
@@ -60,15 +60,17 @@ const Tensor& ReplicaValues::acquire(const MeshTensorImpl& variable, int replica
   return leaf;
 }
 
-void ReplicaValues::share_all() {
+void ReplicaValues::share_all(const MeshShape& shape) {
   const bool made = !leaves_.empty();
+  sources_.resize(pieces_.size());
   leaves_.resize(pieces_.size());
   shared_data_.resize(pieces_.size());
   for (size_t i = 0; i < pieces_.size(); ++i) {
+    sources_[i] = pieces_[i].device() == shape.devices[i] ? pieces_[i] : pieces_[i].to(shape.devices[i]);
     if (made)
-      leaves_[i].unsafeGetTensorImpl()->set_storage_keep_dtype(share_storage(pieces_[i]));
+      leaves_[i].unsafeGetTensorImpl()->set_storage_keep_dtype(share_storage(sources_[i]));
     else
-      leaves_[i] = make_leaf(pieces_[i]);
+      leaves_[i] = make_leaf(sources_[i]);
     shared_data_[i] = leaves_[i].storage().data();
   }
 }
@@ -80,6 +82,12 @@ void ReplicaValues::read() {
   bool any = false;
   for (size_t i = 0; i < leaves_.size(); ++i) any |= written(i);
   if (!any) return;
+  if (read_only_) {
+    drop_all();
+    throw Error(ErrorCode::failed_precondition,
+                "a replica wrote in place to its read copy of a parameter, which lies on another device; the write is "
+                "dropped. Change it with assign(), or where the replicas meet: merge_call, an optimizer's step");
+  }
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   const at::NoGradGuard no_grad;
   if (!replicated_) {
@@ -109,6 +117,10 @@ Tensor ReplicaValues::aggregate() const {
 void ReplicaValues::write() {
   if (!live_.load(std::memory_order_acquire)) return;
   read();
+  drop_all();
+}
+
+void ReplicaValues::drop_all() {
   for (const Tensor& leaf : leaves_) {
     auto* impl = leaf.unsafeGetTensorImpl();
     impl->set_storage_keep_dtype(no_storage(leaf.device()));
