@@ -61,7 +61,7 @@ int main(int argc, char** argv) {
   const auto images = data::load_mnist(data_dir).train.map(prepare).cache().shuffle(10'000).repeat().batch(64);
 
   auto [generator, discriminator] = strategy.build([] { return std::pair(make_generator(), make_discriminator()); });
-  const auto adam = torch::optim::AdamOptions(2e-4).betas({0.5, 0.999});
+  const auto adam = torch::optim::AdamOptions(5e-4).betas({0.5, 0.999});
   Optimizer generator_optimizer(torch::optim::Adam(generator->parameters(), adam));
   Optimizer discriminator_optimizer(torch::optim::Adam(discriminator->parameters(), adam));
 

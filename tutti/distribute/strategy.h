@@ -16,6 +16,7 @@
 #include "tutti/data/distributed_loader.h"
 #include "tutti/data/distributed_tensors.h"
 #include "tutti/device/device.h"
+#include "tutti/distribute/call_in_parts.h"
 #include "tutti/distribute/reduce.h"
 #include "tutti/distribute/replica_context.h"
 #include "tutti/tensor/view.h"
@@ -145,27 +146,6 @@ class Strategy {
   void require_cross_replica(const char* call) const;
 };
 
-namespace strategy_internal {
-
-// References to the parts of a tuple or pair, or to any other value, as a tuple.
-template <class T>
-auto parts(const T& value) {
-  if constexpr (requires { std::tuple_size<T>::value; })
-    return std::apply([](const auto&... part) { return std::tie(part...); }, value);
-  else
-    return std::tie(value);
-}
-
-template <class F, class... Args>
-decltype(auto) call(const F& f, const Args&... arguments) {
-  if constexpr (std::is_invocable_v<const F&, const Args&...>)
-    return f(arguments...);
-  else
-    return std::apply(f, std::tuple_cat(parts(arguments)...));
-}
-
-}  // namespace strategy_internal
-
 template <class F>
 auto Strategy::build(const F& f, BuildOptions options, std::source_location location) {
   const auto in_scope = [&](const F& function) {
@@ -196,7 +176,7 @@ auto Strategy::run(const RunOptions& options, const F& f, const Args&... argumen
   const auto num_replicas = static_cast<size_t>(num_replicas_in_sync());
   (check_replicas("run", arguments, num_replicas), ...);
   const auto call = [&]([[maybe_unused]] int replica) -> decltype(auto) {
-    return strategy_internal::call(f, at_replica(arguments, static_cast<size_t>(replica))...);
+    return call_in_parts(f, at_replica(arguments, static_cast<size_t>(replica))...);
   };
   using Result = std::decay_t<decltype(call(0))>;
   if constexpr (std::is_void_v<Result>) {
