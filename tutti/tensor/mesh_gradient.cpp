@@ -173,7 +173,7 @@ void MeshMeta::hand_over() {
   if (grad_.defined()) {
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
     const auto leaves = self_->replica_values()->leaves();
-    Tensor gradient = is_mesh_tensor(grad_) ? mesh_impl(grad_).read()[0] : grad_;
+    Tensor gradient = (is_mesh_tensor(grad_) ? mesh_impl(grad_).read()[0] : grad_).to(leaves[0].device());
     if (group_->op() == ReduceOp::mean && leaves.size() > 1)
       gradient = gradient.mul(static_cast<double>(leaves.size()));  // the reduction will divide it again
     leaves[0].mutable_grad() = std::move(gradient);
