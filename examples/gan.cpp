@@ -4,7 +4,15 @@
 //   gan [--steps 1500] [--replicas 2] [--seed 0] [--output digits.png] [--data DIR]
 //       [--discriminator-steps 1] [--generator-steps 2]
 //
-// Writes a picture of 64 digits that nobody wrote.
+// Writes a picture of 64 digits that nobody wrote, in two minutes of one core's time:
+//
+//   step 250: discriminator loss 1.26183, generator loss 0.803044
+//   step 500: discriminator loss 1.2715, generator loss 0.847697
+//   step 750: discriminator loss 1.1945, generator loss 0.824417
+//   step 1000: discriminator loss 1.27549, generator loss 0.672566
+//   step 1250: discriminator loss 1.25414, generator loss 0.864723
+//   step 1500: discriminator loss 1.33227, generator loss 0.723321
+//   wrote digits.png
 #include <tutti/tutti.h>
 
 #include <CLI/CLI.hpp>
