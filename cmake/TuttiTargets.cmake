@@ -37,8 +37,7 @@ function(tutti_test name)
   add_executable(${name} ${ARGN})
   target_compile_options(${name} PRIVATE -O1)  # compiling costs more than running
   target_link_libraries(${name} PRIVATE tutti tutti_options GTest::gmock GTest::gtest_main)
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 300
-    ENVIRONMENT "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/tsan_suppressions.txt")
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 300)
   add_dependencies(tutti_tests ${name})
 endfunction()
 

@@ -1,7 +1,7 @@
 // Random programs on the replicas of a strategy: collectives that are left out, unequal numbers of merge_calls,
 // exceptions of a replica and of a merge_call, errors that are caught, swallowed, or replaced. A model that knows no
 // threads says what run may throw; what the replicas computed is compared, and the strategy must stay usable.
-// Also what is run under ThreadSanitizer: see tests/tsan_suppressions.txt.
+// It is also what to run under ThreadSanitizer.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
