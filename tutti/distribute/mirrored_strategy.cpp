@@ -3,6 +3,8 @@
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/device/logical_devices.h"
+#include "tutti/distribute/in_process_all_reduce.h"
+#include "tutti/distribute/reduce_gradients.h"
 #include "tutti/distribute/replica_runner.h"
 #include "tutti/tensor/registration.h"
 #include "tutti/tensor/scope.h"
@@ -37,19 +39,30 @@ class MirroredScope final : public StrategyScope {
 }  // namespace
 
 struct MirroredStrategy::State {
-  State(Strategy& strategy, const std::vector<Device>& devices, MeshOptions options)
-      : mesh(replica_mesh(devices, options)), runner(std::make_shared<ReplicaRunner>(strategy, mesh.devices())) {
+  State(Strategy& strategy, const std::vector<Device>& devices, const MirroredStrategyOptions& options)
+      : mesh(replica_mesh(devices, options.mesh)),
+        runner(std::make_shared<ReplicaRunner>(strategy, mesh.devices())),
+        ops(options.cross_device_ops) {
     // Variables may outlive the strategy: then who reads a gradient reduces it alone.
     const ParallelCall parallel = [weak = std::weak_ptr(runner)](FunctionRef<void()> function) {
       if (const auto alive = weak.lock()) return alive->help(function);
       function();
     };
-    sum = std::make_shared<GradientGroup>(ReduceOp::sum, parallel);
-    mean = std::make_shared<GradientGroup>(ReduceOp::mean, parallel);
+    if (ops.get())
+      reduction = [given = ops, all = Destinations(mesh.devices())](std::span<BufferSum> items) {
+        tutti::reduce_gradients(*given.get(), all, items);
+      };
+    else
+      reduction = [parallel](std::span<BufferSum> items) { sum_buffers(items, parallel); };
+    if (!ops.get()) ops = InProcessAllReduce(parallel);
+    sum = std::make_shared<GradientGroup>(ReduceOp::sum, reduction);
+    mean = std::make_shared<GradientGroup>(ReduceOp::mean, reduction);
   }
 
   Mesh mesh;
   std::shared_ptr<ReplicaRunner> runner;
+  SharedCrossDeviceOps ops;
+  GradientGroup::Reduction reduction;
   std::shared_ptr<GradientGroup> sum, mean;
 };
 
@@ -59,7 +72,7 @@ DeviceList DeviceList::available() {
 }
 
 MirroredStrategy::MirroredStrategy(MirroredStrategyOptions options)
-    : state_(std::make_unique<State>(*this, checked(options.devices), options.mesh)) {
+    : state_(std::make_unique<State>(*this, checked(options.devices), options)) {
   ensure_registered();
 }
 
@@ -68,6 +81,8 @@ MirroredStrategy::~MirroredStrategy() = default;
 int64_t MirroredStrategy::num_replicas_in_sync() const { return state_->mesh.num_devices(); }
 const std::vector<Device>& MirroredStrategy::devices() const { return state_->mesh.devices(); }
 const Mesh& MirroredStrategy::mesh() const { return state_->mesh; }
+const CrossDeviceOps& MirroredStrategy::cross_device_ops() const { return *state_->ops.get(); }
+void MirroredStrategy::reduce_gradients(std::span<BufferSum> items) const { state_->reduction(items); }
 
 std::unique_ptr<StrategyScope> MirroredStrategy::scope(BuildOptions options) {
   const auto& context = DistributionContext::current();

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "tutti/distribute/shared_cross_device_ops.h"
 #include "tutti/distribute/strategy.h"
 #include "tutti/mesh/mesh.h"
 
@@ -28,6 +29,8 @@ class DeviceList {
 struct MirroredStrategyOptions {
   DeviceList devices = DeviceList::available();
   MeshOptions mesh = {};
+  // How values are reduced, broadcast and gathered; default: in this process, in one pass over memory.
+  SharedCrossDeviceOps cross_device_ops = {};
 };
 
 // Synchronous training on the devices of one process: each is a replica, variables are mirrored, and the gradients that
@@ -43,6 +46,8 @@ class MirroredStrategy final : public Strategy {
   std::unique_ptr<StrategyScope> scope(BuildOptions options = {}) override;
   // The 1-D mesh "replica" that the variables lie on.
   const Mesh& mesh() const;
+  const CrossDeviceOps& cross_device_ops() const override;
+  void reduce_gradients(std::span<BufferSum> items) const override;
 
  private:
   void run_replicas(FunctionRef<void(int replica)> function, const RunOptions& options) override;

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <source_location>
+#include <span>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -14,8 +15,11 @@
 #include "tutti/data/distributed_loader.h"
 #include "tutti/data/distributed_tensors.h"
 #include "tutti/device/device.h"
+#include "tutti/distribute/cross_device_ops.h"
+#include "tutti/distribute/leaf_columns.h"
 #include "tutti/distribute/reduce.h"
 #include "tutti/distribute/replica_context.h"
+#include "tutti/tensor/sum_buffers.h"
 
 namespace tutti {
 
@@ -67,17 +71,33 @@ class Strategy {
   template <class F, class... Args>
   auto run(const RunOptions& options, const F& f, const Args&... arguments);
 
-  // The sum or mean over the replicas; with an axis also over that axis. TF: Strategy.reduce.
-  Tensor reduce(ReduceOp op, const PerReplica<Tensor>& values) const { return reduce_tensors(op, values.values()); }
-  Tensor reduce(ReduceOp op, const PerReplica<Tensor>& values, int64_t axis) const {
-    return reduce_axis(op, values.values(), axis);
-  }
-  // Of a value that is not per replica: its mean is itself; the sum of it over several replicas is refused.
-  Tensor reduce(ReduceOp op, const Tensor& value) const;
-  // Of numbers.
+  // How this strategy's values are reduced, broadcast and gathered.
+  virtual const CrossDeviceOps& cross_device_ops() const;
+
+  // The elementwise sum or mean over the replicas, and over axes: then it is the mean of all elements, exact where
+  // shards differ. Of tensors, of structures of them (core/structure.h) leaf by leaf, of numbers. TF: Strategy.reduce.
+  // Shapes, dtypes: as CrossDeviceOps::batch_reduce; shards may differ along the axes. Device: of the first value.
+  // Throws: as that; out_of_range for an axis that is not there; failed_precondition in a replica's function.
   template <class T>
-  requires std::is_arithmetic_v<T> T reduce(ReduceOp op, const PerReplica<T>& values)
-  const;
+  T reduce(ReduceOp op, const PerReplica<T>& values, const Axes& axes = {}) const;
+  // Of a value that is not per replica: its mean is itself; its sum over several replicas, or of a variable, is
+  // refused.
+  Tensor reduce(ReduceOp op, const Tensor& value, const Axes& axes = {}) const;
+
+  // The sum or mean over the replicas, on each destination, in their order. TF: StrategyExtended.reduce_to.
+  PerReplica<Tensor> reduce_to(ReduceOp op, const PerReplica<Tensor>& values, const Destinations& destinations) const;
+  PerReplica<Tensor> reduce_to(ReduceOp op, const Tensor& value, const Destinations& destinations) const;
+  // The same of several values at once. int32 and other dtypes together are refused, as in TensorFlow.
+  std::vector<PerReplica<Tensor>> batch_reduce_to(
+      ReduceOp op, const std::vector<std::pair<PerReplica<Tensor>, Destinations>>& values_and_destinations) const;
+
+  // The replicas' values joined along an axis, in replica order: a tensor or a structure of them. TF: Strategy.gather.
+  // Shapes, Throws: as CrossDeviceOps::gather; failed_precondition in a replica's function.
+  template <class T>
+  T gather(const PerReplica<T>& values, int64_t axis) const;
+
+  // Sets the result of each item, whose values are what replicas left for one variable. For the library's own use.
+  virtual void reduce_gradients(std::span<BufferSum> items) const { sum_buffers(items); }
 
   // The value of each replica of this process.
   template <class T>
@@ -113,6 +133,14 @@ class Strategy {
   virtual void run_replicas(FunctionRef<void(int replica)> function, const RunOptions& options) = 0;
   virtual data::Placement placement() const = 0;
   int num_replicas() const { return static_cast<int>(num_replicas_in_sync()); }
+  // Throws failed_precondition in a replica's function.
+  void require_cross_replica(const char* call) const;
+
+ private:
+  // Leaf by leaf; each has a value for each replica.
+  std::vector<Tensor> reduce_leaves(ReduceOp op, std::vector<PerReplica<Tensor>> leaves, const Axes& axes) const;
+  std::vector<Tensor> gather_leaves(const std::vector<PerReplica<Tensor>>& leaves, int64_t axis) const;
+  void check_size(const char* call, size_t num_values) const;
 };
 
 namespace strategy_internal {
@@ -201,15 +229,24 @@ auto Strategy::run(const RunOptions& options, const F& f, const Args&... argumen
 }
 
 template <class T>
-requires std::is_arithmetic_v<T> T Strategy::reduce(ReduceOp op, const PerReplica<T>& values)
-const {
-  T sum{};
-  for (const T& value : values) sum += value;
-  if (op == ReduceOp::sum) return sum;
-  if constexpr (std::is_integral_v<T>)
-    throw Error(ErrorCode::invalid_argument, "reduce: the mean of integers is no integer; sum them, or convert them");
-  else
-    return sum / static_cast<T>(values.size());
+T Strategy::reduce(ReduceOp op, const PerReplica<T>& values, const Axes& axes) const {
+  require_cross_replica("reduce");
+  check_size("reduce", values.size());
+  if constexpr (std::is_arithmetic_v<T>) {
+    if (!axes.empty()) throw Error(ErrorCode::out_of_range, "reduce: numbers have no axes");
+    return reduce_numbers(op, values);
+  } else {
+    auto reduced = reduce_leaves(op, leaf_columns("reduce", values), axes);
+    return structure::with_leaves<Tensor>(values[0], std::move(reduced));
+  }
+}
+
+template <class T>
+T Strategy::gather(const PerReplica<T>& values, int64_t axis) const {
+  require_cross_replica("gather");
+  check_size("gather", values.size());
+  auto gathered = gather_leaves(leaf_columns("gather", values), axis);
+  return structure::with_leaves<Tensor>(values[0], std::move(gathered));
 }
 
 }  // namespace tutti
