@@ -4,6 +4,15 @@
 #include "tutti/tensor/mesh_tensor.h"
 
 namespace tutti {
+namespace {
+
+void check_size(const char* call, const PerReplica<Tensor>& values, int64_t num_replicas) {
+  if (static_cast<int64_t>(values.size()) != num_replicas)
+    throw Error(ErrorCode::invalid_argument, str(call, ": ", values.size(), " values; the strategy has ", num_replicas,
+                                                 " replicas, and there must be one for each"));
+}
+
+}  // namespace
 
 const CrossDeviceOps& Strategy::cross_device_ops() const {
   static const InProcessAllReduce in_process;
@@ -17,17 +26,12 @@ void Strategy::require_cross_replica(const char* call) const {
                     ", and it speaks for all: call it outside of run, or in the function of a merge_call"));
 }
 
-void Strategy::check_size(const char* call, size_t num_values) const {
-  if (num_values != static_cast<size_t>(num_replicas()))
-    throw Error(ErrorCode::invalid_argument, str(call, ": ", num_values, " values; the strategy has ", num_replicas(),
-                                                 " replicas, and there must be one for each"));
-}
-
 std::vector<Tensor> Strategy::reduce_leaves(ReduceOp op, std::vector<PerReplica<Tensor>> leaves,
                                             const Axes& axes) const {
   std::vector<ReduceRequest> requests;
   std::vector<int64_t> counts;  // of elements, where a mean goes over axes
   for (auto& leaf : leaves) {
+    check_size("reduce", leaf, num_replicas());
     const Destinations device(leaf[0]);
     if (axes.empty()) {
       requests.push_back({std::move(leaf), device});
@@ -48,7 +52,10 @@ std::vector<Tensor> Strategy::reduce_leaves(ReduceOp op, std::vector<PerReplica<
 
 std::vector<Tensor> Strategy::gather_leaves(const std::vector<PerReplica<Tensor>>& leaves, int64_t axis) const {
   std::vector<Tensor> results;
-  for (const auto& leaf : leaves) results.push_back(cross_device_ops().gather(leaf, Destinations(leaf[0]), axis)[0]);
+  for (const auto& leaf : leaves) {
+    check_size("gather", leaf, num_replicas());
+    results.push_back(cross_device_ops().gather(leaf, Destinations(leaf[0]), axis)[0]);
+  }
   return results;
 }
 
@@ -91,7 +98,7 @@ std::vector<PerReplica<Tensor>> Strategy::batch_reduce_to(
   require_cross_replica("reduce_to");
   std::vector<ReduceRequest> requests;
   for (const auto& [values, destinations] : values_and_destinations) {
-    check_size("reduce_to", values.size());
+    check_size("reduce_to", values, num_replicas());
     requests.push_back({values, destinations});
   }
   require_one_kind("batch_reduce_to", requests);

@@ -140,7 +140,6 @@ class Strategy {
   // Leaf by leaf; each has a value for each replica.
   std::vector<Tensor> reduce_leaves(ReduceOp op, std::vector<PerReplica<Tensor>> leaves, const Axes& axes) const;
   std::vector<Tensor> gather_leaves(const std::vector<PerReplica<Tensor>>& leaves, int64_t axis) const;
-  void check_size(const char* call, size_t num_values) const;
 };
 
 namespace strategy_internal {
@@ -231,7 +230,6 @@ auto Strategy::run(const RunOptions& options, const F& f, const Args&... argumen
 template <class T>
 T Strategy::reduce(ReduceOp op, const PerReplica<T>& values, const Axes& axes) const {
   require_cross_replica("reduce");
-  check_size("reduce", values.size());
   if constexpr (std::is_arithmetic_v<T>) {
     if (!axes.empty()) throw Error(ErrorCode::out_of_range, "reduce: numbers have no axes");
     return reduce_numbers(op, values);
@@ -244,7 +242,6 @@ T Strategy::reduce(ReduceOp op, const PerReplica<T>& values, const Axes& axes) c
 template <class T>
 T Strategy::gather(const PerReplica<T>& values, int64_t axis) const {
   require_cross_replica("gather");
-  check_size("gather", values.size());
   auto gathered = gather_leaves(leaf_columns("gather", values), axis);
   return structure::with_leaves<Tensor>(values[0], std::move(gathered));
 }
