@@ -2,6 +2,8 @@
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/distribute/in_process_all_reduce.h"
+#include "tutti/distribute/reduce_gradients.h"
 #include "tutti/distribute/replica_runner.h"
 #include "tutti/tensor/registration.h"
 #include "tutti/tensor/scope.h"
@@ -35,27 +37,38 @@ class LocalScope final : public StrategyScope {
 }  // namespace
 
 struct LocalStrategy::State {
-  State(Strategy& strategy, const char* name, const DeviceList& devices, const MeshOptions& options)
+  State(Strategy& strategy, const char* name, const DeviceList& devices, const MeshOptions& options,
+        SharedCrossDeviceOps given)
       : name(name),
         mesh(replica_mesh(name, devices, options)),
-        runner(std::make_shared<ReplicaRunner>(strategy, mesh.devices())) {
+        runner(std::make_shared<ReplicaRunner>(strategy, mesh.devices())),
+        ops(std::move(given)) {
     // Variables may outlive the strategy: then who reads a gradient reduces it alone.
     const ParallelCall parallel = [weak = std::weak_ptr(runner)](FunctionRef<void()> function) {
       if (const auto alive = weak.lock()) return alive->help(function);
       function();
     };
-    sum = std::make_shared<GradientGroup>(ReduceOp::sum, parallel);
-    mean = std::make_shared<GradientGroup>(ReduceOp::mean, parallel);
+    if (ops.get())
+      reduction = [given = ops, all = Destinations(mesh.devices())](std::span<BufferSum> items) {
+        tutti::reduce_gradients(*given.get(), all, items);
+      };
+    else
+      reduction = [parallel](std::span<BufferSum> items) { sum_buffers(items, parallel); };
+    if (!ops.get()) ops = InProcessAllReduce(parallel);
+    sum = std::make_shared<GradientGroup>(ReduceOp::sum, reduction);
+    mean = std::make_shared<GradientGroup>(ReduceOp::mean, reduction);
   }
 
   const char* name;
   Mesh mesh;
   std::shared_ptr<ReplicaRunner> runner;
+  SharedCrossDeviceOps ops;
+  GradientGroup::Reduction reduction;
   std::shared_ptr<GradientGroup> sum, mean;
 };
 
-LocalStrategy::LocalStrategy(const char* name, const DeviceList& devices, MeshOptions options)
-    : state_(std::make_unique<State>(*this, name, devices, options)) {
+LocalStrategy::LocalStrategy(const char* name, const DeviceList& devices, MeshOptions options, SharedCrossDeviceOps ops)
+    : state_(std::make_unique<State>(*this, name, devices, options, std::move(ops))) {
   ensure_registered();
 }
 
@@ -65,6 +78,8 @@ int64_t LocalStrategy::num_replicas_in_sync() const { return state_->mesh.num_de
 const std::vector<Device>& LocalStrategy::devices() const { return state_->mesh.devices(); }
 std::string_view LocalStrategy::name() const { return state_->name; }
 const Mesh& LocalStrategy::mesh() const { return state_->mesh; }
+const CrossDeviceOps& LocalStrategy::cross_device_ops() const { return *state_->ops.get(); }
+void LocalStrategy::reduce_gradients(std::span<BufferSum> items) const { state_->reduction(items); }
 
 std::unique_ptr<StrategyScope> LocalStrategy::scope(BuildOptions options, std::source_location location) {
   refuse_other_strategy("scope", location);

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "tutti/device/device_list.h"
+#include "tutti/distribute/shared_cross_device_ops.h"
 #include "tutti/distribute/strategy.h"
 #include "tutti/mesh/mesh.h"
 
@@ -22,10 +23,12 @@ class LocalStrategy : public Strategy {
                                        std::source_location location = std::source_location::current()) final;
   // The 1-D mesh "replica" that the variables lie on.
   const Mesh& mesh() const;
+  const CrossDeviceOps& cross_device_ops() const final;
+  void reduce_gradients(std::span<BufferSum> items) const final;
 
  protected:
   // Throws: invalid_argument for an empty list or a device listed twice; not_found for a device that does not exist.
-  LocalStrategy(const char* name, const DeviceList& devices, MeshOptions options);
+  LocalStrategy(const char* name, const DeviceList& devices, MeshOptions options, SharedCrossDeviceOps ops = {});
 
  private:
   void run_replicas(FunctionRef<void(int replica)> function, const RunOptions& options) final;

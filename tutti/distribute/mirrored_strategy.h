@@ -7,6 +7,8 @@ namespace tutti {
 struct MirroredStrategyOptions {
   DeviceList devices = DeviceList::available();
   MeshOptions mesh = {};
+  // How values are reduced, broadcast and gathered; default: in this process, in one pass over memory.
+  SharedCrossDeviceOps cross_device_ops = {};
 };
 
 // Synchronous training on the devices of one process: each is a replica, variables are mirrored, and the gradients that
@@ -15,7 +17,7 @@ class MirroredStrategy final : public LocalStrategy {
  public:
   // Throws: invalid_argument for an empty list or a device listed twice; not_found for a device that does not exist.
   explicit MirroredStrategy(MirroredStrategyOptions options = {})
-      : LocalStrategy("MirroredStrategy", options.devices, options.mesh) {}
+      : LocalStrategy("MirroredStrategy", options.devices, options.mesh, options.cross_device_ops) {}
 };
 
 }  // namespace tutti

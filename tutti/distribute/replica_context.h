@@ -12,6 +12,7 @@
 #include "tutti/collectives/rendezvous.h"
 #include "tutti/core/function_ref.h"
 #include "tutti/core/regroup.h"
+#include "tutti/core/structure.h"
 
 namespace tutti {
 
@@ -40,11 +41,21 @@ class ReplicaContext {
   template <class F, class... Args>
   auto merge_call(const F& function, const Args&... arguments) const;
 
-  // The elementwise sum or mean of x over the replicas, in replica order.
-  // Shapes: x [*], equal on all replicas; result [*]. Dtype is kept. Ranks: all, in the same order.
-  // Grad:   all_reduce, by the same op, of the incoming gradient.
-  // Throws: invalid_argument for unequal shapes or dtypes, or the mean of integers; as merge_call.
-  Tensor all_reduce(ReduceOp op, const Tensor& x) const;
+  // The elementwise sum or mean over the replicas, in replica order, of a tensor or of a structure of them, leaf by
+  // leaf (core/structure.h). Each replica gets a copy of its own. Shapes, dtypes: as CrossDeviceOps::batch_reduce;
+  // structures equal on all replicas. int32 leaves and others together
+  //         are refused, as in TensorFlow. Ranks: all, in the same order.
+  // Grad:   all_reduce, by the same op, of the incoming gradient; that of sparse tensors is refused.
+  // Throws: invalid_argument for what differs between replicas or cannot be reduced; as merge_call.
+  template <class T>
+  T all_reduce(ReduceOp op, const T& nest) const;
+
+  // The replicas' tensors joined along an axis, in replica order; of a structure, leaf by leaf.
+  // Shapes: equal but for the axis. Ranks: all, in the same order.
+  // Grad:   of the sum over the replicas of the incoming gradients, the part that came from this replica.
+  // Throws: as CrossDeviceOps::gather; as merge_call.
+  template <class T>
+  T all_gather(const T& nest, int64_t axis) const;
 
   // Where the replicas meet under a name and a key: the last to arrive calls action, in cross-replica context, with
   // what each brought. For the library's own operations.
@@ -70,6 +81,20 @@ uint64_t type_key() {
 
 // Throws failed_precondition in cross-replica context: use run, or merge_call's arguments.
 ReplicaContext get_replica_context(std::source_location location = std::source_location::current());
+
+// Of the leaves of a structure. For the library's own use.
+std::vector<Tensor> all_reduce_leaves(const ReplicaContext& context, ReduceOp op, structure::Flat<Tensor> leaves);
+std::vector<Tensor> all_gather_leaves(const ReplicaContext& context, structure::Flat<Tensor> leaves, int64_t axis);
+
+template <class T>
+T ReplicaContext::all_reduce(ReduceOp op, const T& nest) const {
+  return structure::with_leaves<Tensor>(nest, all_reduce_leaves(*this, op, structure::flatten<Tensor>(nest)));
+}
+
+template <class T>
+T ReplicaContext::all_gather(const T& nest, int64_t axis) const {
+  return structure::with_leaves<Tensor>(nest, all_gather_leaves(*this, structure::flatten<Tensor>(nest), axis));
+}
 
 template <class F, class... Args>
 auto ReplicaContext::merge_call(const F& function, const Args&... arguments) const {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <source_location>
+#include <span>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
@@ -17,8 +18,11 @@
 #include "tutti/data/distributed_tensors.h"
 #include "tutti/device/device.h"
 #include "tutti/distribute/call_in_parts.h"
+#include "tutti/distribute/cross_device_ops.h"
+#include "tutti/distribute/leaf_columns.h"
 #include "tutti/distribute/reduce.h"
 #include "tutti/distribute/replica_context.h"
+#include "tutti/tensor/sum_buffers.h"
 #include "tutti/tensor/view.h"
 
 namespace tutti {
@@ -81,21 +85,33 @@ class Strategy {
   template <class F, class... Args>
   auto run(const RunOptions& options, const F& f, const Args&... arguments);
 
-  // The sum or mean over the replicas; with an axis also over that axis. TF: Strategy.reduce.
-  Tensor reduce(ReduceOp op, const PerReplica<Tensor>& values) const {
-    require_cross_replica("reduce");
-    return reduce_tensors(op, values.values());
-  }
-  Tensor reduce(ReduceOp op, const PerReplica<Tensor>& values, int64_t axis) const {
-    require_cross_replica("reduce");
-    return reduce_axis(op, values.values(), axis);
-  }
-  // Of a value that is not per replica: its mean is itself; the sum of it over several replicas is refused.
-  Tensor reduce(ReduceOp op, const Tensor& value) const;
-  // Of numbers.
+  // How this strategy's values are reduced, broadcast and gathered.
+  virtual const CrossDeviceOps& cross_device_ops() const;
+
+  // The elementwise sum or mean over the replicas, and over axes: then it is the mean of all elements, exact where
+  // shards differ. Of tensors, of structures of them (core/structure.h) leaf by leaf, of numbers. TF: Strategy.reduce.
+  // Shapes, dtypes: as CrossDeviceOps::batch_reduce; shards may differ along the axes. Device: of the first value.
+  // Throws: as that; out_of_range for an axis that is not there; failed_precondition in a replica's function.
   template <class T>
-  requires std::is_arithmetic_v<T> T reduce(ReduceOp op, const PerReplica<T>& values)
-  const;
+  T reduce(ReduceOp op, const PerReplica<T>& values, const Axes& axes = {}) const;
+  // Of a value that is not per replica: its mean is itself; its sum over several replicas, or of a variable, is
+  // refused.
+  Tensor reduce(ReduceOp op, const Tensor& value, const Axes& axes = {}) const;
+
+  // The sum or mean over the replicas, on each destination, in their order. TF: StrategyExtended.reduce_to.
+  PerReplica<Tensor> reduce_to(ReduceOp op, const PerReplica<Tensor>& values, const Destinations& destinations) const;
+  PerReplica<Tensor> reduce_to(ReduceOp op, const Tensor& value, const Destinations& destinations) const;
+  // The same of several values at once. int32 and other dtypes together are refused, as in TensorFlow.
+  std::vector<PerReplica<Tensor>> batch_reduce_to(
+      ReduceOp op, const std::vector<std::pair<PerReplica<Tensor>, Destinations>>& values_and_destinations) const;
+
+  // The replicas' values joined along an axis, in replica order: a tensor or a structure of them. TF: Strategy.gather.
+  // Shapes, Throws: as CrossDeviceOps::gather; failed_precondition in a replica's function.
+  template <class T>
+  T gather(const PerReplica<T>& values, int64_t axis) const;
+
+  // Sets the result of each item, whose values are what replicas left for one variable. For the library's own use.
+  virtual void reduce_gradients(std::span<BufferSum> items) const { sum_buffers(items); }
 
   // The value of each replica of this process: of a PerReplica its values; of a structure that holds some (regroup.h) a
   // structure for each replica; of any other value the value alone. TF: experimental_local_results.
@@ -144,6 +160,11 @@ class Strategy {
   // speaks for all replicas, in the function of one.
   void refuse_other_strategy(const char* call, std::source_location location = {}) const;
   void require_cross_replica(const char* call) const;
+
+ private:
+  // Leaf by leaf; each has a value for each replica.
+  std::vector<Tensor> reduce_leaves(ReduceOp op, std::vector<PerReplica<Tensor>> leaves, const Axes& axes) const;
+  std::vector<Tensor> gather_leaves(const std::vector<PerReplica<Tensor>>& leaves, int64_t axis) const;
 };
 
 template <class F>
@@ -216,17 +237,22 @@ auto Strategy::values_from_function(const F& f) const {
   return PerReplica(std::move(values));
 }
 
-template <class T>
-requires std::is_arithmetic_v<T> T Strategy::reduce(ReduceOp op, const PerReplica<T>& values)
-const {
+T Strategy::reduce(ReduceOp op, const PerReplica<T>& values, const Axes& axes) const {
   require_cross_replica("reduce");
-  T sum{};
-  for (const T& value : values) sum += value;
-  if (op == ReduceOp::sum) return sum;
-  if constexpr (std::is_integral_v<T>)
-    throw Error(ErrorCode::invalid_argument, "reduce: the mean of integers is no integer; sum them, or convert them");
-  else
-    return sum / static_cast<T>(values.size());
+  if constexpr (std::is_arithmetic_v<T>) {
+    if (!axes.empty()) throw Error(ErrorCode::out_of_range, "reduce: numbers have no axes");
+    return reduce_numbers(op, values);
+  } else {
+    auto reduced = reduce_leaves(op, leaf_columns("reduce", values), axes);
+    return structure::with_leaves<Tensor>(values[0], std::move(reduced));
+  }
+}
+
+template <class T>
+T Strategy::gather(const PerReplica<T>& values, int64_t axis) const {
+  require_cross_replica("gather");
+  auto gathered = gather_leaves(leaf_columns("gather", values), axis);
+  return structure::with_leaves<Tensor>(values[0], std::move(gathered));
 }
 
 }  // namespace tutti

@@ -73,9 +73,9 @@ BufferSum take_gradients(c10::ArrayRef<Tensor> leaves, ReduceOp op) {
 
 }  // namespace
 
-GradientGroup::GradientGroup(ReduceOp op, ParallelCall parallel)
+GradientGroup::GradientGroup(ReduceOp op, Reduction reduction)
     : op_(op),
-      parallel_(std::move(parallel)),
+      reduction_(std::move(reduction)),
       counter_(communication_counter({.op = "all_reduce", .mesh_dimension = "replica", .cause = "gradients"})) {}
 
 void GradientGroup::reduce() {
@@ -88,7 +88,7 @@ void GradientGroup::reduce() {
     pending.push_back(member);
     sums.push_back(member->take_replicas());
   }
-  sum_buffers(sums, parallel_);
+  reduction_(sums);
   int64_t bytes = 0;
   for (size_t i = 0; i < pending.size(); ++i) {
     bytes += static_cast<int64_t>(sums[i].result.nbytes());
