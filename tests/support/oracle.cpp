@@ -17,6 +17,7 @@ at::ScalarType dtype_of(const std::string& name) {
   if (name == "int32") return at::kInt;
   if (name == "float32") return at::kFloat;
   if (name == "float64") return at::kDouble;
+  if (name == "bool") return at::kBool;
   throw std::runtime_error("oracle: dtype " + name + " is not read yet");
 }
 
@@ -48,7 +49,9 @@ Tensor tensor(const Json& json) {
   const Json& data = json.at("data");
   const Tensor flat = at::empty(static_cast<int64_t>(data.size()), dtype_of(json.at("dtype")));
   for (size_t i = 0; i < data.size(); ++i) {
-    if (data[i].is_number_integer())
+    if (data[i].is_boolean())
+      flat[static_cast<int64_t>(i)].fill_(data[i].get<bool>());
+    else if (data[i].is_number_integer())
       flat[static_cast<int64_t>(i)].fill_(data[i].get<int64_t>());
     else
       flat[static_cast<int64_t>(i)].fill_(number_of(data[i]));

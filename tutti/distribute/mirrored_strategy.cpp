@@ -38,7 +38,7 @@ class MirroredScope final : public StrategyScope {
 
 struct MirroredStrategy::State {
   State(Strategy& strategy, const std::vector<Device>& devices, MeshOptions options)
-      : mesh(replica_mesh(devices, options)), runner(std::make_shared<ReplicaRunner>(strategy, mesh.devices())) {
+      : mesh(replica_mesh(devices, options)), runner(std::make_shared<ReplicaRunner>(strategy, mesh)) {
     // Variables may outlive the strategy: then who reads a gradient reduces it alone.
     const ParallelCall parallel = [weak = std::weak_ptr(runner)](FunctionRef<void()> function) {
       if (const auto alive = weak.lock()) return alive->help(function);

@@ -152,16 +152,16 @@ void MeshMeta::accumulate(Tensor reduced) {
 }
 
 Tensor& MeshMeta::mutable_grad() {
-  const int replica = ThreadView::current().replica;
-  if (replica >= 0) return self_->require_replica_values().acquire(*self_, replica).mutable_grad();
+  const ThreadView& view = ThreadView::current();
+  if (view.replica >= 0) return self_->require_replica_values().acquire(*self_, view).mutable_grad();
   if (pending()) group_->reduce();
   global_.store(true, std::memory_order_release);  // the caller may set it
   return grad_;
 }
 
 const Tensor& MeshMeta::grad() const {
-  const int replica = ThreadView::current().replica;
-  if (replica >= 0) return self_->require_replica_values().acquire(*self_, replica).grad();
+  const ThreadView& view = ThreadView::current();
+  if (view.replica >= 0) return self_->require_replica_values().acquire(*self_, view).grad();
   if (pending()) group_->reduce();
   return grad_;
 }

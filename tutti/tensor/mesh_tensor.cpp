@@ -58,6 +58,7 @@ MeshTensorImpl::MeshTensorImpl(const Spec* spec, Components components)
       components_(std::move(components)) {
   sync_metadata();
   set_storage_access_should_throw();
+  if (components_.size() > 1 && !shape_->mesh.shares_memory()) set_custom_device(true);  // who asks gets another answer
 }
 
 MeshTensorImpl::MeshTensorImpl(const MeshShape* shape, Tensor component)
@@ -72,6 +73,12 @@ MeshTensorImpl::MeshTensorImpl(const MeshShape* shape, Tensor component)
 
 MeshTensorImpl::~MeshTensorImpl() {
   if (auto* values = replicas_.load(std::memory_order_relaxed)) c10::raw::intrusive_ptr::decref(values);
+}
+
+c10::Device MeshTensorImpl::device_custom() const {
+  const ThreadView& view = ThreadView::current();
+  if (view.replica < 0 || view.mesh != shape_) return device_default();
+  return components_[static_cast<size_t>(shape_->project(view.replica, shape_->all, spec()->stored))].device();
 }
 
 const Spec* MeshTensorImpl::spec() const {
@@ -228,8 +235,8 @@ Tensor distribute_tensor(const Tensor& value, const Layout& layout) {
 Tensor local(const Tensor& tensor) {
   if (!is_mesh_tensor(tensor)) return tensor;
   auto& impl = mesh_impl(tensor);
-  const int replica = ThreadView::current().replica;
-  return replica >= 0 ? impl.require_replica_values().acquire(impl, replica) : impl.read()[0];
+  const ThreadView& view = ThreadView::current();
+  return view.replica >= 0 ? impl.require_replica_values().acquire(impl, view) : impl.read()[0];
 }
 
 Layout layout_of(const Tensor& tensor) {

@@ -11,7 +11,7 @@ namespace tutti {
 using Tensor = at::Tensor;
 
 // An at::Tensor of global sizes whose value lies in the components that its spec names. It has no storage; device() is
-// the components' own. Threads: as for any tensor, one writer or many readers.
+// the first component's, and in replica view the replica's own. Threads: as for any tensor, one writer or many readers.
 class MeshTensorImpl final : public c10::TensorImpl {
  public:
   // The value of `components`, which are plain and equal in dtype, laid out as `spec` says.
@@ -56,6 +56,7 @@ class MeshTensorImpl final : public c10::TensorImpl {
   ~MeshTensorImpl() override;
 
  private:
+  c10::Device device_custom() const override;
   void adopt(const MeshTensorImpl& source);
 
   const MeshShape* shape_;
