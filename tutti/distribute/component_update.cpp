@@ -2,15 +2,12 @@
 
 #include <ATen/core/grad_mode.h>
 
-#include "tutti/core/error.h"
-#include "tutti/core/str.h"
-#include "tutti/distribute/replica_context.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/view.h"
 
-namespace tutti {
+namespace tutti::component_update {
 
-int num_components(const VariableAt& at, const std::vector<Device>& devices) {
+int count(const VariableAt& at, const std::vector<Device>& devices) {
   if (const int replica = DistributionContext::current().replica; replica >= 0)
     throw Error(ErrorCode::invalid_argument,
                 str("update: called at ", to_string(at.location), " by replica ", replica,
@@ -28,7 +25,7 @@ int num_components(const VariableAt& at, const std::vector<Device>& devices) {
   return static_cast<int>(own.size());
 }
 
-void update_components(const Tensor& variable, FunctionRef<void(const Tensor& component, int replica)> f) {
+void for_each(const Tensor& variable, FunctionRef<void(const Tensor& component, int replica)> f) {
   const at::NoGradGuard no_grad;
   const ThreadViewGuard global_view({});
   if (!is_mesh_tensor(variable)) return f(variable, 0);
@@ -38,4 +35,4 @@ void update_components(const Tensor& variable, FunctionRef<void(const Tensor& co
   if (!impl.is_inference()) impl.bump_version();  // a graph that saved the old value must not use the new one
 }
 
-}  // namespace tutti
+}  // namespace tutti::component_update

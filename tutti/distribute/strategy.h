@@ -81,20 +81,22 @@ class Strategy {
   requires std::is_arithmetic_v<T> T reduce(ReduceOp op, const PerReplica<T>& values)
   const;
 
-  // Calls f(component, args…) once for each component of a variable, without a graph; a PerReplica argument gives each
-  // its own value, any other the same one. Returns what each call returned, or nothing. In a replica's function all
-  // replicas meet: f is replica 0's, and every argument is the replica's own. TF: StrategyExtended.update.
-  // Throws: failed_precondition for a variable on other devices; invalid_argument for a PerReplica of another number of
-  // values; as merge_call.
-  template <class F, class... Args>
-  auto update(const VariableAt& variable, const F& f, const Args&... arguments);
-
   // The value of each replica of this process.
   template <class T>
   std::vector<T> local_results(const PerReplica<T>& values) const {
     return values.values();
   }
   std::vector<Tensor> local_results(const Variable& variable) const { return variable.components(); }
+
+  // Calls f(component, args…) once for each component of a variable, without a graph; a PerReplica argument gives each
+  // its own value, any other the same one. Returns what each call returned, or nothing. In a replica's function all
+  // replicas meet: f is replica 0's, and every argument is the replica's own. TF: StrategyExtended.update.
+  // Throws: failed_precondition for a variable on other devices; invalid_argument for a PerReplica of another number of
+  // values; as merge_call.
+  template <class F, class... Args>
+  auto update(const VariableAt& variable, const F& f, const Args&... arguments) {
+    return component_update::call(devices(), variable, f, arguments...);
+  }
 
   // Divides batches among the replicas: of a dataset; of a torch::data loader or any range of batches, which must
   // outlive what is returned; of tensors in memory, cut along axis 0. TF: experimental_distribute_dataset.
@@ -124,11 +126,6 @@ class Strategy {
   virtual void run_replicas(FunctionRef<void(int replica)> function, const RunOptions& options) = 0;
   virtual data::Placement placement() const = 0;
   int num_replicas() const { return static_cast<int>(num_replicas_in_sync()); }
-
- private:
-  // update() in cross-replica context.
-  template <class F, class... Args>
-  auto update_each(const VariableAt& variable, const F& f, const Args&... arguments);
 };
 
 namespace strategy_internal {
@@ -143,12 +140,12 @@ decltype(auto) part(const PerReplica<T>& value, int replica) {
 }
 
 template <class T>
-void check_size(const char*, const T&, int) {}
+void check_size(const T&, int) {}
 template <class T>
-void check_size(const char* function, const PerReplica<T>& value, int num_replicas) {
+void check_size(const PerReplica<T>& value, int num_replicas) {
   if (value.size() != static_cast<size_t>(num_replicas))
-    throw Error(ErrorCode::invalid_argument, str(function, ": an argument has values for ", value.size(),
-                                                 " replicas; the strategy has ", num_replicas));
+    throw Error(ErrorCode::invalid_argument,
+                str("run: an argument has values for ", value.size(), " replicas; the strategy has ", num_replicas));
 }
 
 // References to the parts of a tuple or pair, or to any other value, as a tuple.
@@ -198,7 +195,7 @@ auto Strategy::build(const F& f, BuildOptions options, std::source_location loca
 template <class F, class... Args>
 auto Strategy::run(const RunOptions& options, const F& f, const Args&... arguments) {
   using strategy_internal::call, strategy_internal::part;
-  (strategy_internal::check_size("run", arguments, num_replicas()), ...);
+  (strategy_internal::check_size(arguments, num_replicas()), ...);
   using Result = std::decay_t<decltype(call(f, part(arguments, 0)...))>;
   if constexpr (std::is_void_v<Result>) {
     run_replicas([&]([[maybe_unused]] int replica) { call(f, part(arguments, replica)...); }, options);
@@ -213,45 +210,6 @@ auto Strategy::run(const RunOptions& options, const F& f, const Args&... argumen
     values.reserve(results.size());
     for (auto& result : results) values.push_back(*std::move(result));
     return PerReplica<Result>(std::move(values));
-  }
-}
-
-template <class F, class... Args>
-auto Strategy::update_each(const VariableAt& variable, const F& f, const Args&... arguments) {
-  using strategy_internal::part;
-  using Result = std::decay_t<std::invoke_result_t<const F&, const Tensor&, decltype(part(arguments, 0))...>>;
-  [[maybe_unused]] const int count = num_components(variable, devices());
-  (strategy_internal::check_size("update", arguments, count), ...);
-  if constexpr (std::is_void_v<Result>) {
-    update_components(variable.variable,
-                      [&](const Tensor& component, [[maybe_unused]] int r) { f(component, part(arguments, r)...); });
-  } else {
-    std::vector<Result> results;
-    update_components(variable.variable, [&](const Tensor& component, [[maybe_unused]] int r) {
-      results.push_back(f(component, part(arguments, r)...));
-    });
-    return PerReplica<Result>(std::move(results));
-  }
-}
-
-template <class F, class... Args>
-auto Strategy::update(const VariableAt& variable, const F& f, const Args&... arguments) {
-  if constexpr ((is_per_replica<Args> || ...)) {
-    return update_each(variable, f, arguments...);
-  } else {
-    if (DistributionContext::current().replica < 0) return update_each(variable, f, arguments...);
-    using Results = decltype(update_each(variable, f, arguments...));
-    const ReplicaContext context = get_replica_context(variable.location);
-    if constexpr (std::is_void_v<Results>) {
-      context.merge_call(
-          [&](Strategy& strategy, const PerReplica<Args>&... own) { strategy.update_each(variable, f, own...); },
-          arguments...);
-    } else {  // all results to each replica, not to each its own
-      const auto all = [&](Strategy& strategy, const PerReplica<Args>&... own) {
-        return std::optional<Results>(strategy.update_each(variable, f, own...));
-      };
-      return *context.merge_call(all, arguments...);
-    }
   }
 }
 

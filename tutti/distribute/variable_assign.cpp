@@ -151,7 +151,7 @@ void write_all(const Call& call, const Operand& operand) {
     call.update.apply(component, {there, indices});
   };
   if (call.policy.on_read() || (values.diverged() && !call.update.replaces))
-    return update_components(call.variable, [&](const Tensor& component, int) { apply(component); });
+    return component_update::for_each(call.variable, [&](const Tensor& component, int) { apply(component); });
   for (const Tensor& buffer : impl.write()) apply(buffer);
   if (!impl.is_inference()) impl.bump_version();
   values.components();  // whoever holds a component sees the new value
@@ -209,7 +209,7 @@ void write_each(const Call& call, const PerReplica<Tensor>& values) {
     call.refuse(ErrorCode::invalid_argument, "has ", num_components, " components and gets ", values.size(), " values");
   std::vector<Tensor> all;
   for (const Tensor& value : values) all.push_back(checked(call, value));
-  update_components(call.variable, [&](const Tensor& component, int replica) {
+  component_update::for_each(call.variable, [&](const Tensor& component, int replica) {
     call.update.apply(component, {all[static_cast<size_t>(replica)].to(component.device())});
   });
 }

@@ -299,6 +299,16 @@ TEST_F(Variables, ViewsThatGlobalViewMadeOfThemAreViewsInAReplica) {
   const Variable made = make(at::arange(6, at::kFloat).view({2, 3}), {.trainable = false});
   const Tensor row = made.select(0, 1);
   EXPECT_THAT(strategy.run([&] { return (row + 0).sum().item<float>(); }).values(), Each(12));
+  const auto turned = strategy.run([&, turned = made.t()] {
+    made.add_(replica());
+    turned[0].zero_();  // of the own component
+    return made.sum().item<float>();
+  });
+  EXPECT_THAT(turned.values(), ElementsAre(1 + 2 + 4 + 5, 12 + 4, 12 + 8));
+  const Variable trained = make(at::ones({2}));
+  EXPECT_THAT(error_of([&, half = trained[0]] { strategy.run([&] { return half + 1; }); }),
+              AllOf(HasSubstr("failed_precondition"), HasSubstr("compute it inside run")));
+  EXPECT_THAT(strategy.run([half = trained.detach()[0]] { return (half + 1).requires_grad(); }).values(), Each(false));
 }
 
 TEST_F(Variables, LieInAReplicaOnItsDevice) {

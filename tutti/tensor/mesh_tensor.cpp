@@ -140,6 +140,8 @@ ReplicaValues& MeshTensorImpl::require_replica_values() {
 void MeshTensorImpl::share_replica_values(const MeshTensorImpl& base) {
   auto* values = base.replica_values();
   if (!values) return;
+  is_partial_view_ = base.is_partial_view_ || sizes() != base.sizes() || strides() != base.strides() ||
+                     storage_offset() != base.storage_offset() || dtype() != base.dtype();
   c10::raw::intrusive_ptr::incref(values);
   if (auto* old = replicas_.exchange(values, std::memory_order_acq_rel)) c10::raw::intrusive_ptr::decref(old);
 }
@@ -236,7 +238,9 @@ Tensor local(const Tensor& tensor) {
   if (!is_mesh_tensor(tensor)) return tensor;
   auto& impl = mesh_impl(tensor);
   const ThreadView& view = ThreadView::current();
-  return view.replica >= 0 ? impl.require_replica_values().acquire(impl, view) : impl.read()[0];
+  if (view.replica < 0) return impl.read()[0];
+  auto& values = impl.require_replica_values();
+  return impl.is_partial_view() ? values.acquire_view(impl, view) : values.acquire(impl, view);
 }
 
 Layout layout_of(const Tensor& tensor) {

@@ -79,12 +79,26 @@ std::string ReplicaValues::describe() const {
   return str("the variable ", name_.empty() ? "" : "'" + name_ + "' ", "of shape ", str_list(pieces_[0].sizes()));
 }
 
-const Tensor& ReplicaValues::acquire(const MeshTensorImpl& variable, const ThreadView& view) {
+inline const Tensor& ReplicaValues::leaf_of(const MeshTensorImpl& variable, const ThreadView& view) {
   if (variable.mesh_shape() != view.mesh) refuse_other_mesh(describe(), variable.mesh_shape()->mesh, view);
   if (!live_.load(std::memory_order_acquire)) make_live();
-  const Tensor& leaf = leaves_[static_cast<size_t>(view.replica)];
+  return leaves_[static_cast<size_t>(view.replica)];
+}
+
+const Tensor& ReplicaValues::acquire(const MeshTensorImpl& variable, const ThreadView& view) {
+  const Tensor& leaf = leaf_of(variable, view);
   follow_variable(variable, leaf);
   return leaf;
+}
+
+Tensor ReplicaValues::acquire_view(const MeshTensorImpl& part, const ThreadView& view) {
+  const Tensor& leaf = leaf_of(part, view);
+  refuse_lost_gradient(part);
+  if (!replicated_ || !part.whole() || part.is_copied_view || part.dtype() != leaf.dtype())
+    throw Error(ErrorCode::unimplemented,
+                str("replica ", view.replica, " uses a view that global view made of ", describe(),
+                    ", which is sharded or of another dtype; make the view in run"));
+  return leaf.detach().as_strided(part.sizes(), part.strides(), part.storage_offset());
 }
 
 void ReplicaValues::make_live() {

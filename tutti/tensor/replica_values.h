@@ -38,6 +38,9 @@ class ReplicaValues final : public c10::intrusive_ptr_target {
   // The leaf of a replica, with the hooks and requires_grad of `variable`. Throws: failed_precondition for a variable
   // that lies on another mesh than the replica.
   const Tensor& acquire(const MeshTensorImpl& variable, const ThreadView& view);
+  // The same view of a replica's leaf that `part`, a partial view of the variable, is of the global value. No gradient
+  // flows. Throws: as acquire; unimplemented where the variable is sharded or `part` has another dtype.
+  Tensor acquire_view(const MeshTensorImpl& part, const ThreadView& view);
   // One per replica; empty as long as no replica looked.
   c10::ArrayRef<Tensor> leaves() const { return leaves_; }
 
@@ -59,6 +62,7 @@ class ReplicaValues final : public c10::intrusive_ptr_target {
   static void replicas_start();
 
  private:
+  const Tensor& leaf_of(const MeshTensorImpl& variable, const ThreadView& view);
   void make_live();
   void share_all(int64_t terms);
   void take_aggregate();
