@@ -54,7 +54,9 @@ Tensor tensor(const Json& json) {
   const Json& data = json.at("data");
   const Tensor flat = at::empty(static_cast<int64_t>(data.size()), dtype_of(json.at("dtype")));
   for (size_t i = 0; i < data.size(); ++i) {
-    if (data[i].is_number_integer())
+    if (data[i].is_boolean())
+      flat[static_cast<int64_t>(i)].fill_(data[i].get<bool>());
+    else if (data[i].is_number_integer())
       flat[static_cast<int64_t>(i)].fill_(data[i].get<int64_t>());
     else if (data[i].is_array())
       flat[static_cast<int64_t>(i)].fill_(c10::complex<double>(number_of(data[i][0]), number_of(data[i][1])));

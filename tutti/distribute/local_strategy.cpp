@@ -41,7 +41,7 @@ struct LocalStrategy::State {
         SharedCrossDeviceOps given)
       : name(name),
         mesh(replica_mesh(name, devices, options)),
-        runner(std::make_shared<ReplicaRunner>(strategy, mesh.devices())),
+        runner(std::make_shared<ReplicaRunner>(strategy, mesh)),
         ops(std::move(given)) {
     // Variables may outlive the strategy: then who reads a gradient reduces it alone.
     const ParallelCall parallel = [weak = std::weak_ptr(runner)](FunctionRef<void()> function) {

@@ -53,6 +53,9 @@ void ReplicaContext::meet(const char* name, void* payload, Rendezvous::Action ac
   const auto once = [&](std::span<void* const> payloads) {
     const ThreadViewGuard global_view({});
     const DistributionContextGuard cross_replica({.strategy = strategy_, .rendezvous = rendezvous});
+    struct GoOn {
+      ~GoOn() { ReplicaValues::replicas_start(); }
+    } go_on;
     action(payloads);
   };
   if (!rendezvous) return once(std::span<void* const>(&payload, 1));

@@ -18,10 +18,12 @@
 #include "tutti/data/distributed_tensors.h"
 #include "tutti/device/device.h"
 #include "tutti/distribute/call_in_parts.h"
+#include "tutti/distribute/component_update.h"
 #include "tutti/distribute/cross_device_ops.h"
 #include "tutti/distribute/leaf_columns.h"
 #include "tutti/distribute/reduce.h"
 #include "tutti/distribute/replica_context.h"
+#include "tutti/distribute/variable.h"
 #include "tutti/tensor/sum_buffers.h"
 #include "tutti/tensor/view.h"
 
@@ -117,11 +119,22 @@ class Strategy {
   // structure for each replica; of any other value the value alone. TF: experimental_local_results.
   template <class T>
   auto local_results(const T& value) const;
+  std::vector<Tensor> local_results(const Variable& variable) const { return variable.components(); }
 
   // Calls f(ValueContext) for each replica, in their order, on this thread and outside of scopes; what it returns is
   // the replica's. TF: experimental_distribute_values_from_function.
   template <class F>
   auto values_from_function(const F& f) const;
+
+  // Calls f(component, args…) once for each component of a variable, without a graph; a PerReplica argument gives each
+  // its own value, any other the same one. Returns what each call returned, or nothing. In a replica's function all
+  // replicas meet: f is replica 0's, and every argument is the replica's own. TF: StrategyExtended.update.
+  // Throws: failed_precondition for a variable on other devices; invalid_argument for a PerReplica of another number of
+  // values; as merge_call.
+  template <class F, class... Args>
+  auto update(const VariableAt& variable, const F& f, const Args&... arguments) {
+    return component_update::call(devices(), variable, f, arguments...);
+  }
 
   // Divides batches among the replicas: of a dataset; of a torch::data loader or any range of batches, which must
   // outlive what is returned; of tensors in memory, cut along axis 0. TF: experimental_distribute_dataset.

@@ -152,16 +152,16 @@ void MeshMeta::accumulate(Tensor reduced) {
 }
 
 Tensor& MeshMeta::mutable_grad() {
-  const int replica = ThreadView::current().replica;
-  if (replica >= 0) return self_->require_replica_values().acquire(*self_, replica).mutable_grad();
+  const ThreadView& view = ThreadView::current();
+  if (view.replica >= 0) return self_->require_replica_values().acquire(*self_, view).mutable_grad();
   if (pending()) group_->reduce();
   global_.store(true, std::memory_order_release);  // the caller may set it
   return grad_;
 }
 
 const Tensor& MeshMeta::grad() const {
-  const int replica = ThreadView::current().replica;
-  if (replica >= 0) return self_->require_replica_values().acquire(*self_, replica).grad();
+  const ThreadView& view = ThreadView::current();
+  if (view.replica >= 0) return self_->require_replica_values().acquire(*self_, view).grad();
   if (pending()) group_->reduce();
   return grad_;
 }
@@ -204,15 +204,18 @@ void share_gradient(const Tensor& variable) {
   if (auto* meta = dynamic_cast<MeshMeta*>(mesh_impl(variable).autograd_meta())) meta->share();
 }
 
-void follow_variable(const MeshTensorImpl& variable, const Tensor& leaf) {
-  auto* meta = static_cast<AutogradMeta*>(variable.autograd_meta());
-  if (!meta) return;
-  if (meta->grad_fn_) {
-    if (!at::GradMode::is_enabled()) return;
+void refuse_lost_gradient(const MeshTensorImpl& tensor) {
+  const auto* meta = static_cast<const AutogradMeta*>(tensor.autograd_meta());
+  if (meta && meta->grad_fn_ && at::GradMode::is_enabled())
     throw Error(ErrorCode::failed_precondition,
                 "a replica uses a tensor that global view computed and that needs a gradient, which cannot reach it; "
                 "compute it inside run, or detach() it");
-  }
+}
+
+void follow_variable(const MeshTensorImpl& variable, const Tensor& leaf) {
+  auto* meta = static_cast<AutogradMeta*>(variable.autograd_meta());
+  if (!meta) return;
+  if (meta->grad_fn_) return refuse_lost_gradient(variable);
   if (leaf.requires_grad() != meta->requires_grad_) leaf.set_requires_grad(meta->requires_grad_);
   if (auto* mesh_meta = dynamic_cast<MeshMeta*>(meta)) mesh_meta->hand_over();
   if (!meta->cpp_hooks_list_) return;

@@ -78,8 +78,11 @@ void adopt_variable(MeshTensorImpl& tensor, const std::shared_ptr<GradientGroup>
 // In global view: reduces the gradient of a variable and gives every replica the result as its own.
 void share_gradient(const Tensor& variable);
 
-// Gives the leaf of a replica the requires_grad and the hooks of its variable. Throws failed_precondition for a tensor
-// that global view computed and that would need a gradient.
+// Throws: failed_precondition in a replica's view for a tensor that global view computed and that would need a
+// gradient.
+void refuse_lost_gradient(const MeshTensorImpl& tensor);
+
+// Gives the leaf of a replica the requires_grad and the hooks of its variable. Throws: as refuse_lost_gradient.
 void follow_variable(const MeshTensorImpl& variable, const Tensor& leaf);
 
 }  // namespace tutti
