@@ -37,6 +37,7 @@
 #include "tutti/distribute/reduction_to_one_device.h"
 #include "tutti/distribute/replica_context.h"
 #include "tutti/distribute/strategy.h"
+#include "tutti/distribute/strategy_options.h"
 #include "tutti/distribute/variable.h"
 #include "tutti/keras/activations.h"
 #include "tutti/keras/fit_options.h"

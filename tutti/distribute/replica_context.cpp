@@ -6,6 +6,7 @@
 #include "tutti/core/str.h"
 #include "tutti/distribute/default_strategy.h"
 #include "tutti/distribute/strategy.h"
+#include "tutti/tensor/replica_values.h"
 #include "tutti/tensor/view.h"
 
 namespace tutti {

@@ -23,34 +23,12 @@
 #include "tutti/distribute/leaf_columns.h"
 #include "tutti/distribute/reduce.h"
 #include "tutti/distribute/replica_context.h"
+#include "tutti/distribute/strategy_options.h"
 #include "tutti/distribute/variable.h"
 #include "tutti/tensor/sum_buffers.h"
 #include "tutti/tensor/view.h"
 
 namespace tutti {
-
-struct BuildOptions {
-  // How the replicas' gradients become one: the sum, for losses that are divided by the global batch; the mean, for
-  // code whose loss is a mean over its own batch.
-  ReduceOp gradients = ReduceOp::sum;
-};
-
-// What the function of values_from_function is told. TF: tf.distribute.experimental.ValueContext.
-struct ValueContext {
-  int replica_id_in_sync_group = 0;
-  int64_t num_replicas_in_sync = 1;
-};
-
-struct RunOptions {
-  // Lets one replica compute at a time, to find out whether results depend on state that replicas share.
-  bool one_at_a_time = false;
-};
-
-// Keeps a strategy's scope open on this thread: variables made meanwhile are the strategy's. Returned by scope().
-class StrategyScope {
- public:
-  virtual ~StrategyScope() = default;
-};
 
 // Where a program's variables lie and its computation runs. Changing the object and nothing else moves the program.
 // Threads: calls of run from several threads take turns; other calls are as safe as what they touch.
@@ -250,6 +228,7 @@ auto Strategy::values_from_function(const F& f) const {
   return PerReplica(std::move(values));
 }
 
+template <class T>
 T Strategy::reduce(ReduceOp op, const PerReplica<T>& values, const Axes& axes) const {
   require_cross_replica("reduce");
   if constexpr (std::is_arithmetic_v<T>) {
