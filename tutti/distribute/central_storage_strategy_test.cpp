@@ -15,6 +15,7 @@
 #include "tutti/device/logical_devices.h"
 #include "tutti/distribute/mirrored_strategy.h"
 #include "tutti/distribute/optimizer.h"
+#include "tutti/distribute/variable.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/random_seed.h"
 
@@ -130,6 +131,29 @@ TEST_F(ReadCopies, DropAWriteBehindTheirBackWithAnError) {
   EXPECT_THAT(error_of([&] { return gather(weight); }), AllOf(HasSubstr("failed_precondition"), HasSubstr("assign()")));
   EXPECT_THAT(numbers(gather(weight)), Each(1));
   EXPECT_THAT(strategy.run([&] { return weight.sum().item<float>(); }).values(), Each(2));
+}
+
+TEST_F(ReadCopies, FollowWhatAllReplicasAssignTogether) {
+  const Variable sum =
+      strategy.build([] { return variable(at::ones({2}), {.aggregation = VariableAggregation::sum}); });
+  strategy.run([&] {
+    sum.assign_add(at::full({2}, static_cast<float>(replica())));
+    EXPECT_EQ(sum.sum().item<float>(), 8);
+  });
+  EXPECT_THAT(numbers(gather(sum)), Each(4));
+}
+
+TEST_F(ReadCopies, RefuseToBeAssignedWithoutAnAggregation) {
+  const Variable own = strategy.build([] { return variable(at::ones({2})); });
+  EXPECT_THAT(error_of([&] { strategy.run([&] { own.assign_add(at::ones({2})); }); }),
+              AllOf(HasSubstr("invalid_argument: assign_add"), HasSubstr("make it with an aggregation")));
+  EXPECT_THAT(numbers(gather(own)), Each(1));
+}
+
+TEST_F(ReadCopies, AreUpdatedByOneUpdateOfTheParameter) {
+  const auto results = strategy.update(weight, [](const Tensor& value) { return value.add_(1).sum().item<float>(); });
+  EXPECT_THAT(results.values(), ElementsAre(4));
+  EXPECT_THAT(strategy.run([&] { return weight.sum().item<float>(); }).values(), Each(4));
 }
 
 TEST_F(ReadCopies, MayBeWrittenWhereReplicasMeet) {
