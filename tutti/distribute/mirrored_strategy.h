@@ -6,9 +6,9 @@ namespace tutti {
 
 struct MirroredStrategyOptions {
   DeviceList devices = DeviceList::available();
-  MeshOptions mesh = {};
   // How values are reduced, broadcast and gathered; default: in this process, in one pass over memory.
   SharedCrossDeviceOps cross_device_ops = {};
+  MeshOptions mesh = {};  // the last field: GCC 12 warns where a field after an optional may throw
 };
 
 // Synchronous training on the devices of one process: each is a replica, variables are mirrored, and the gradients that

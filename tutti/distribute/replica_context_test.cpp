@@ -369,10 +369,13 @@ TEST_F(AllReduce, HasASecondDerivative) {
   for (size_t r = 0; r < 3; ++r) EXPECT_THAT(numbers(seconds[r]), Each(3 * 6 * static_cast<double>(r + 1)));
 }
 
-class AllGather : public Replicas {};
+class AllGather : public ThreeReplicas {};
 
 // Replica r brings r + 1 rows of the value r + 1.
-Tensor own_rows() { return at::full({replica() + 1, 2}, replica() + 1, at::kDouble); }
+Tensor own_rows() {
+  const int number = get_replica_context().replica_id_in_sync_group() + 1;
+  return at::full({number, 2}, number, at::kDouble);
+}
 
 TEST_F(AllGather, JoinsUnevenPartsOnEveryReplica) {
   const auto results = strategy.run([] { return get_replica_context().all_gather(own_rows(), 0); });
