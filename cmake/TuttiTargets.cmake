@@ -7,6 +7,9 @@ target_compile_options(tutti_options INTERFACE -Wall -Wextra -Werror -Wno-missin
 target_compile_definitions(tutti_options INTERFACE AT_PER_OPERATOR_HEADERS)
 if(TUTTI_SANITIZE)
   set(sanitize -fsanitize=${TUTTI_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  if(TUTTI_SANITIZE MATCHES thread)
+    list(APPEND sanitize -Wno-tsan)  # LibTorch's reference counts have fences, which ThreadSanitizer does not follow
+  endif()
   target_compile_options(tutti_options INTERFACE ${sanitize})
   target_link_options(tutti_options INTERFACE ${sanitize})
 endif()

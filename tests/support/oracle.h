@@ -23,7 +23,8 @@ Json cases(const std::string& file);
 // {"shape", "dtype", "data"} as a tensor. Throws std::runtime_error for a dtype that no case has used yet.
 Tensor tensor(const Json& json);
 
-// Whether a tensor is what was recorded: dtype and shape exactly, integers exactly, floats to 1e-5.
+// Whether a tensor is what was recorded: dtype and shape exactly, integers exactly, floats to 1e-5, half precision to
+// 1e-2.
 bool equals(const Tensor& actual, const Json& recorded);
 
 }  // namespace tutti::oracle

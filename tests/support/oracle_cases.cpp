@@ -10,8 +10,10 @@ namespace {
 
 bool matches(const Json& exception, const std::string& file, const Json& test) {
   if (exception.at("file") != file || exception.at("kind") != test.at("kind")) return false;
-  for (const auto& [member, value] : exception.at("match").items())
-    if (!test.contains(member) || test.at(member) != value) return false;
+  for (const auto& [member, value] : exception.at("match").items()) {
+    const Json::json_pointer place(member[0] == '/' ? member : '/' + member);
+    if (!test.contains(place) || test.at(place) != value) return false;
+  }
   return true;
 }
 

@@ -14,7 +14,8 @@ bool same_family(ErrorCode code, const Json& recorded_error);
 
 // Runs every case of a file. `holds` says whether a case gave what was recorded, and throws what the case throws: a
 // tutti::Error of the recorded family is what a case with "error" must do. Cases of the kinds `elsewhere` belong to
-// another test; cases that match an entry of exceptions.json are not run. Prints the count of each; the rest must hold.
+// another test; cases that match an entry of exceptions.json, by members or by JSON pointers, are not run. Prints the
+// count of each; the rest must hold.
 void run_cases(const std::string& file, FunctionRef<bool(const Json& test)> holds,
                const std::set<std::string>& elsewhere = {});
 

@@ -111,7 +111,7 @@ template <class F, class T>
 inline constexpr bool takes_parts = false;
 template <class F, template <class...> class Tuple, class... Parts>
 inline constexpr bool takes_parts<F, Tuple<Parts...>> =
-    structure_internal::TupleLike<Tuple<Parts...>>&& std::invocable<const F&, Parts...>;
+    structure::TupleLike<Tuple<Parts...>>&& std::invocable<const F&, Parts...>;
 
 template <class F, class T>
 decltype(auto) call_with_parts(const F& f, T element) {

@@ -1,5 +1,7 @@
 #include "tutti/distribute/reduce.h"
 
+#include <ATen/ops/_sparse_coo_tensor_unsafe.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/sum.h>
 
 #include "tutti/core/error.h"
@@ -9,26 +11,58 @@
 namespace tutti {
 namespace {
 
-void check_alike(const std::vector<Tensor>& values) {
-  for (size_t i = 1; i < values.size(); ++i)
-    if (values[i].sizes() != values[0].sizes() || values[i].scalar_type() != values[0].scalar_type())
-      throw Error(ErrorCode::invalid_argument,
-                  str("reduce: replica ", i, " has ", values[i].toString(), " of shape ", str_list(values[i].sizes()),
-                      ", replica 0 has ", values[0].toString(), " of shape ", str_list(values[0].sizes()),
-                      "; every replica must pass one shape and dtype"));
+std::string describe(const Tensor& value) {
+  return tutti::str(value.toString(), " of shape ", str_list(value.sizes()));  // of sparse ones toString() says so
 }
 
-void check_mean(const Tensor& value) {
-  if (!at::isFloatingType(value.scalar_type()) && !at::isComplexType(value.scalar_type()))
-    throw Error(ErrorCode::invalid_argument,
-                str("reduce: the mean of ", value.toString(), " is no integer; sum it, or convert it first"));
+template <class... What>
+[[noreturn]] void refuse(const What&... what) {
+  throw Error(ErrorCode::invalid_argument, tutti::str(what...));
 }
+
+void require_numbers(const Tensor& value) {
+  if (value.scalar_type() == at::kBool)
+    refuse("reduce: booleans have no sum and no mean; convert them first, such as by .to(torch::kInt)");
+}
+
+bool has_exact_mean(at::ScalarType dtype) { return at::isFloatingType(dtype) || at::isComplexType(dtype); }
 
 }  // namespace
 
+void require_reducible(std::span<const Tensor> values) {
+  const Tensor& first = values[0];
+  require_numbers(first);
+  for (size_t i = 1; i < values.size(); ++i)
+    if (values[i].sizes() != first.sizes() || values[i].scalar_type() != first.scalar_type() ||
+        values[i].layout() != first.layout() || (first.is_sparse() && values[i].sparse_dim() != first.sparse_dim()))
+      refuse("reduce: replica ", i, " has ", describe(values[i]), ", replica 0 has ", describe(first),
+             "; every replica must pass one shape, dtype and layout");
+}
+
+void require_gatherable(std::span<const Tensor> values, int64_t axis) {
+  const Tensor& first = values[0];
+  const int64_t rank = first.dim();
+  if (rank == 0) refuse("gather: the value is a scalar, which has no axis to join along; unsqueeze(0) it first");
+  if (axis < 0 || axis >= rank)
+    throw Error(ErrorCode::out_of_range,
+                str("gather: axis ", axis, " of a value of rank ", rank, "; it must be in [0, ", rank, ")"));
+  for (size_t i = 1; i < values.size(); ++i) {
+    bool fits = values[i].dim() == rank && values[i].scalar_type() == first.scalar_type();
+    for (int64_t d = 0; fits && d < rank; ++d) fits = d == axis || values[i].size(d) == first.size(d);
+    if (!fits)
+      refuse("gather: replica ", i, " has ", describe(values[i]), ", replica 0 has ", describe(first),
+             "; dtypes, ranks and all axes but ", axis, " must be equal");
+  }
+}
+
+std::vector<Tensor> for_mean(std::vector<Tensor> values) {
+  const at::ScalarType dtype = values[0].scalar_type();
+  if (has_exact_mean(dtype)) return values;
+  for (Tensor& value : values) value = value.to(c10::elementSize(dtype) < 4 ? at::kFloat : at::kDouble);
+  return values;
+}
+
 Tensor reduce_tensors(ReduceOp op, const std::vector<Tensor>& values) {
-  check_alike(values);
-  if (op == ReduceOp::mean) check_mean(values[0]);
   if (values.size() == 1) return values[0];
   BufferSum sum{.values = {values.begin(), values.end()},
                 .divisor = op == ReduceOp::mean ? static_cast<double>(values.size()) : 1};
@@ -36,31 +70,32 @@ Tensor reduce_tensors(ReduceOp op, const std::vector<Tensor>& values) {
   return sum.result;
 }
 
-std::vector<Tensor> all_reduce_tensors(ReduceOp op, const std::vector<Tensor>& values) {
-  const Tensor reduced = reduce_tensors(op, values);
-  std::vector<Tensor> results;
-  // Copies, not shares copy-on-write: LibTorch's count of shares may free it twice when replicas drop theirs at once.
-  for (const Tensor& value : values)
-    results.push_back(reduced.to(value.device(), value.scalar_type(), /*non_blocking=*/false, /*copy=*/true));
-  return results;
+Tensor concatenate_sparse(ReduceOp op, std::span<const Tensor> values) {
+  std::vector<Tensor> indices, elements;
+  for (const Tensor& value : values) {
+    indices.push_back(value._indices().to(values[0].device()));
+    elements.push_back(value._values().to(values[0].device()));
+  }
+  if (op == ReduceOp::mean) elements = for_mean(std::move(elements));
+  Tensor joined = at::cat(elements);
+  if (op == ReduceOp::mean) joined = joined.div(static_cast<double>(values.size()));
+  return at::_sparse_coo_tensor_unsafe(at::cat(indices, 1), joined, values[0].sizes(),
+                                       joined.options().layout(at::kSparse), /*is_coalesced=*/false);
 }
 
-Tensor reduce_axis(ReduceOp op, const std::vector<Tensor>& values, int64_t axis) {
-  const int64_t rank = values[0].dim();
-  if (axis < -rank || axis >= rank)
-    throw Error(ErrorCode::out_of_range,
-                str("reduce: axis ", axis, " of a value of rank ", rank, "; it must be in [", -rank, ", ", rank, ")"));
-  if (op == ReduceOp::mean) check_mean(values[0]);
-  std::vector<Tensor> sums;
-  int64_t count = 0;
-  for (const Tensor& value : values) {
-    if (value.dim() != rank)
-      throw Error(ErrorCode::invalid_argument, str("reduce: values of rank ", rank, " and ", value.dim()));
-    sums.push_back(at::sum(value, {axis}));
-    count += value.size(axis);
+AxisSums sum_over_axes(ReduceOp op, std::span<const Tensor> values, const Axes& axes) {
+  AxisSums result;
+  require_numbers(values[0]);
+  std::vector<Tensor> terms(values.begin(), values.end());
+  if (op == ReduceOp::mean) terms = for_mean(std::move(terms));
+  for (const Tensor& value : terms) {
+    const std::vector<int64_t> numbers = axes.of_rank(value.dim());
+    int64_t count = 1;
+    for (const int64_t axis : numbers) count *= value.size(axis);
+    result.sums.push_back(at::sum(value, numbers, /*keepdim=*/false, value.scalar_type()));
+    result.count += count;
   }
-  const Tensor sum = reduce_tensors(ReduceOp::sum, sums);
-  return op == ReduceOp::mean ? sum.div(static_cast<double>(count)) : sum;
+  return result;
 }
 
 }  // namespace tutti

@@ -1,15 +1,12 @@
 #include "tutti/distribute/replica_context.h"
 
-#include <ATen/core/LegacyTypeDispatch.h>
-#include <torch/csrc/autograd/custom_function.h>
-
 #include <atomic>
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/distribute/default_strategy.h"
-#include "tutti/distribute/reduce.h"
-#include "tutti/tensor/mesh_tensor.h"
+#include "tutti/distribute/strategy.h"
+#include "tutti/tensor/replica_values.h"
 #include "tutti/tensor/view.h"
 
 namespace tutti {
@@ -46,10 +43,20 @@ uint64_t next_type_key() {
 int64_t ReplicaContext::num_replicas_in_sync() const { return strategy_->num_replicas_in_sync(); }
 
 void ReplicaContext::meet(const char* name, void* payload, Rendezvous::Action action, uint64_t key) const {
+  if (in_cross_replica_context() || &get_strategy() != strategy_ || std::max(t_context.replica, 0) != replica_)
+    throw Error(ErrorCode::failed_precondition,
+                str(name, ": the context is that of replica ", replica_, " of a ", strategy_->name(), ", got at ",
+                    to_string(location_), ", and this thread is ",
+                    t_context.replica < 0 ? "outside of its run" : str("replica ", t_context.replica),
+                    "; call get_replica_context() where it is used"),
+                location_);
   auto* rendezvous = t_context.rendezvous;
   const auto once = [&](std::span<void* const> payloads) {
     const ThreadViewGuard global_view({});
     const DistributionContextGuard cross_replica({.strategy = strategy_, .rendezvous = rendezvous});
+    struct GoOn {
+      ~GoOn() { ReplicaValues::replicas_start(); }
+    } go_on;
     action(payloads);
   };
   if (!rendezvous) return once(std::span<void* const>(&payload, 1));
@@ -62,62 +69,6 @@ void ReplicaContext::meet(const char* name, void* payload, Rendezvous::Action ac
     }
   } take_turn{turn};
   rendezvous->arrive(replica_, {.name = name, .location = location_, .key = key, .payload = payload}, once);
-}
-
-namespace {
-
-struct AllReducePayload {
-  Tensor in, out;
-};
-
-Tensor all_reduce_values(const ReplicaContext& context, const char* name, ReduceOp op, const Tensor& x) {
-  AllReducePayload payload{x.detach(), {}};
-  const auto action = [&](std::span<void* const> payloads) {
-    std::vector<Tensor> values;
-    for (void* other : payloads) values.push_back(static_cast<AllReducePayload*>(other)->in);
-    const at::AutoDispatchBelowADInplaceOrView below_autograd;
-    const auto sums = all_reduce_tensors(op, values);
-    for (size_t r = 0; r < payloads.size(); ++r) static_cast<AllReducePayload*>(payloads[r])->out = sums[r];
-  };
-  context.meet(name, &payload, action, static_cast<uint64_t>(op));
-  return payload.out;
-}
-
-// Who called all_reduce: the same replica must call backward().
-struct Caller final : torch::CustomClassHolder {
-  Caller(const ReplicaContext& context, ReduceOp op) : context(context), op(op), place(t_context) {}
-
-  ReplicaContext context;
-  ReduceOp op;
-  DistributionContext place;
-};
-
-struct AllReduceFunction : torch::autograd::Function<AllReduceFunction> {
-  static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& x,
-                        const c10::intrusive_ptr<Caller>& caller) {
-    context->saved_data["caller"] = at::IValue::make_capsule(caller);
-    return all_reduce_values(caller->context, "all_reduce", caller->op, x);
-  }
-  static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* context,
-                                               torch::autograd::tensor_list gradients) {
-    const auto capsule = context->saved_data["caller"].toCapsule();
-    const auto& caller = static_cast<const Caller&>(*capsule);
-    if (caller.place.rendezvous != t_context.rendezvous || caller.place.replica != t_context.replica)
-      throw Error(
-          ErrorCode::failed_precondition,
-          "all_reduce: its gradient is a collective of the replicas; call backward() inside run, in the replica "
-          "that computed the loss");
-    return {all_reduce_values(caller.context, "gradient of all_reduce", caller.op, gradients[0]), Tensor()};
-  }
-};
-
-}  // namespace
-
-Tensor ReplicaContext::all_reduce(ReduceOp op, const Tensor& x) const {
-  const Tensor own = local(x);
-  if (at::GradMode::is_enabled() && own.requires_grad())
-    return AllReduceFunction::apply(own, c10::make_intrusive<Caller>(*this, op));
-  return all_reduce_values(*this, "all_reduce", op, own);
 }
 
 }  // namespace tutti

@@ -11,7 +11,8 @@
 #include "tutti/collectives/reduce_op.h"
 #include "tutti/collectives/rendezvous.h"
 #include "tutti/core/function_ref.h"
-#include "tutti/core/per_replica.h"
+#include "tutti/core/regroup.h"
+#include "tutti/core/structure.h"
 
 namespace tutti {
 
@@ -34,17 +35,27 @@ class ReplicaContext {
   Strategy& strategy() const { return *strategy_; }
 
   // Waits for all replicas; then function(strategy, values…) runs once, in cross-replica context and global view, with
-  // the replicas' arguments as PerReplica. Each replica gets a copy of its result, or its part if that is a PerReplica.
+  // the replicas' arguments as PerReplica. Each replica gets a copy of its result, of each PerReplica in it its value.
   // Ranks:  all, in the same order; else each throws failed_precondition, naming both places.
   // Throws: in every replica what the function throws; cancelled, if another replica failed.
   template <class F, class... Args>
   auto merge_call(const F& function, const Args&... arguments) const;
 
-  // The elementwise sum or mean of x over the replicas, in replica order.
-  // Shapes: x [*], equal on all replicas; result [*]. Dtype is kept. Ranks: all, in the same order.
-  // Grad:   all_reduce, by the same op, of the incoming gradient.
-  // Throws: invalid_argument for unequal shapes or dtypes, or the mean of integers; as merge_call.
-  Tensor all_reduce(ReduceOp op, const Tensor& x) const;
+  // The elementwise sum or mean over the replicas, in replica order, of a tensor or of a structure of them, leaf by
+  // leaf (core/structure.h). Each replica gets a copy of its own. Shapes, dtypes: as CrossDeviceOps::batch_reduce;
+  // structures equal on all replicas. int32 leaves and others together
+  //         are refused, as in TensorFlow. Ranks: all, in the same order.
+  // Grad:   all_reduce, by the same op, of the incoming gradient; that of sparse tensors is refused.
+  // Throws: invalid_argument for what differs between replicas or cannot be reduced; as merge_call.
+  template <class T>
+  T all_reduce(ReduceOp op, const T& nest) const;
+
+  // The replicas' tensors joined along an axis, in replica order; of a structure, leaf by leaf.
+  // Shapes: equal but for the axis. Ranks: all, in the same order.
+  // Grad:   of the sum over the replicas of the incoming gradients, the part that came from this replica.
+  // Throws: as CrossDeviceOps::gather; as merge_call.
+  template <class T>
+  T all_gather(const T& nest, int64_t axis) const;
 
   // Where the replicas meet under a name and a key: the last to arrive calls action, in cross-replica context, with
   // what each brought. For the library's own operations.
@@ -70,6 +81,20 @@ uint64_t type_key() {
 
 // Throws failed_precondition in cross-replica context: use run, or merge_call's arguments.
 ReplicaContext get_replica_context(std::source_location location = std::source_location::current());
+
+// Of the leaves of a structure. For the library's own use.
+std::vector<Tensor> all_reduce_leaves(const ReplicaContext& context, ReduceOp op, structure::Flat<Tensor> leaves);
+std::vector<Tensor> all_gather_leaves(const ReplicaContext& context, structure::Flat<Tensor> leaves, int64_t axis);
+
+template <class T>
+T ReplicaContext::all_reduce(ReduceOp op, const T& nest) const {
+  return structure::with_leaves<Tensor>(nest, all_reduce_leaves(*this, op, structure::flatten<Tensor>(nest)));
+}
+
+template <class T>
+T ReplicaContext::all_gather(const T& nest, int64_t axis) const {
+  return structure::with_leaves<Tensor>(nest, all_gather_leaves(*this, structure::flatten<Tensor>(nest), axis));
+}
 
 template <class F, class... Args>
 auto ReplicaContext::merge_call(const F& function, const Args&... arguments) const {
@@ -98,18 +123,20 @@ auto ReplicaContext::merge_call(const F& function, const Args&... arguments) con
     }
   };
   meet("merge_call", &payload, action, type_key<Payload>());
-  if constexpr (is_per_replica<Result>)
-    return (*payload.result)[static_cast<size_t>(replica_)];
+  if constexpr (holds_per_replica<Result>)
+    return std::decay_t<decltype(at_replica(*payload.result, 0))>(
+        at_replica(*payload.result, static_cast<size_t>(replica_)));
   else if constexpr (!std::is_void_v<Result>)
     return *std::move(payload.result);
 }
 
 // The place of this thread among strategies and replicas. For the library's own use.
 struct DistributionContext {
-  Strategy* strategy = nullptr;      // null: none was entered
-  int replica = -1;                  // -1: cross-replica, if a strategy was entered
-  Rendezvous* rendezvous = nullptr;  // where the replicas of this run meet; null: not in a run
-  std::mutex* turn = nullptr;        // with RunOptions::one_at_a_time, held while this replica computes
+  Strategy* strategy = nullptr;       // null: none was entered
+  int replica = -1;                   // -1: cross-replica, if a strategy was entered
+  Rendezvous* rendezvous = nullptr;   // where the replicas of this run meet; null: not in a run
+  std::mutex* turn = nullptr;         // with RunOptions::one_at_a_time, held while this replica computes
+  std::source_location entered_at{};  // of a scope: where it was opened
 
   static const DistributionContext& current();
 };

@@ -4,8 +4,10 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/sparse_coo_tensor.h>
 #include <ATen/ops/zeros.h>
 #include <gmock/gmock.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include "tests/support/dataset_values.h"
 #include "tests/support/three_replicas.h"
@@ -76,8 +78,58 @@ TEST_F(Context, InTheFunctionOfAMergeCallIsCrossReplica) {
 TEST_F(Context, AScopeInAnotherStrategysIsAnError) {
   MirroredStrategy other({.devices = configure_logical_cpus(2)});
   const auto scope = strategy.scope();
-  EXPECT_THAT(error_of([&] { auto inner = other.scope(); }), HasSubstr("failed_precondition"));
-  EXPECT_THAT(error_of([&] { other.build([] {}); }), HasSubstr("failed_precondition"));
+  const auto names_both_places = AllOf(HasSubstr("failed_precondition: scope of a MirroredStrategy at "),
+                                       HasSubstr("in the scope of another strategy, a MirroredStrategy at "));
+  EXPECT_THAT(error_of([&] { auto inner = other.scope(); }), names_both_places);
+  EXPECT_THAT(error_of([&] { other.build([] {}); }), names_both_places);
+  EXPECT_THAT(error_of([&] { default_strategy().build([] {}); }), HasSubstr("scope of a default strategy"));
+}
+
+TEST_F(Context, CallsOnAnotherStrategyAreErrors) {
+  MirroredStrategy other({.devices = configure_logical_cpus(2)});
+  const auto calls = [](Strategy& its) {
+    const PerReplica<Tensor> values{at::ones({}), at::ones({})};
+    return std::vector{error_of([&] { its.run([] {}); }), error_of([&] { its.reduce(ReduceOp::sum, values); }),
+                       error_of([&] { its.distribute(at::ones({4})); }),
+                       error_of([&] { its.values_from_function([](ValueContext) { return 1; }); })};
+  };
+  {
+    const auto scope = strategy.scope();
+    EXPECT_THAT(calls(other), Each(AllOf(HasSubstr("failed_precondition"), HasSubstr("in the scope of another"))));
+    EXPECT_THAT(error_of([] { default_strategy().run([] {}); }), HasSubstr("in the scope of another"));
+  }
+  strategy.run([&] {
+    EXPECT_THAT(calls(other), Each(AllOf(HasSubstr("failed_precondition"), HasSubstr("MirroredStrategy"))));
+    EXPECT_THAT(error_of([] { default_strategy().run([] {}); }), HasSubstr("in the run (replica "));
+  });
+}
+
+TEST_F(Context, CrossReplicaCallsInAReplicaAreErrors) {
+  const PerReplica<Tensor> values{at::ones({}), at::ones({}), at::ones({})};
+  strategy.run([&] {
+    const auto names_merge_call =
+        AllOf(HasSubstr("failed_precondition"), HasSubstr(str("by replica ", replica())), HasSubstr("merge_call"));
+    EXPECT_THAT(error_of([&] { strategy.reduce(ReduceOp::sum, values); }), names_merge_call);
+    EXPECT_THAT(error_of([&] { strategy.reduce(ReduceOp::mean, values[0]); }), names_merge_call);
+    EXPECT_THAT(error_of([&] { strategy.reduce(ReduceOp::sum, PerReplica<int>{1, 2, 3}); }), names_merge_call);
+    EXPECT_THAT(error_of([&] { strategy.distribute(at::ones({3})); }), names_merge_call);
+    EXPECT_THAT(error_of([&] { strategy.values_from_function([](ValueContext) { return 1; }); }), names_merge_call);
+    const auto sum = get_replica_context().merge_call(
+        [&](Strategy& its) { return its.reduce(ReduceOp::sum, values).item<float>(); });
+    EXPECT_EQ(sum, 3);
+  });
+}
+
+TEST_F(Context, OfAnotherReplicaOrAnEndedRunIsAnError) {
+  const auto contexts = strategy.run([] { return get_replica_context(); });
+  const auto call = [&](size_t r) { contexts[r].merge_call([](Strategy&) {}); };
+  EXPECT_THAT(error_of([&] { call(1); }),
+              AllOf(HasSubstr("failed_precondition: merge_call: the context is that of replica 1"),
+                    HasSubstr("replica_context_test.cpp:"), HasSubstr("outside of its run")));
+  EXPECT_THAT(error_of([&] { strategy.run([&] { call(0); }); }), HasSubstr("call get_replica_context() where"));
+  MirroredStrategy other({.devices = configure_logical_cpus(3)});
+  EXPECT_THAT(error_of([&] { other.run([&] { call(static_cast<size_t>(replica())); }); }),
+              HasSubstr("failed_precondition"));
 }
 
 TEST_F(Context, AScopeInAReplicasFunctionIsAnError) {
@@ -105,6 +157,28 @@ TEST_F(MergeCall, DealsOutAPerReplicaResult) {
         replica());
   });
   EXPECT_THAT(turned.values(), ElementsAre(1, 2, 0));
+}
+
+TEST_F(MergeCall, DealsOutThePartsOfAStructure) {
+  strategy.run([] {
+    const auto [own, common] = get_replica_context().merge_call([](Strategy&) {
+      return std::pair(PerReplica<int>{1, 2, 3}, std::string("all"));
+    });
+    EXPECT_EQ(own, replica() + 1);
+    EXPECT_EQ(common, "all");
+  });
+}
+
+TEST_F(MergeCall, UnequalNumbersAreAnErrorThatNamesTheCall) {
+  const auto once_too_often = [] {
+    const int calls = replica() == 1 ? 2 : 1;
+    for (int i = 0; i < calls; ++i) get_replica_context().merge_call([](Strategy&) {});
+  };
+  EXPECT_THAT(
+      error_of([&] { strategy.run(once_too_often); }),
+      AllOf(HasSubstr("failed_precondition: the replicas do not meet"), HasSubstr("replicas [1] wait in merge_call"),
+            HasSubstr("replicas [0, 2] have finished"), HasSubstr("replica_context_test.cpp:")));
+  EXPECT_THAT(strategy.run([] { return replica(); }).values(), ElementsAre(0, 1, 2));
 }
 
 TEST_F(MergeCall, RunsOnceInGlobalView) {
@@ -162,13 +236,13 @@ TEST_F(AllReduce, GivesTheSumOrTheMeanToEveryReplica) {
   }
 }
 
-TEST_F(AllReduce, KeepsIntegersAndRefusesTheirMean) {
+TEST_F(AllReduce, KeepsIntegersAndTheirMeanIsAFloat) {
   const auto one = [] { return at::ones({2}, at::kInt); };
   const auto sums = strategy.run([&] { return get_replica_context().all_reduce(ReduceOp::sum, one()); });
   EXPECT_EQ(sums[1].scalar_type(), at::kInt);
   EXPECT_THAT(numbers(sums[1]), ElementsAre(3, 3));
-  EXPECT_THAT(error_of([&] { strategy.run([&] { get_replica_context().all_reduce(ReduceOp::mean, one()); }); }),
-              HasSubstr("invalid_argument"));
+  const auto means = strategy.run([&] { return get_replica_context().all_reduce(ReduceOp::mean, one()); });
+  EXPECT_EQ(means[2].scalar_type(), at::kDouble);
 }
 
 TEST_F(AllReduce, RefusesUnequalShapesAndDtypes) {
@@ -242,6 +316,117 @@ TEST_F(AllReduce, BackwardOutsideOfRunIsAnError) {
 TEST_F(AllReduce, UnderTheDefaultStrategyIsTheValueItself) {
   const Tensor x = at::ones({2}).set_requires_grad(true);
   get_replica_context().all_reduce(ReduceOp::mean, x).sum().backward();
+  EXPECT_THAT(numbers(x.grad()), ElementsAre(1, 1));
+}
+
+using Named = std::map<std::string, std::pair<Tensor, Tensor>>;
+
+TEST_F(AllReduce, OfAStructureReducesEachLeafWithItsGradient) {
+  const auto gradients = strategy.run([] {
+    const Tensor x = own_value().set_requires_grad(true), y = own_value(2).set_requires_grad(true);
+    const Named sums =
+        get_replica_context().all_reduce(ReduceOp::sum, Named{{"a", {x, at::ones({1}, at::kLong)}}, {"b", {y, x}}});
+    EXPECT_THAT(numbers(sums.at("b").first.detach()), Each(12));
+    EXPECT_FALSE(sums.at("a").second.requires_grad());
+    (sums.at("a").first * (replica() + 1) + sums.at("b").first * 10).sum().backward();
+    return std::pair(x.grad(), y.grad());
+  });
+  for (const auto& [x, y] : gradients) {
+    EXPECT_THAT(numbers(x), Each(6));
+    EXPECT_THAT(numbers(y), Each(30));
+  }
+}
+
+TEST_F(AllReduce, RefusesUnequalStructuresAndInt32AmongOthers) {
+  const auto refusal = [&](const auto& nest_of) {
+    return error_of([&] { strategy.run([&] { get_replica_context().all_reduce(ReduceOp::sum, nest_of()); }); });
+  };
+  EXPECT_THAT(refusal([] { return std::vector<Tensor>(replica() == 1 ? 2 : 1, at::ones({1})); }),
+              AllOf(HasSubstr("invalid_argument"), HasSubstr("replica 1 has 2 tensors in the structure [2]")));
+  EXPECT_THAT(refusal([] { return std::pair(at::ones({1}, at::kInt), at::ones({1})); }),
+              AllOf(HasSubstr("invalid_argument"), HasSubstr("int32")));
+}
+
+TEST_F(AllReduce, OfSparseTensorsJoinsThemAndHasNoGradient) {
+  const auto own = [] {
+    return at::sparse_coo_tensor(at::full({1, 1}, replica(), at::kLong), at::ones({1, 2}), {8, 2});
+  };
+  const auto sums = strategy.run([&] { return get_replica_context().all_reduce(ReduceOp::sum, own()); });
+  EXPECT_THAT(numbers(sums[1]._indices()), ElementsAre(0, 1, 2));
+  EXPECT_THAT(error_of([&] {
+                strategy.run([&] { get_replica_context().all_reduce(ReduceOp::sum, own().set_requires_grad(true)); });
+              }),
+              AllOf(HasSubstr("unimplemented"), HasSubstr("sparse")));
+}
+
+TEST_F(AllReduce, HasASecondDerivative) {
+  const auto seconds = strategy.run([] {
+    const Tensor x = own_value().set_requires_grad(true);
+    const Tensor loss = get_replica_context().all_reduce(ReduceOp::sum, x.pow(3)).sum();
+    const Tensor first = torch::autograd::grad({loss}, {x}, {}, true, /*create_graph=*/true)[0];
+    return torch::autograd::grad({first.sum()}, {x})[0];
+  });
+  for (size_t r = 0; r < 3; ++r) EXPECT_THAT(numbers(seconds[r]), Each(3 * 6 * static_cast<double>(r + 1)));
+}
+
+class AllGather : public ThreeReplicas {};
+
+// Replica r brings r + 1 rows of the value r + 1.
+Tensor own_rows() {
+  const int number = get_replica_context().replica_id_in_sync_group() + 1;
+  return at::full({number, 2}, number, at::kDouble);
+}
+
+TEST_F(AllGather, JoinsUnevenPartsOnEveryReplica) {
+  const auto results = strategy.run([] { return get_replica_context().all_gather(own_rows(), 0); });
+  for (const Tensor& result : results) EXPECT_THAT(numbers(result.select(1, 0)), ElementsAre(1, 2, 2, 3, 3, 3));
+  results[0].fill_(0);
+  EXPECT_EQ(results[1].sum().item<double>(), 2 * (1 + 4 + 9));  // each has its own
+}
+
+// loss_r = (r + 1) · sum(gathered²): of the sum of all losses, d/dx_r = 2 x_r · Σ (s + 1).
+TEST_F(AllGather, GradientIsTheOwnPartOfTheSum) {
+  for (const int64_t axis : {0, 1}) {
+    const auto gradients = strategy.run([&] {
+      const Tensor x = (axis == 0 ? own_rows() : own_rows().t()).detach().set_requires_grad(true);
+      (get_replica_context().all_gather(x, axis).square() * (replica() + 1)).sum().backward();
+      EXPECT_EQ(x.grad().sizes(), x.sizes());
+      return x.grad();
+    });
+    for (size_t r = 0; r < 3; ++r) EXPECT_THAT(numbers(gradients[r]), Each(2.0 * static_cast<double>(r + 1) * 6));
+  }
+}
+
+TEST_F(AllGather, OfAStructureGoesLeafByLeaf) {
+  const auto results = strategy.run(
+      [] { return get_replica_context().all_gather(std::pair(own_rows(), at::full({1}, replica(), at::kLong)), 0); });
+  EXPECT_EQ(results[2].first.size(0), 6);
+  EXPECT_THAT(numbers(results[2].second), ElementsAre(0, 1, 2));
+}
+
+TEST_F(AllGather, RefusesWhatCannotBeJoined) {
+  const auto refusal = [&](const auto& own, int64_t axis) {
+    return error_of([&] { strategy.run([&] { get_replica_context().all_gather(own(), axis); }); });
+  };
+  EXPECT_THAT(refusal([] { return at::ones({}); }, 0), HasSubstr("invalid_argument"));
+  EXPECT_THAT(refusal([] { return at::ones({1}); }, 1), HasSubstr("out_of_range"));
+  EXPECT_THAT(refusal([] { return at::ones({1, replica() + 1}); }, 0), HasSubstr("invalid_argument"));
+}
+
+TEST_F(AllGather, BackwardOutsideOfRunIsAnError) {
+  const auto losses = strategy.run([] {
+    const Tensor x = own_value().set_requires_grad(true);
+    return get_replica_context().all_gather(x, 0).sum();
+  });
+  EXPECT_THAT(error_of([&] { losses[0].backward(); }),
+              AllOf(HasSubstr("failed_precondition: all_gather"), HasSubstr("backward() inside run")));
+}
+
+TEST_F(AllGather, UnderTheDefaultStrategyIsACopy) {
+  const Tensor x = at::ones({2}).set_requires_grad(true);
+  const Tensor gathered = get_replica_context().all_gather(x, 0);
+  EXPECT_FALSE(gathered.is_alias_of(x));
+  gathered.sum().backward();
   EXPECT_THAT(numbers(x.grad()), ElementsAre(1, 1));
 }
 

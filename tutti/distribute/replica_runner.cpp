@@ -12,9 +12,12 @@
 
 namespace tutti {
 
-ReplicaRunner::ReplicaRunner(Strategy& strategy, const std::vector<Device>& devices)
-    : strategy_(strategy), rendezvous_(static_cast<int>(devices.size())), workers_(static_cast<int>(devices.size())) {
-  for (const Device& device : devices) devices_.push_back(torch_device(device));
+ReplicaRunner::ReplicaRunner(Strategy& strategy, const Mesh& mesh)
+    : strategy_(strategy),
+      mesh_(MeshShape::of(mesh)),
+      rendezvous_(static_cast<int>(mesh.num_devices())),
+      workers_(static_cast<int>(mesh.num_devices())) {
+  for (const Device& device : mesh.devices()) devices_.push_back(torch_device(device));
 }
 
 // One replica draws from LibTorch's own generators, as the program without a strategy does.
@@ -30,7 +33,8 @@ void ReplicaRunner::seed_generators() {
 
 void ReplicaRunner::run_one(int replica, FunctionRef<void(int replica)> function, std::mutex* turn) {
   const auto r = static_cast<size_t>(replica);
-  const ThreadViewGuard view({.replica = replica, .generator = generators_.empty() ? nullptr : &generators_[r]});
+  const ThreadViewGuard view(
+      {.replica = replica, .mesh = mesh_, .generator = generators_.empty() ? nullptr : &generators_[r]});
   const DistributionContextGuard context(
       {.strategy = &strategy_, .replica = replica, .rendezvous = &rendezvous_, .turn = turn});
   std::optional<c10::DeviceGuard> device;
@@ -49,10 +53,10 @@ void ReplicaRunner::run_one(int replica, FunctionRef<void(int replica)> function
 
 void ReplicaRunner::run(FunctionRef<void(int replica)> function, const RunOptions& options) {
   if (const auto& context = DistributionContext::current(); context.rendezvous)
-    throw Error(
-        ErrorCode::failed_precondition,
-        str("run: called ", context.replica < 0 ? "where replicas meet in" : str("by replica ", context.replica, " of"),
-            " a run; a run cannot hold another"));
+    throw Error(ErrorCode::failed_precondition,
+                str("run of a ", strategy_.name(), ": called ",
+                    context.replica < 0 ? "where replicas meet in" : str("by replica ", context.replica, " of"), " a ",
+                    context.strategy->name(), "'s run; a run cannot hold another"));
   const std::lock_guard lock(running_);
   seed_generators();
   ReplicaValues::replicas_start();

@@ -12,6 +12,7 @@
 #include "tutti/device/workers.h"
 #include "tutti/distribute/strategy.h"
 #include "tutti/tensor/random_seed.h"
+#include "tutti/tensor/spec.h"
 
 namespace tutti {
 
@@ -19,7 +20,7 @@ namespace tutti {
 // and random numbers, with the caller's gradient and autocast modes, and, on a CPU beside others, one intra-op thread.
 class ReplicaRunner {
  public:
-  ReplicaRunner(Strategy& strategy, const std::vector<Device>& devices);
+  ReplicaRunner(Strategy& strategy, const Mesh& mesh);
 
   // Throws as Strategy::run.
   void run(FunctionRef<void(int replica)> function, const RunOptions& options);
@@ -32,6 +33,7 @@ class ReplicaRunner {
   void run_one(int replica, FunctionRef<void(int replica)> function, std::mutex* turn);
 
   Strategy& strategy_;
+  const MeshShape* mesh_;
   std::vector<c10::Device> devices_;
   std::vector<at::Generator> generators_;
   std::vector<RandomSeed> seeded_;  // empty or one: what the generators were made from

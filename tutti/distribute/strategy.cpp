@@ -1,13 +1,123 @@
 #include "tutti/distribute/strategy.h"
 
-namespace tutti {
+#include "tutti/distribute/in_process_all_reduce.h"
+#include "tutti/tensor/mesh_tensor.h"
 
-Tensor Strategy::reduce(ReduceOp op, const Tensor& value) const {
-  if (op == ReduceOp::sum && num_replicas_in_sync() > 1)
-    throw Error(ErrorCode::invalid_argument,
-                str("reduce: a value that is not per replica cannot be summed over ", num_replicas_in_sync(),
-                    " replicas; pass what run returned, or take the mean"));
-  return value;
+namespace tutti {
+namespace {
+
+void check_size(const char* call, const PerReplica<Tensor>& values, int64_t num_replicas) {
+  if (static_cast<int64_t>(values.size()) != num_replicas)
+    throw Error(ErrorCode::invalid_argument, str(call, ": ", values.size(), " values; the strategy has ", num_replicas,
+                                                 " replicas, and there must be one for each"));
+}
+
+}  // namespace
+
+const CrossDeviceOps& Strategy::cross_device_ops() const {
+  static const InProcessAllReduce in_process;
+  return in_process;
+}
+
+std::vector<Tensor> Strategy::reduce_leaves(ReduceOp op, std::vector<PerReplica<Tensor>> leaves,
+                                            const Axes& axes) const {
+  std::vector<ReduceRequest> requests;
+  std::vector<int64_t> counts;  // of elements, where a mean goes over axes
+  for (auto& leaf : leaves) {
+    check_size("reduce", leaf, num_replicas());
+    const Destinations device(leaf[0]);
+    if (axes.empty()) {
+      requests.push_back({std::move(leaf), device});
+    } else {
+      AxisSums over_axes = sum_over_axes(op, leaf.values(), axes);
+      requests.push_back({PerReplica(std::move(over_axes.sums)), device});
+      counts.push_back(over_axes.count);
+    }
+  }
+  const auto reduced = cross_device_ops().batch_reduce(axes.empty() ? op : ReduceOp::sum, std::move(requests));
+  std::vector<Tensor> results;
+  for (size_t i = 0; i < reduced.size(); ++i) {
+    const bool divide = op == ReduceOp::mean && !axes.empty();
+    results.push_back(divide ? reduced[i][0].div(static_cast<double>(counts[i])) : reduced[i][0]);
+  }
+  return results;
+}
+
+std::vector<Tensor> Strategy::gather_leaves(const std::vector<PerReplica<Tensor>>& leaves, int64_t axis) const {
+  std::vector<Tensor> results;
+  for (const auto& leaf : leaves) {
+    check_size("gather", leaf, num_replicas());
+    results.push_back(cross_device_ops().gather(leaf, Destinations(leaf[0]), axis)[0]);
+  }
+  return results;
+}
+
+namespace {
+
+void require_mean(ReduceOp op, const Tensor& value, int64_t num_replicas) {
+  if (op == ReduceOp::sum && is_mesh_tensor(value))
+    throw Error(
+        ErrorCode::invalid_argument,
+        "reduce: a variable has one value for all replicas, which has no sum over them; take the mean, which is "
+        "that value, or sum what run returned");
+  if (op == ReduceOp::sum && num_replicas > 1)
+    throw Error(ErrorCode::invalid_argument, str("reduce: a value that is not per replica cannot be summed over ",
+                                                 num_replicas, " replicas; pass what run returned, or take the mean"));
+}
+
+}  // namespace
+
+Tensor Strategy::reduce(ReduceOp op, const Tensor& value, const Axes& axes) const {
+  require_cross_replica("reduce");
+  require_mean(op, value, num_replicas());
+  if (axes.empty()) return value;
+  const AxisSums over_axes = sum_over_axes(op, {&value, 1}, axes);
+  return op == ReduceOp::mean ? over_axes.sums[0].div(static_cast<double>(over_axes.count)) : over_axes.sums[0];
+}
+
+PerReplica<Tensor> Strategy::reduce_to(ReduceOp op, const PerReplica<Tensor>& values,
+                                       const Destinations& destinations) const {
+  return batch_reduce_to(op, {{values, destinations}})[0];
+}
+
+PerReplica<Tensor> Strategy::reduce_to(ReduceOp op, const Tensor& value, const Destinations& destinations) const {
+  require_cross_replica("reduce_to");
+  require_mean(op, value, num_replicas());
+  return PerReplica(cross_device_ops().broadcast(is_mesh_tensor(value) ? tutti::gather(value) : value, destinations));
+}
+
+std::vector<PerReplica<Tensor>> Strategy::batch_reduce_to(
+    ReduceOp op, const std::vector<std::pair<PerReplica<Tensor>, Destinations>>& values_and_destinations) const {
+  require_cross_replica("reduce_to");
+  std::vector<ReduceRequest> requests;
+  for (const auto& [values, destinations] : values_and_destinations) {
+    check_size("reduce_to", values, num_replicas());
+    requests.push_back({values, destinations});
+  }
+  require_one_kind("batch_reduce_to", requests);
+  std::vector<PerReplica<Tensor>> results;
+  for (auto& reduced : cross_device_ops().batch_reduce(op, std::move(requests)))
+    results.emplace_back(std::move(reduced));
+  return results;
+}
+
+void Strategy::refuse_other_strategy(const char* call, std::source_location location) const {
+  const auto& context = DistributionContext::current();
+  if (!context.strategy || context.strategy == this) return;
+  const auto at = [](std::source_location where) { return where.line() ? " at " + to_string(where) : ""; };
+  throw Error(ErrorCode::failed_precondition,
+              str(call, " of a ", name(), at(location), ": this thread is in the ",
+                  context.replica < 0 ? "scope" : str("run (replica ", context.replica, ")"),
+                  " of another strategy, a ", context.strategy->name(), at(context.entered_at), "; leave it first"),
+              location);
+}
+
+void Strategy::require_cross_replica(const char* call) const {
+  refuse_other_strategy(call);
+  if (const int replica = DistributionContext::current().replica; replica >= 0)
+    throw Error(ErrorCode::failed_precondition,
+                str(call, ": called by replica ", replica, " of a ", name(),
+                    "; it speaks for all replicas: call it outside of run, or in the function of a merge_call"));
 }
 
 }  // namespace tutti

@@ -4,37 +4,31 @@
 #include <memory>
 #include <optional>
 #include <source_location>
+#include <span>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "tutti/core/regroup.h"
 #include "tutti/data/dataset.h"
 #include "tutti/data/distributed_dataset.h"
 #include "tutti/data/distributed_loader.h"
 #include "tutti/data/distributed_tensors.h"
 #include "tutti/device/device.h"
+#include "tutti/distribute/call_in_parts.h"
+#include "tutti/distribute/component_update.h"
+#include "tutti/distribute/cross_device_ops.h"
+#include "tutti/distribute/leaf_columns.h"
 #include "tutti/distribute/reduce.h"
 #include "tutti/distribute/replica_context.h"
+#include "tutti/distribute/strategy_options.h"
+#include "tutti/distribute/variable.h"
+#include "tutti/tensor/sum_buffers.h"
+#include "tutti/tensor/view.h"
 
 namespace tutti {
-
-struct BuildOptions {
-  // How the replicas' gradients become one: the sum, for losses that are divided by the global batch; the mean, for
-  // code whose loss is a mean over its own batch.
-  ReduceOp gradients = ReduceOp::sum;
-};
-
-struct RunOptions {
-  // Lets one replica compute at a time, to find out whether results depend on state that replicas share.
-  bool one_at_a_time = false;
-};
-
-// Keeps a strategy's scope open on this thread: variables made meanwhile are the strategy's. Returned by scope().
-class StrategyScope {
- public:
-  virtual ~StrategyScope() = default;
-};
 
 // Where a program's variables lie and its computation runs. Changing the object and nothing else moves the program.
 // Threads: calls of run from several threads take turns; other calls are as safe as what they touch.
@@ -46,18 +40,22 @@ class Strategy {
   Strategy& operator=(const Strategy&) = delete;
 
   virtual int64_t num_replicas_in_sync() const = 0;
+  // "MirroredStrategy"
+  virtual std::string_view name() const = 0;
   // The device of each replica.
   virtual const std::vector<Device>& devices() const = 0;
 
-  // Throws: failed_precondition in the scope of another strategy.
-  [[nodiscard]] virtual std::unique_ptr<StrategyScope> scope(BuildOptions options = {}) = 0;
+  // Throws: failed_precondition in another strategy's scope or run, and in a replica's function.
+  [[nodiscard]] virtual std::unique_ptr<StrategyScope> scope(
+      BuildOptions options = {}, std::source_location location = std::source_location::current()) = 0;
 
   // Calls f in a scope and returns its result. In a replica's function all replicas meet, and replica 0's f runs once.
   template <class F>
   auto build(const F& f, BuildOptions options = {}, std::source_location location = std::source_location::current());
 
-  // Calls f once on each replica, at once, in replica context. A PerReplica argument gives each replica its own value,
-  // any other the same one; a tuple or pair is handed over in parts where f takes them so. Returns what each returned.
+  // Calls f once on each replica, at once, in replica context. A PerReplica argument, also in a structure, gives each
+  // replica its own value, any other the same one; a tuple or pair is handed over in parts where f takes them so.
+  // Returns what each returned.
   // Throws: what a replica throws, unchanged (replica_of tells whose); failed_precondition for a run in a run, or where
   // the replicas' collectives do not match; invalid_argument for a PerReplica of another number of values.
   template <class F, class... Args>
@@ -67,35 +65,69 @@ class Strategy {
   template <class F, class... Args>
   auto run(const RunOptions& options, const F& f, const Args&... arguments);
 
-  // The sum or mean over the replicas; with an axis also over that axis. TF: Strategy.reduce.
-  Tensor reduce(ReduceOp op, const PerReplica<Tensor>& values) const { return reduce_tensors(op, values.values()); }
-  Tensor reduce(ReduceOp op, const PerReplica<Tensor>& values, int64_t axis) const {
-    return reduce_axis(op, values.values(), axis);
-  }
-  // Of a value that is not per replica: its mean is itself; the sum of it over several replicas is refused.
-  Tensor reduce(ReduceOp op, const Tensor& value) const;
-  // Of numbers.
-  template <class T>
-  requires std::is_arithmetic_v<T> T reduce(ReduceOp op, const PerReplica<T>& values)
-  const;
+  // How this strategy's values are reduced, broadcast and gathered.
+  virtual const CrossDeviceOps& cross_device_ops() const;
 
-  // The value of each replica of this process.
+  // The elementwise sum or mean over the replicas, and over axes: then it is the mean of all elements, exact where
+  // shards differ. Of tensors, of structures of them (core/structure.h) leaf by leaf, of numbers. TF: Strategy.reduce.
+  // Shapes, dtypes: as CrossDeviceOps::batch_reduce; shards may differ along the axes. Device: of the first value.
+  // Throws: as that; out_of_range for an axis that is not there; failed_precondition in a replica's function.
   template <class T>
-  std::vector<T> local_results(const PerReplica<T>& values) const {
-    return values.values();
+  T reduce(ReduceOp op, const PerReplica<T>& values, const Axes& axes = {}) const;
+  // Of a value that is not per replica: its mean is itself; its sum over several replicas, or of a variable, is
+  // refused.
+  Tensor reduce(ReduceOp op, const Tensor& value, const Axes& axes = {}) const;
+
+  // The sum or mean over the replicas, on each destination, in their order. TF: StrategyExtended.reduce_to.
+  PerReplica<Tensor> reduce_to(ReduceOp op, const PerReplica<Tensor>& values, const Destinations& destinations) const;
+  PerReplica<Tensor> reduce_to(ReduceOp op, const Tensor& value, const Destinations& destinations) const;
+  // The same of several values at once. int32 and other dtypes together are refused, as in TensorFlow.
+  std::vector<PerReplica<Tensor>> batch_reduce_to(
+      ReduceOp op, const std::vector<std::pair<PerReplica<Tensor>, Destinations>>& values_and_destinations) const;
+
+  // The replicas' values joined along an axis, in replica order: a tensor or a structure of them. TF: Strategy.gather.
+  // Shapes, Throws: as CrossDeviceOps::gather; failed_precondition in a replica's function.
+  template <class T>
+  T gather(const PerReplica<T>& values, int64_t axis) const;
+
+  // Sets the result of each item, whose values are what replicas left for one variable. For the library's own use.
+  virtual void reduce_gradients(std::span<BufferSum> items) const { sum_buffers(items); }
+
+  // The value of each replica of this process: of a PerReplica its values; of a structure that holds some (regroup.h) a
+  // structure for each replica; of any other value the value alone. TF: experimental_local_results.
+  template <class T>
+  auto local_results(const T& value) const;
+  std::vector<Tensor> local_results(const Variable& variable) const { return variable.components(); }
+
+  // Calls f(ValueContext) for each replica, in their order, on this thread and outside of scopes; what it returns is
+  // the replica's. TF: experimental_distribute_values_from_function.
+  template <class F>
+  auto values_from_function(const F& f) const;
+
+  // Calls f(component, args…) once for each component of a variable, without a graph; a PerReplica argument gives each
+  // its own value, any other the same one. Returns what each call returned, or nothing. In a replica's function all
+  // replicas meet: f is replica 0's, and every argument is the replica's own. TF: StrategyExtended.update.
+  // Throws: failed_precondition for a variable on other devices; invalid_argument for a PerReplica of another number of
+  // values; as merge_call.
+  template <class F, class... Args>
+  auto update(const VariableAt& variable, const F& f, const Args&... arguments) {
+    return component_update::call(devices(), variable, f, arguments...);
   }
 
   // Divides batches among the replicas: of a dataset; of a torch::data loader or any range of batches, which must
   // outlive what is returned; of tensors in memory, cut along axis 0. TF: experimental_distribute_dataset.
   template <class T>
   data::DistributedDataset<T> distribute(const data::Dataset<T>& dataset) const {
+    require_cross_replica("distribute");
     return data::DistributedDataset<T>(dataset, num_replicas(), placement());
   }
   PerReplica<Tensor> distribute(const Tensor& value) const {
+    require_cross_replica("distribute");
     return data::distribute_tensors(value, num_replicas(), placement());
   }
   template <class... Ts>
   PerReplica<std::tuple<Ts...>> distribute(const std::tuple<Ts...>& values) const {
+    require_cross_replica("distribute");
     return data::distribute_tensors(values, num_replicas(), placement());
   }
   template <class Loader>
@@ -104,6 +136,7 @@ class Strategy {
     loader.end();
   }
   data::DistributedLoader<Loader> distribute(Loader& loader) const {
+    require_cross_replica("distribute");
     return data::DistributedLoader<Loader>(loader, num_replicas(), placement());
   }
 
@@ -113,51 +146,22 @@ class Strategy {
   virtual void run_replicas(FunctionRef<void(int replica)> function, const RunOptions& options) = 0;
   virtual data::Placement placement() const = 0;
   int num_replicas() const { return static_cast<int>(num_replicas_in_sync()); }
+
+  // Throw failed_precondition: for a call on a thread that is in the scope or the run of another strategy; for one that
+  // speaks for all replicas, in the function of one.
+  void refuse_other_strategy(const char* call, std::source_location location = {}) const;
+  void require_cross_replica(const char* call) const;
+
+ private:
+  // Leaf by leaf; each has a value for each replica.
+  std::vector<Tensor> reduce_leaves(ReduceOp op, std::vector<PerReplica<Tensor>> leaves, const Axes& axes) const;
+  std::vector<Tensor> gather_leaves(const std::vector<PerReplica<Tensor>>& leaves, int64_t axis) const;
 };
-
-namespace strategy_internal {
-
-template <class T>
-const T& part(const T& value, int) {
-  return value;
-}
-template <class T>
-decltype(auto) part(const PerReplica<T>& value, int replica) {
-  return value[static_cast<size_t>(replica)];
-}
-
-template <class T>
-void check_size(const T&, int) {}
-template <class T>
-void check_size(const PerReplica<T>& value, int num_replicas) {
-  if (value.size() != static_cast<size_t>(num_replicas))
-    throw Error(ErrorCode::invalid_argument,
-                str("run: an argument has values for ", value.size(), " replicas; the strategy has ", num_replicas));
-}
-
-// References to the parts of a tuple or pair, or to any other value, as a tuple.
-template <class T>
-auto parts(const T& value) {
-  if constexpr (requires { std::tuple_size<T>::value; })
-    return std::apply([](const auto&... part) { return std::tie(part...); }, value);
-  else
-    return std::tie(value);
-}
-
-template <class F, class... Args>
-decltype(auto) call(const F& f, const Args&... arguments) {
-  if constexpr (std::is_invocable_v<const F&, const Args&...>)
-    return f(arguments...);
-  else
-    return std::apply(f, std::tuple_cat(parts(arguments)...));
-}
-
-}  // namespace strategy_internal
 
 template <class F>
 auto Strategy::build(const F& f, BuildOptions options, std::source_location location) {
   const auto in_scope = [&](const F& function) {
-    const auto open = scope(options);
+    const auto open = scope(options, location);
     return function();
   };
   if (in_cross_replica_context() || !has_strategy()) return in_scope(f);
@@ -181,18 +185,17 @@ auto Strategy::build(const F& f, BuildOptions options, std::source_location loca
 
 template <class F, class... Args>
 auto Strategy::run(const RunOptions& options, const F& f, const Args&... arguments) {
-  using strategy_internal::call, strategy_internal::part;
-  (strategy_internal::check_size(arguments, num_replicas()), ...);
-  using Result = std::decay_t<decltype(call(f, part(arguments, 0)...))>;
+  const auto num_replicas = static_cast<size_t>(num_replicas_in_sync());
+  (check_replicas("run", arguments, num_replicas), ...);
+  const auto call = [&]([[maybe_unused]] int replica) -> decltype(auto) {
+    return call_in_parts(f, at_replica(arguments, static_cast<size_t>(replica))...);
+  };
+  using Result = std::decay_t<decltype(call(0))>;
   if constexpr (std::is_void_v<Result>) {
-    run_replicas([&]([[maybe_unused]] int replica) { call(f, part(arguments, replica)...); }, options);
+    run_replicas(call, options);
   } else {
-    std::vector<std::optional<Result>> results(static_cast<size_t>(num_replicas()));
-    run_replicas(
-        [&]([[maybe_unused]] int replica) {
-          results[static_cast<size_t>(replica)].emplace(call(f, part(arguments, replica)...));
-        },
-        options);
+    std::vector<std::optional<Result>> results(num_replicas);
+    run_replicas([&](int replica) { results[static_cast<size_t>(replica)].emplace(call(replica)); }, options);
     std::vector<Result> values;
     values.reserve(results.size());
     for (auto& result : results) values.push_back(*std::move(result));
@@ -201,15 +204,47 @@ auto Strategy::run(const RunOptions& options, const F& f, const Args&... argumen
 }
 
 template <class T>
-requires std::is_arithmetic_v<T> T Strategy::reduce(ReduceOp op, const PerReplica<T>& values)
-const {
-  T sum{};
-  for (const T& value : values) sum += value;
-  if (op == ReduceOp::sum) return sum;
-  if constexpr (std::is_integral_v<T>)
-    throw Error(ErrorCode::invalid_argument, "reduce: the mean of integers is no integer; sum them, or convert them");
-  else
-    return sum / static_cast<T>(values.size());
+auto Strategy::local_results(const T& value) const {
+  if constexpr (is_per_replica<T>) {
+    return value.values();
+  } else if constexpr (holds_per_replica<T>) {
+    check_replicas("local_results", value, static_cast<size_t>(num_replicas()));
+    std::vector<std::decay_t<decltype(at_replica(value, 0))>> results;
+    for (int r = 0; r < num_replicas(); ++r) results.push_back(at_replica(value, static_cast<size_t>(r)));
+    return results;
+  } else {
+    return std::vector<T>{value};
+  }
+}
+
+template <class F>
+auto Strategy::values_from_function(const F& f) const {
+  require_cross_replica("values_from_function");
+  const DistributionContextGuard outside({});
+  const ThreadViewGuard global_view({});
+  std::vector<std::decay_t<std::invoke_result_t<const F&, ValueContext>>> values;
+  for (int r = 0; r < num_replicas(); ++r)
+    values.push_back(f(ValueContext{.replica_id_in_sync_group = r, .num_replicas_in_sync = num_replicas_in_sync()}));
+  return PerReplica(std::move(values));
+}
+
+template <class T>
+T Strategy::reduce(ReduceOp op, const PerReplica<T>& values, const Axes& axes) const {
+  require_cross_replica("reduce");
+  if constexpr (std::is_arithmetic_v<T>) {
+    if (!axes.empty()) throw Error(ErrorCode::out_of_range, "reduce: numbers have no axes");
+    return reduce_numbers(op, values);
+  } else {
+    auto reduced = reduce_leaves(op, leaf_columns("reduce", values), axes);
+    return structure::with_leaves<Tensor>(values[0], std::move(reduced));
+  }
+}
+
+template <class T>
+T Strategy::gather(const PerReplica<T>& values, int64_t axis) const {
+  require_cross_replica("gather");
+  auto gathered = gather_leaves(leaf_columns("gather", values), axis);
+  return structure::with_leaves<Tensor>(values[0], std::move(gathered));
 }
 
 }  // namespace tutti

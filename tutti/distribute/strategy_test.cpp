@@ -21,6 +21,7 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Pair;
 
 class Run : public ThreeReplicas {
  protected:
@@ -74,6 +75,18 @@ TEST_F(Run, HandsTuplesOverInPartsBesideOtherArguments) {
   EXPECT_THAT(sums.values(), ElementsAre(111, 122, 133));
   const auto more = strategy.run([](int a, int b, int c, int d) { return a + b + c + d; }, pairs, pairs);
   EXPECT_THAT(more.values(), ElementsAre(22, 44, 66));
+}
+
+TEST_F(Run, GivesEachReplicaItsValuesInAStructure) {
+  const std::map<std::string, PerReplica<int>> named{{"own", {1, 2, 3}}};
+  const auto sums = strategy.run([](const std::map<std::string, int>& own) { return own.at("own") * 2; }, named);
+  EXPECT_THAT(sums.values(), ElementsAre(2, 4, 6));
+}
+
+TEST_F(Run, ReturnsTuplesThatStructuredBindingsTakeApart) {
+  const auto [id, text] = strategy.run([] { return std::tuple(replica(), std::to_string(replica())); });
+  EXPECT_THAT(id.values(), ElementsAre(0, 1, 2));
+  EXPECT_THAT(text.values(), ElementsAre("0", "1", "2"));
 }
 
 TEST_F(Run, RefusesValuesForAnotherNumberOfReplicas) {
@@ -226,6 +239,30 @@ TEST_F(Distribute, DividesTheBatchesOfALoader) {
 
 TEST_F(Distribute, LocalResultsAreTheValuesOfTheReplicas) {
   EXPECT_THAT(strategy.local_results(PerReplica<int>{4, 5, 6}), ElementsAre(4, 5, 6));
+}
+
+TEST_F(Distribute, LocalResultsOfAStructureAreAStructureForEachReplica) {
+  const std::pair nested(PerReplica<int>{4, 5, 6}, std::string("same"));
+  EXPECT_THAT(strategy.local_results(nested), ElementsAre(Pair(4, "same"), Pair(5, "same"), Pair(6, "same")));
+  EXPECT_THAT(error_of([&] {
+                strategy.local_results(std::tuple(PerReplica<int>{1, 2}));
+              }),
+              HasSubstr("invalid_argument: local_results: an argument has values for 2 replicas"));
+}
+
+TEST_F(Distribute, LocalResultsOfAnyOtherValueAreTheValueAlone) {
+  EXPECT_THAT(strategy.local_results(7), ElementsAre(7));
+}
+
+TEST_F(Distribute, ValuesFromAFunctionAreEachReplicasOwn) {
+  const auto scope = strategy.scope();
+  const auto values = strategy.values_from_function([](ValueContext context) {
+    return at::full({}, static_cast<float>(10 * context.replica_id_in_sync_group + context.num_replicas_in_sync));
+  });
+  for (size_t r = 0; r < 3; ++r) {
+    EXPECT_EQ(values[r].item<float>(), 10 * static_cast<float>(r) + 3);
+    EXPECT_FALSE(values[r].key_set().has(c10::DispatchKey::PrivateUse3));
+  }
 }
 
 }  // namespace

@@ -14,9 +14,11 @@
 
 #include "tests/support/error_of.h"
 #include "tutti/device/logical_devices.h"
+#include "tutti/distribute/central_storage_strategy.h"
 #include "tutti/distribute/gradients.h"
 #include "tutti/distribute/loss_scaling.h"
 #include "tutti/distribute/mirrored_strategy.h"
+#include "tutti/distribute/one_device_strategy.h"
 #include "tutti/keras/layers/conv2d.h"
 #include "tutti/keras/layers/dense.h"
 #include "tutti/keras/layers/dropout.h"
@@ -73,20 +75,34 @@ Trained train(Strategy& strategy) {
   return trained;
 }
 
+void expect_near(const Trained& many, const Trained& one) {
+  for (const auto& [name, values] : one.history.history)
+    for (size_t epoch = 0; epoch < values.size(); ++epoch)
+      EXPECT_NEAR(many.history.history.at(name).at(epoch), values[epoch], 1e-5) << name;
+  for (const auto& [name, value] : one.evaluation) EXPECT_NEAR(many.evaluation.at(name), value, 1e-5) << name;
+  EXPECT_TRUE(at::allclose(many.predictions, one.predictions, 1e-4, 1e-4));
+  for (size_t i = 0; i < one.weights.size(); ++i)
+    EXPECT_TRUE(at::allclose(many.weights[i], one.weights[i], 1e-4, 1e-4)) << i;
+}
+
+TEST(Fit, GivesTheNumbersOfOneDeviceUnderEveryStrategy) {
+  const Trained one = train(get_strategy());
+  const auto cpus = configure_logical_cpus(3);
+  OneDeviceStrategy one_device("CPU:1");
+  CentralStorageStrategy central({.compute_devices = cpus, .parameter_device = "CPU:0"});
+  for (Strategy* strategy : {static_cast<Strategy*>(&one_device), static_cast<Strategy*>(&central)}) {
+    SCOPED_TRACE(strategy->name());
+    expect_near(train(*strategy), one);
+  }
+}
+
 TEST(Fit, GivesTheNumbersOfOneDeviceOnAnyNumberOfReplicas) {
   const Trained one = train(get_strategy());
   for (const bool merge : {true, false})
     for (const int replicas : {1, 2, 3, 4, 8}) {
       SCOPED_TRACE(testing::Message() << replicas << " replicas, merge " << merge);
       MirroredStrategy strategy = mirrored(replicas, merge);
-      const Trained many = train(strategy);
-      for (const auto& [name, values] : one.history.history)
-        for (size_t epoch = 0; epoch < values.size(); ++epoch)
-          EXPECT_NEAR(many.history.history.at(name).at(epoch), values[epoch], 1e-5) << name;
-      for (const auto& [name, value] : one.evaluation) EXPECT_NEAR(many.evaluation.at(name), value, 1e-5) << name;
-      EXPECT_TRUE(at::allclose(many.predictions, one.predictions, 1e-4, 1e-4));
-      for (size_t i = 0; i < one.weights.size(); ++i)
-        EXPECT_TRUE(at::allclose(many.weights[i], one.weights[i], 1e-4, 1e-4)) << i;
+      expect_near(train(strategy), one);
     }
 }
 

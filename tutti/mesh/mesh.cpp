@@ -52,6 +52,7 @@ void check_devices(const std::vector<Device>& devices) {
 
 Mesh::Mesh(std::vector<MeshDimension> dimensions, std::vector<Device> devices, MeshOptions options) {
   for (Device& device : devices) device = require_logical_device(device);
+  if (options.home) options.home = require_logical_device(*options.home);
   check_devices(devices);
   check_dimensions(dimensions, devices.size());
   static std::mutex mutex;
@@ -62,8 +63,9 @@ Mesh::Mesh(std::vector<MeshDimension> dimensions, std::vector<Device> devices, M
       state_ = state.get();
       return;
     }
-  const bool shares_memory = std::all_of(devices.begin(), devices.end(),
-                                         [&](const Device& device) { return share_memory(device, devices.front()); });
+  const bool shares_memory = options.home || std::all_of(devices.begin(), devices.end(), [&](const Device& device) {
+                               return share_memory(device, devices.front());
+                             });
   interned.push_back(std::make_unique<State>(State{std::move(dimensions), std::move(devices), options, shares_memory}));
   state_ = interned.back().get();
 }

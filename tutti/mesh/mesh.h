@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,10 +17,13 @@ struct MeshDimension {
   bool operator==(const MeshDimension&) const = default;
 };
 
-// How values are stored when devices share one memory (logical CPUs, logical GPUs of one card). Results are the same.
+// Where values are stored. Results are the same.
 struct MeshOptions {
-  bool merge =
-      true;  // one buffer holds the whole value and layouts are metadata; else each distinct shard has a buffer
+  // Where devices share one memory (logical CPUs, logical GPUs of one card): one buffer holds the whole value and
+  // layouts are metadata; else each distinct shard has a buffer.
+  bool merge = true;
+  // The device in whose memory all values lie, if they do not lie on the devices of the mesh: these then read copies.
+  std::optional<Device> home = {};
   bool operator==(const MeshOptions&) const = default;
 };
 
@@ -30,7 +34,8 @@ class Mesh {
   static constexpr int kMaxDimensions = 8;
 
   // Throws invalid_argument for an empty or duplicate name, a size below 1, more than 8 dimensions, a device listed
-  // twice, or a number of devices that is not the product of the sizes; not_found for a device that does not exist.
+  // twice, or a number of devices that is not the product of the sizes; not_found for a device or a home that does not
+  // exist.
   Mesh(std::vector<MeshDimension> dimensions, std::vector<Device> devices, MeshOptions options = {});
 
   const std::vector<MeshDimension>& dimensions() const;
@@ -41,8 +46,10 @@ class Mesh {
   // The position of a dimension. Throws not_found, naming those that exist.
   int dimension(const std::string& name) const;
 
-  // Whether all devices share one memory.
+  // Whether values lie in one memory: all devices share one, or there is a home.
   bool shares_memory() const;
+  // The device in whose memory values lie where there is one memory.
+  const Device& home() const { return options().home ? *options().home : devices().front(); }
 
   // One address for every mesh of equal content, for the life of the process.
   const void* identity() const { return state_; }

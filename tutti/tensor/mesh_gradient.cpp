@@ -73,9 +73,9 @@ BufferSum take_gradients(c10::ArrayRef<Tensor> leaves, ReduceOp op) {
 
 }  // namespace
 
-GradientGroup::GradientGroup(ReduceOp op, ParallelCall parallel)
+GradientGroup::GradientGroup(ReduceOp op, Reduction reduction)
     : op_(op),
-      parallel_(std::move(parallel)),
+      reduction_(std::move(reduction)),
       counter_(communication_counter({.op = "all_reduce", .mesh_dimension = "replica", .cause = "gradients"})) {}
 
 void GradientGroup::reduce() {
@@ -88,7 +88,7 @@ void GradientGroup::reduce() {
     pending.push_back(member);
     sums.push_back(member->take_replicas());
   }
-  sum_buffers(sums, parallel_);
+  reduction_(sums);
   int64_t bytes = 0;
   for (size_t i = 0; i < pending.size(); ++i) {
     bytes += static_cast<int64_t>(sums[i].result.nbytes());
@@ -152,16 +152,16 @@ void MeshMeta::accumulate(Tensor reduced) {
 }
 
 Tensor& MeshMeta::mutable_grad() {
-  const int replica = ThreadView::current().replica;
-  if (replica >= 0) return self_->require_replica_values().acquire(*self_, replica).mutable_grad();
+  const ThreadView& view = ThreadView::current();
+  if (view.replica >= 0) return self_->require_replica_values().acquire(*self_, view).mutable_grad();
   if (pending()) group_->reduce();
   global_.store(true, std::memory_order_release);  // the caller may set it
   return grad_;
 }
 
 const Tensor& MeshMeta::grad() const {
-  const int replica = ThreadView::current().replica;
-  if (replica >= 0) return self_->require_replica_values().acquire(*self_, replica).grad();
+  const ThreadView& view = ThreadView::current();
+  if (view.replica >= 0) return self_->require_replica_values().acquire(*self_, view).grad();
   if (pending()) group_->reduce();
   return grad_;
 }
@@ -173,7 +173,7 @@ void MeshMeta::hand_over() {
   if (grad_.defined()) {
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
     const auto leaves = self_->replica_values()->leaves();
-    Tensor gradient = is_mesh_tensor(grad_) ? mesh_impl(grad_).read()[0] : grad_;
+    Tensor gradient = (is_mesh_tensor(grad_) ? mesh_impl(grad_).read()[0] : grad_).to(leaves[0].device());
     if (group_->op() == ReduceOp::mean && leaves.size() > 1)
       gradient = gradient.mul(static_cast<double>(leaves.size()));  // the reduction will divide it again
     leaves[0].mutable_grad() = std::move(gradient);
@@ -193,8 +193,10 @@ void adopt_variable(MeshTensorImpl& tensor, const std::shared_ptr<GradientGroup>
     adopted->cpp_hooks_list_ = std::move(meta->cpp_hooks_list_);
     adopted->name_ = std::move(meta->name_);
   }
+  const bool read_copies = adopted->requires_grad_ && tensor.mesh_shape()->mesh.options().home;
   tensor.set_autograd_meta(std::move(adopted));
-  tensor.require_replica_values();
+  ReplicaValues& values = tensor.require_replica_values();
+  if (read_copies) values.make_read_only();
 }
 
 void share_gradient(const Tensor& variable) {
@@ -202,15 +204,18 @@ void share_gradient(const Tensor& variable) {
   if (auto* meta = dynamic_cast<MeshMeta*>(mesh_impl(variable).autograd_meta())) meta->share();
 }
 
-void follow_variable(const MeshTensorImpl& variable, const Tensor& leaf) {
-  auto* meta = static_cast<AutogradMeta*>(variable.autograd_meta());
-  if (!meta) return;
-  if (meta->grad_fn_) {
-    if (!at::GradMode::is_enabled()) return;
+void refuse_lost_gradient(const MeshTensorImpl& tensor) {
+  const auto* meta = static_cast<const AutogradMeta*>(tensor.autograd_meta());
+  if (meta && meta->grad_fn_ && at::GradMode::is_enabled())
     throw Error(ErrorCode::failed_precondition,
                 "a replica uses a tensor that global view computed and that needs a gradient, which cannot reach it; "
                 "compute it inside run, or detach() it");
-  }
+}
+
+void follow_variable(const MeshTensorImpl& variable, const Tensor& leaf) {
+  auto* meta = static_cast<AutogradMeta*>(variable.autograd_meta());
+  if (!meta) return;
+  if (meta->grad_fn_) return refuse_lost_gradient(variable);
   if (leaf.requires_grad() != meta->requires_grad_) leaf.set_requires_grad(meta->requires_grad_);
   if (auto* mesh_meta = dynamic_cast<MeshMeta*>(meta)) mesh_meta->hand_over();
   if (!meta->cpp_hooks_list_) return;

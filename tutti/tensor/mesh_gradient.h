@@ -3,8 +3,10 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "tutti/collectives/reduce_op.h"
@@ -18,10 +20,14 @@ class MeshMeta;
 
 // Variables whose gradients are reduced together: the first that is read in global view brings all of them, in one
 // packed reduction. op() says whether a variable's gradient is the sum or the mean of what its replicas left. Threads:
-// any; no user code runs under its lock.
+// any; under its lock runs no user code but that of `reduction`.
 class GradientGroup {
  public:
-  explicit GradientGroup(ReduceOp op, ParallelCall parallel = {});
+  // Sets the result of each item, as sum_buffers does.
+  using Reduction = std::function<void(std::span<BufferSum>)>;
+
+  explicit GradientGroup(
+      ReduceOp op, Reduction reduction = [](std::span<BufferSum> items) { sum_buffers(items); });
   ReduceOp op() const { return op_; }
 
   // Moves what the replicas left into the global gradients of all members.
@@ -30,7 +36,7 @@ class GradientGroup {
  private:
   friend class MeshMeta;
   ReduceOp op_;
-  ParallelCall parallel_;
+  Reduction reduction_;
   CommunicationCounter& counter_;
   std::recursive_mutex mutex_;      // making a mesh tensor of a sum may read a gradient
   std::vector<MeshMeta*> members_;  // guarded by mutex_
@@ -72,8 +78,11 @@ void adopt_variable(MeshTensorImpl& tensor, const std::shared_ptr<GradientGroup>
 // In global view: reduces the gradient of a variable and gives every replica the result as its own.
 void share_gradient(const Tensor& variable);
 
-// Gives the leaf of a replica the requires_grad and the hooks of its variable. Throws failed_precondition for a tensor
-// that global view computed and that would need a gradient.
+// Throws: failed_precondition in a replica's view for a tensor that global view computed and that would need a
+// gradient.
+void refuse_lost_gradient(const MeshTensorImpl& tensor);
+
+// Gives the leaf of a replica the requires_grad and the hooks of its variable. Throws: as refuse_lost_gradient.
 void follow_variable(const MeshTensorImpl& variable, const Tensor& leaf);
 
 }  // namespace tutti

@@ -58,6 +58,7 @@ MeshTensorImpl::MeshTensorImpl(const Spec* spec, Components components)
       components_(std::move(components)) {
   sync_metadata();
   set_storage_access_should_throw();
+  if (components_.size() > 1 && !shape_->mesh.shares_memory()) set_custom_device(true);  // who asks gets another answer
 }
 
 MeshTensorImpl::MeshTensorImpl(const MeshShape* shape, Tensor component)
@@ -72,6 +73,12 @@ MeshTensorImpl::MeshTensorImpl(const MeshShape* shape, Tensor component)
 
 MeshTensorImpl::~MeshTensorImpl() {
   if (auto* values = replicas_.load(std::memory_order_relaxed)) c10::raw::intrusive_ptr::decref(values);
+}
+
+c10::Device MeshTensorImpl::device_custom() const {
+  const ThreadView& view = ThreadView::current();
+  if (view.replica < 0 || view.mesh != shape_) return device_default();
+  return components_[static_cast<size_t>(shape_->project(view.replica, shape_->all, spec()->stored))].device();
 }
 
 const Spec* MeshTensorImpl::spec() const {
@@ -124,7 +131,7 @@ ReplicaValues& MeshTensorImpl::require_replica_values() {
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   if (auto* values = replica_values()) return *values;
-  auto values = c10::make_intrusive<ReplicaValues>(replica_pieces(spec(), components_), spec()->replicated());
+  auto values = c10::make_intrusive<ReplicaValues>(shape_, replica_pieces(spec(), components_), spec()->replicated());
   auto* raw = values.release();
   replicas_.store(raw, std::memory_order_release);
   return *raw;
@@ -133,6 +140,8 @@ ReplicaValues& MeshTensorImpl::require_replica_values() {
 void MeshTensorImpl::share_replica_values(const MeshTensorImpl& base) {
   auto* values = base.replica_values();
   if (!values) return;
+  is_partial_view_ = base.is_partial_view_ || sizes() != base.sizes() || strides() != base.strides() ||
+                     storage_offset() != base.storage_offset() || dtype() != base.dtype();
   c10::raw::intrusive_ptr::incref(values);
   if (auto* old = replicas_.exchange(values, std::memory_order_acq_rel)) c10::raw::intrusive_ptr::decref(old);
 }
@@ -199,6 +208,7 @@ Tensor make_mesh_tensor(const MeshShape* shape, Tensor component) {
     const Spec* spec = intern_replicated(shape, component.sizes());
     return make_mesh_tensor(spec, cut(component, spec));
   }
+  if (component.device() != shape->home) component = component.to(shape->home);
   Tensor tensor = at::detail::make_tensor<MeshTensorImpl>(shape, std::move(component));
   note_made(tensor);
   return tensor;
@@ -228,8 +238,10 @@ Tensor distribute_tensor(const Tensor& value, const Layout& layout) {
 Tensor local(const Tensor& tensor) {
   if (!is_mesh_tensor(tensor)) return tensor;
   auto& impl = mesh_impl(tensor);
-  const int replica = ThreadView::current().replica;
-  return replica >= 0 ? impl.require_replica_values().acquire(impl, replica) : impl.read()[0];
+  const ThreadView& view = ThreadView::current();
+  if (view.replica < 0) return impl.read()[0];
+  auto& values = impl.require_replica_values();
+  return impl.is_partial_view() ? values.acquire_view(impl, view) : values.acquire(impl, view);
 }
 
 Layout layout_of(const Tensor& tensor) {

@@ -11,7 +11,7 @@ namespace tutti {
 using Tensor = at::Tensor;
 
 // An at::Tensor of global sizes whose value lies in the components that its spec names. It has no storage; device() is
-// the components' own. Threads: as for any tensor, one writer or many readers.
+// the first component's, and in replica view the replica's own. Threads: as for any tensor, one writer or many readers.
 class MeshTensorImpl final : public c10::TensorImpl {
  public:
   // The value of `components`, which are plain and equal in dtype, laid out as `spec` says.
@@ -38,6 +38,8 @@ class MeshTensorImpl final : public c10::TensorImpl {
   ReplicaValues& require_replica_values();
   // Makes this tensor a view of `base`: writing through it tells the replicas of the base.
   void share_replica_values(const MeshTensorImpl& base);
+  // Whether it shows another part or order of its base's elements.
+  bool is_partial_view() const { return is_partial_view_; }
 
   // For a view that had to be copied: an in-place write would be lost, and is refused.
   bool is_copied_view = false;
@@ -56,11 +58,13 @@ class MeshTensorImpl final : public c10::TensorImpl {
   ~MeshTensorImpl() override;
 
  private:
+  c10::Device device_custom() const override;
   void adopt(const MeshTensorImpl& source);
 
   const MeshShape* shape_;
   mutable std::atomic<const Spec*> spec_;  // null until asked for, when whole
   bool whole_;
+  bool is_partial_view_ = false;
   Components components_;
   std::atomic<ReplicaValues*> replicas_{nullptr};  // owns a reference
   mutable Tensor gathered_;                        // keeps alive what storage() returned

@@ -7,15 +7,14 @@
 #include "tutti/core/str.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/sum_buffers.h"
-#include "tutti/tensor/torch_device.h"
 
 namespace tutti {
 namespace {
 
 // The device of component `index`; where memory is shared, the only one there is.
 c10::Device component_device(const Spec* spec, int index) {
-  const auto& devices = spec->shape->mesh.devices();
-  return torch_device(devices[spec->shape->mesh.shares_memory() ? 0 : static_cast<size_t>(index)]);
+  const MeshShape& shape = *spec->shape;
+  return shape.mesh.shares_memory() ? shape.home : shape.devices[static_cast<size_t>(index)];
 }
 
 // What component `index` of the result is made of: the components that differ from it along the stage's dimensions
@@ -124,8 +123,7 @@ Components cut(const Tensor& value, const Spec* spec) {
     for (int axis = 0; axis < spec->rank(); ++axis)
       if (spec->length(i, axis) != spec->sizes[static_cast<size_t>(axis)])
         piece = piece.narrow(axis, spec->begin(i, axis), spec->length(i, axis));
-    if (!spec->shape->mesh.shares_memory()) piece = piece.to(component_device(spec, i));
-    pieces.push_back(std::move(piece));
+    pieces.push_back(piece.to(component_device(spec, i)));
   }
   return pieces;
 }

@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "tutti/core/error.h"
+#include "tutti/tensor/torch_device.h"
 
 namespace tutti {
 namespace {
@@ -44,7 +45,9 @@ DimensionMask mask_of(const AxisMap& axes) {
 
 AxisMap unsharded(int64_t rank) { return AxisMap(static_cast<size_t>(rank), int8_t{-1}); }
 
-MeshShape::MeshShape(const Mesh& mesh) : mesh(mesh), num_dimensions(static_cast<int>(mesh.dimensions().size())) {
+MeshShape::MeshShape(const Mesh& mesh)
+    : mesh(mesh), num_dimensions(static_cast<int>(mesh.dimensions().size())), home(torch_device(mesh.home())) {
+  for (const Device& device : mesh.devices()) devices.push_back(torch_device(device));
   for (const auto& dimension : mesh.dimensions()) sizes.push_back(dimension.size);
   all = (DimensionMask{1} << num_dimensions) - 1;
   one_buffer_when_replicated = mesh.shares_memory() || mesh.num_devices() == 1;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <ATen/core/DimVector.h>
+#include <c10/core/Device.h>
 #include <c10/util/SmallVector.h>
 
 #include <cstdint>
@@ -25,6 +26,8 @@ struct MeshShape {
   c10::SmallVector<int64_t, 4> sizes;
   DimensionMask all;
   bool one_buffer_when_replicated;
+  c10::SmallVector<c10::Device, 8> devices;  // of the replicas
+  c10::Device home;                          // of the buffer, where there is one
 
   // How many coordinates the dimensions in `mask` have together. Components are numbered by these, row-major.
   int count(DimensionMask mask) const;

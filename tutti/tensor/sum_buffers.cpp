@@ -1,6 +1,7 @@
 #include "tutti/tensor/sum_buffers.h"
 
 #include <ATen/ops/add.h>
+#include <ATen/ops/clone.h>
 #include <ATen/ops/empty_like.h>
 
 #include <algorithm>
@@ -46,6 +47,7 @@ void sum_by_ops(BufferSum& item) {
   Tensor sum = item.values[0];
   for (size_t i = 1; i < item.values.size(); ++i) sum = sum.add(item.values[i].to(sum.device()));
   item.result = item.divisor == 1 ? sum : sum.div(item.divisor);
+  for (int i = 0; i < item.num_copies; ++i) item.copies.push_back(item.result.clone());
 }
 
 bool is_ours_alone(const Tensor& tensor) { return tensor.use_count() == 1 && tensor.storage().use_count() == 1; }
@@ -56,10 +58,13 @@ void sum_buffers(std::span<BufferSum> items, const ParallelCall& parallel) {
   std::vector<ReductionItem> reductions;
   std::vector<const void*> inputs;
   std::vector<void*> outputs;
-  size_t num_inputs = 0;
-  for (const BufferSum& item : items) num_inputs += item.values.size();
+  size_t num_inputs = 0, num_outputs = 0;
+  for (const BufferSum& item : items) {
+    num_inputs += item.values.size();
+    num_outputs += 1 + static_cast<size_t>(item.num_copies);
+  }
   inputs.reserve(num_inputs);  // spans into them must stay valid
-  outputs.reserve(items.size());
+  outputs.reserve(num_outputs);
   reductions.reserve(items.size());
   for (BufferSum& item : items) {
     const auto dtype = dtype_of(item.values[0].scalar_type());
@@ -68,12 +73,14 @@ void sum_buffers(std::span<BufferSum> items, const ParallelCall& parallel) {
       continue;
     }
     item.result = is_ours_alone(item.values[0]) ? item.values[0] : at::empty_like(item.values[0]);
+    const size_t first = inputs.size(), first_output = outputs.size();
     outputs.push_back(item.result.mutable_data_ptr());
-    const size_t first = inputs.size();
+    for (int i = 0; i < item.num_copies; ++i)
+      outputs.push_back(item.copies.emplace_back(at::empty_like(item.values[0])).mutable_data_ptr());
     for (const Tensor& value : item.values) inputs.push_back(value.const_data_ptr());
     reductions.push_back({.dtype = *dtype,
                           .inputs = {inputs.data() + first, item.values.size()},
-                          .outputs = {&outputs.back(), 1},
+                          .outputs = {outputs.data() + first_output, outputs.size() - first_output},
                           .count = item.result.numel(),
                           .divisor = item.divisor});
   }

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <span>
+#include <vector>
 
 #include "tutti/core/function_ref.h"
 
@@ -16,8 +17,10 @@ using Tensor = at::Tensor;
 // Shapes, dtypes: equal. Values that nobody else holds may be overwritten.
 struct BufferSum {
   c10::SmallVector<Tensor, 8> values;
-  double divisor = 1;  // of floating point dtypes only, unless 1
-  Tensor result = {};  // set by sum_buffers, on the device of values[0]
+  double divisor = 1;               // of floating point dtypes only, unless 1
+  int num_copies = 0;               // how many more results are wanted
+  Tensor result = {};               // set by sum_buffers, on the device of values[0]
+  std::vector<Tensor> copies = {};  // set by sum_buffers: as result, in memory of their own
 };
 
 // Calls a function on several threads at once, or on the caller's alone.

@@ -41,7 +41,7 @@ class Views : public testing::TestWithParam<bool> {
   void in_replicas(F f) {
     ReplicaValues::replicas_start();
     for (int replica = 0; replica < 3; ++replica) {
-      const ThreadViewGuard view({.replica = replica});
+      const ThreadViewGuard view({.replica = replica, .mesh = MeshShape::of(mesh_)});
       f(replica);
     }
   }
@@ -191,7 +191,7 @@ TEST_P(Views, AStaleGraphIsLibTorchsOwnError) {
     const at::NoGradGuard no_grad;
     w.sub_(0.5);
   }
-  const ThreadViewGuard view({.replica = 0});
+  const ThreadViewGuard view({.replica = 0, .mesh = MeshShape::of(mesh_)});
   EXPECT_THROW(loss.backward(), c10::Error);
 }
 
@@ -306,7 +306,7 @@ TEST_P(Views, TensorsOutliveTheirScopeAndGroup) {
 
 TEST_P(Views, AnotherThreadHasGlobalView) {
   const Tensor w = variable([] { return at::ones({2}); });
-  const ThreadViewGuard view({.replica = 1});
+  const ThreadViewGuard view({.replica = 1, .mesh = MeshShape::of(mesh_)});
   std::thread([&] { EXPECT_TRUE(is_mesh_tensor(w + 1)); }).join();
 }
 

@@ -13,6 +13,7 @@
 #include "tutti/core/str.h"
 #include "tutti/distribute/reduce.h"
 #include "tutti/distribute/replica_context.h"
+#include "tutti/distribute/strategy.h"
 #include "tutti/tensor/mesh_tensor.h"
 
 namespace tutti::keras::optimizers {
@@ -27,17 +28,31 @@ struct Share {
   std::span<const Tensor> variables;
 };
 
-// The sum of the replicas' gradients of variable i, in replica order, on the variable's mesh; a gradient that a replica
-// lacks counts as zero. Undefined if all lack it.
-Tensor sum_of_gradients(std::span<void* const> shares, size_t i) {
-  std::vector<Tensor> gradients;
-  for (const void* share : shares)
-    if (const Tensor& gradient = static_cast<const Share*>(share)->gradients[i]; gradient.defined())
-      gradients.push_back(gradient);
-  if (gradients.empty()) return {};
-  const Tensor sum = reduce_tensors(ReduceOp::sum, gradients);
-  const Tensor& variable = static_cast<const Share*>(shares[0])->variables[i];
-  return is_mesh_tensor(variable) ? make_mesh_tensor(mesh_impl(variable).mesh_shape(), sum) : sum;
+// The sums of the replicas' gradients, variable by variable, in replica order, on the variables' mesh; a gradient that
+// a replica lacks counts as zero. Undefined where all lack it.
+std::vector<Tensor> sums_of_gradients(std::span<void* const> shares) {
+  const auto variables = static_cast<const Share*>(shares[0])->variables;
+  std::vector<BufferSum> sums;
+  std::vector<size_t> owners;  // of the sums
+  for (size_t i = 0; i < variables.size(); ++i) {
+    std::vector<Tensor> gradients;
+    for (const void* share : shares)
+      if (const Tensor& gradient = static_cast<const Share*>(share)->gradients[i]; gradient.defined())
+        gradients.push_back(gradient);
+    if (gradients.empty()) continue;
+    require_reducible(gradients);
+    sums.push_back({.values = {gradients.begin(), gradients.end()}});
+    owners.push_back(i);
+  }
+  get_strategy().reduce_gradients(sums);
+  std::vector<Tensor> results(variables.size());
+  for (size_t k = 0; k < sums.size(); ++k) {
+    const Tensor& variable = variables[owners[k]];
+    results[owners[k]] = is_mesh_tensor(variable)
+                             ? make_mesh_tensor(mesh_impl(variable).mesh_shape(), std::move(sums[k].result))
+                             : std::move(sums[k].result);
+  }
+  return results;
 }
 
 }  // namespace
@@ -61,10 +76,8 @@ void OptimizerImpl::apply_gradients(std::span<const Tensor> gradients, std::span
       if (static_cast<const Share*>(other)->variables.size() != variables.size())
         throw Error(ErrorCode::invalid_argument,
                     str(name(), ".apply_gradients: the replicas pass lists of different length"));
-    std::vector<Tensor> sums;
     const c10::NoGradGuard no_grad;
-    for (size_t i = 0; i < variables.size(); ++i) sums.push_back(sum_of_gradients(shares, i));
-    update(sums, variables);
+    update(sums_of_gradients(shares), variables);
   });
 }
 

@@ -1,0 +1,43 @@
+#include "tutti/core/structure.h"
+
+#include <gmock/gmock.h>
+
+#include <array>
+
+namespace tutti::structure {
+namespace {
+
+using ::testing::ElementsAre;
+
+struct Point {
+  int x, y;
+  auto parts() { return std::tie(x, y); }
+};
+
+using Nested = std::tuple<int, std::map<std::string, std::vector<int>>, Point, std::array<int, 2>>;
+
+const Nested nested{1, {{"b", {4, 5}}, {"a", {2, 3}}}, {6, 7}, {8, 9}};
+
+TEST(Structure, IsFlattenedDepthFirstWithNamesInOrder) {
+  const auto flat = flatten<int>(nested);
+  EXPECT_THAT(flat.leaves, ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9));
+  EXPECT_EQ(flat.form, "{ \"a\" \"b\" }[2][2]");
+}
+
+TEST(Structure, TakesOtherLeaves) {
+  const auto other = with_leaves<int>(nested, {10, 20, 30, 40, 50, 60, 70, 80, 90});
+  EXPECT_THAT(flatten<int>(other).leaves, ElementsAre(10, 20, 30, 40, 50, 60, 70, 80, 90));
+  EXPECT_THAT(std::get<1>(other).at("b"), ElementsAre(40, 50));
+  EXPECT_EQ(std::get<Point>(other).y, 70);
+}
+
+TEST(Structure, FormTellsNamesAndLengthsApart) {
+  using Map = std::map<std::string, int>;
+  EXPECT_NE(flatten<int>(Map{{"a", 1}}).form, flatten<int>(Map{{"b", 1}}).form);
+  EXPECT_NE(flatten<int>(Map{{"a", 1}, {"b", 1}}).form, flatten<int>(Map{{"a b", 1}}).form);
+  EXPECT_NE(flatten<int>(std::vector{1, 2}).form, flatten<int>(std::vector{1}).form);
+  EXPECT_EQ(flatten<int>(7).form, "");
+}
+
+}  // namespace
+}  // namespace tutti::structure
