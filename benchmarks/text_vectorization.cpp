@@ -22,6 +22,7 @@
 #include "tutti/core/function_ref.h"
 #include "tutti/core/strings.h"
 #include "tutti/core/tune_allocator.h"
+#include "tutti/data/imdb.h"
 #include "tutti/keras/layers/text_vectorization.h"
 
 namespace tutti::benchmarks {
@@ -41,21 +42,16 @@ std::vector<std::string> made_up_reviews() {
   return texts;
 }
 
-std::vector<std::string> real_reviews() {
-  std::vector<std::string> texts;
-  const auto reviews = imdb_reviews("aclImdb/train/");
-  if (!reviews) return texts;
-  for (const auto& [path, text] : *reviews)
-    if (path.find("/pos/") != std::string::npos || path.find("/neg/") != std::string::npos) texts.push_back(text);
-  return texts;
+Strings real_reviews(const std::filesystem::path& source) {
+  return std::get<0>(*data::load_imdb(source).train.batch(25'000).begin());
 }
 
 const Strings& reviews() {
   static const Strings result = [] {
-    std::vector<std::string> texts = real_reviews();
-    std::cout << (texts.empty() ? "TUTTI_DATA_DIR names no folder with imdb/: made-up text instead\n"
-                                : std::to_string(texts.size()) + " reviews of IMDB\n");
-    return Strings(texts.empty() ? made_up_reviews() : std::move(texts));
+    const auto source = imdb_source();
+    std::cout << (source ? "the reviews of IMDB\n"
+                         : "TUTTI_DATA_DIR names no folder with imdb/: made-up text instead\n");
+    return source ? real_reviews(*source) : Strings(made_up_reviews());
   }();
   return result;
 }

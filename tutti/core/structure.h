@@ -56,22 +56,22 @@ auto parts_of(T& value) {
   }
 }
 
-// Calls visitor.leaf for each leaf, depth first, and visitor.map and visitor.vector before going into one. What
-// visitor.leaf takes is a leaf.
+// Calls visitor.leaf for each leaf, depth first, and visitor.map and visitor.vector before going into one. Leaves are
+// what visitor.leaf takes.
 template <class T, class Visitor>
 void visit(T& value, Visitor& visitor) {
   if constexpr (requires { visitor.leaf(value); }) {
     visitor.leaf(value);
   } else if constexpr (is_map<T>) {
     visitor.map(value);
-    for (auto& entry : value) visit(entry.second, visitor);
+    for (auto& entry : value) structure::visit(entry.second, visitor);
   } else if constexpr (is_vector<T>) {
     static_assert(
         requires { visitor.vector(value); }, "a std::vector is not taken apart here; use a std::array");
     visitor.vector(value);
-    for (auto& element : value) visit(element, visitor);
+    for (auto& element : value) structure::visit(element, visitor);
   } else {
-    std::apply([&](auto&... parts) { (visit(parts, visitor), ...); }, parts_of(value));
+    std::apply([&](auto&... parts) { (structure::visit(parts, visitor), ...); }, parts_of(value));
   }
 }
 
@@ -119,7 +119,7 @@ struct Replacer {
 template <class Leaf, class T>
 Flat<Leaf> flatten(T value) {
   internal::Flattener<Leaf> flattener;
-  visit(value, flattener);
+  structure::visit(value, flattener);
   return std::move(flattener.flat);
 }
 
@@ -127,7 +127,7 @@ Flat<Leaf> flatten(T value) {
 template <class Leaf, class T>
 T with_leaves(T value, std::vector<Leaf> leaves) {
   internal::Replacer<Leaf> replacer{std::move(leaves)};
-  visit(value, replacer);
+  structure::visit(value, replacer);
   return value;
 }
 

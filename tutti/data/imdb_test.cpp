@@ -5,11 +5,11 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <fstream>
 #include <map>
 
 #include "tests/support/dataset_values.h"
+#include "tests/support/imdb.h"
 
 namespace tutti::data {
 namespace {
@@ -90,10 +90,9 @@ TEST_F(ImdbFiles, AreRefusedWhereTheyAreMissingOrDamaged) {
 }
 
 TEST(Imdb, HasFiftyThousandReviews) {
-  const char* data = std::getenv("TUTTI_DATA_DIR");
-  const auto archive = std::filesystem::path(data ? data : "") / "imdb/aclImdb_labeled.tar.xz";
-  if (!std::filesystem::exists(archive)) GTEST_SKIP() << "TUTTI_DATA_DIR/imdb is not there";
-  const Imdb imdb = load_imdb(archive);
+  const auto source = imdb_source();
+  if (!source) GTEST_SKIP() << "needs the IMDB reviews: TUTTI_DATA_DIR names no folder that has imdb/";
+  const Imdb imdb = load_imdb(*source);
   for (const auto& part : {imdb.train, imdb.test}) {
     EXPECT_EQ(part.cardinality(), 25000);
     const auto [texts, labels] = *part.batch(25000).begin();

@@ -9,7 +9,8 @@
 #include "tutti/data/graph/element.h"
 
 // How the type of a dataset's elements is taken apart into leaves and put together again: an element is what
-// core/structure.h says, with Tensors and Strings as leaves and without std::vector, which stands for a list of examples.
+// core/structure.h says, with Tensors and Strings as leaves and without std::vector, which stands for a list of
+// examples.
 namespace tutti::data {
 namespace structure_internal {
 

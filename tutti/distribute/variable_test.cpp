@@ -195,14 +195,18 @@ TEST_F(OnRead, WithoutAggregationHasNoValueOutside) {
   EXPECT_THAT(strategy.run([&] { return made.value().item<float>(); }).values(), ElementsAre(1, 2, 3));
 }
 
-TEST_F(OnRead, InPlaceOpsOutsideSetEveryComponentButOfASum) {
+TEST_F(OnRead, InPlaceOpsOutsideSetTheValueOfWhichComponentsOfASumHaveShares) {
   const Variable average = counted({.aggregation = mean, .synchronization = kOnRead});
   average.add_(1);
   EXPECT_THAT(strategy.run([&] { return average.value().item<float>(); }).values(), Each(3));
   const Variable total = counted({.name = "total", .aggregation = sum, .synchronization = kOnRead});
-  EXPECT_THAT(error_of([&] { total.zero_(); }),
-              AllOf(HasSubstr("failed_precondition"), HasSubstr("'total'"), HasSubstr("assign()")));
-  EXPECT_EQ(total.assign(0).value().item<float>(), 0);
+  total.mul_(2);
+  EXPECT_EQ(total.value().item<float>(), 12);
+  EXPECT_THAT(strategy.run([&] { return total.value().item<float>(); }).values(), Each(4));
+  const Variable count = make(at::zeros({}, at::kLong), {.aggregation = sum, .synchronization = kOnRead});
+  count.add_(-8);
+  EXPECT_THAT(strategy.run([&] { return count.value().item<int64_t>(); }).values(), ElementsAre(-4, -2, -2));
+  EXPECT_EQ(count.value().item<int64_t>(), -8);
 }
 
 TEST_F(OnRead, TakesASumInSharesFromWhatReplacesItsData) {

@@ -32,10 +32,12 @@ c10::Storage no_storage(c10::Device device) {
 // Moves a leaf out of the buffer that it shares.
 void own_buffer(const Tensor& leaf) { leaf.mutable_data_ptr(); }
 
-void divide(const Tensor& leaf, int64_t terms) {
+// Leaves one of `terms` shares of the value; of integers the first has what division leaves over.
+void take_share(const Tensor& leaf, int64_t terms, bool first) {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  leaf.div_(terms,
-            at::isIntegralType(leaf.scalar_type(), /*includeBool=*/true) ? std::optional("trunc") : std::nullopt);
+  if (!at::isIntegralType(leaf.scalar_type(), /*includeBool=*/false)) return static_cast<void>(leaf.div_(terms));
+  const Tensor share = leaf.div(terms, "trunc");
+  leaf.copy_(first ? leaf.sub(share.mul(terms - 1)) : share);
 }
 
 [[noreturn]] void refuse_other_mesh(const std::string& variable, const Mesh& mesh, const ThreadView& view) {
@@ -108,7 +110,7 @@ void ReplicaValues::make_live() {
   live_.store(true, std::memory_order_release);
 }
 
-// Gives each leaf the value of its piece; on_read a buffer of its own, with the value divided by `terms`.
+// Gives each leaf the value of its piece; on_read a buffer of its own, with one of `terms` shares of the value.
 void ReplicaValues::share_all(int64_t terms) {
   const bool made = !leaves_.empty();
   sources_.resize(pieces_.size());
@@ -125,7 +127,7 @@ void ReplicaValues::share_all(int64_t terms) {
     if (!on_read()) continue;
     own_buffer(leaves_[i]);
     shared_data_[i] = nullptr;
-    if (terms > 1) divide(leaves_[i], terms);
+    if (terms > 1) take_share(leaves_[i], terms, i == 0);
   }
 }
 
@@ -184,10 +186,6 @@ void ReplicaValues::take_aggregate() {
 
 void ReplicaValues::write() {
   if (!live_.load(std::memory_order_acquire)) return;
-  if (is_sum())
-    throw Error(ErrorCode::failed_precondition, str("an in-place op outside of replicas on ", describe(),
-                                                    ", which is the sum of what its replicas "
-                                                    "hold; assign() its new value, or update() the components"));
   read();
   drop_all();
 }

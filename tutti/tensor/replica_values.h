@@ -57,8 +57,8 @@ class ReplicaValues final : public c10::intrusive_ptr_target {
   // Brings what replicas wrote into the global value; they keep theirs. Throws: invalid_argument on_read without
   // aggregation.
   void read();
-  // Takes the leaves' shares away before the global value is written, so that the write copies nothing. Throws:
-  // failed_precondition for a variable that is the sum of its components, which only assign() can set.
+  // Takes the leaves' shares away before the global value is written, so that the write copies nothing. Leaves of a sum
+  // that is on_read then have a share of the value each. Throws: as read.
   void write();
   // The variable has got other buffers.
   void rebase(Components pieces, bool replicated);
