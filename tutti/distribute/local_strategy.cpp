@@ -53,7 +53,9 @@ struct LocalStrategy::State {
         tutti::reduce_gradients(*given.get(), all, items);
       };
     else
-      reduction = [parallel](std::span<BufferSum> items) { sum_buffers(items, parallel); };
+      reduction = [parallel, lists = SumLists()](std::span<BufferSum> items) mutable {
+        sum_buffers(items, parallel, &lists);
+      };
     if (!ops.get()) ops = InProcessAllReduce(parallel);
     sum = std::make_shared<GradientGroup>(ReduceOp::sum, reduction);
     mean = std::make_shared<GradientGroup>(ReduceOp::mean, reduction);
@@ -79,7 +81,11 @@ const std::vector<Device>& LocalStrategy::devices() const { return state_->mesh.
 std::string_view LocalStrategy::name() const { return state_->name; }
 const Mesh& LocalStrategy::mesh() const { return state_->mesh; }
 const CrossDeviceOps& LocalStrategy::cross_device_ops() const { return *state_->ops.get(); }
-void LocalStrategy::reduce_gradients(std::span<BufferSum> items) const { state_->reduction(items); }
+
+void LocalStrategy::reduce_gradients(std::span<BufferSum> items) const {
+  GradientGroup::Reduction own = state_->reduction;  // it keeps lists, which two threads may not share
+  own(items);
+}
 
 std::unique_ptr<StrategyScope> LocalStrategy::scope(BuildOptions options, std::source_location location) {
   refuse_other_strategy("scope", location);

@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/function_hook.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "tutti/collectives/communications.h"
 #include "tutti/core/error.h"
@@ -81,8 +82,8 @@ GradientGroup::GradientGroup(ReduceOp op, Reduction reduction)
 void GradientGroup::reduce() {
   const std::lock_guard lock(mutex_);
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  std::vector<MeshMeta*> pending;
-  std::vector<BufferSum> sums;
+  auto pending = std::exchange(pending_, {});  // taken, for a reduction inside of this one has its own
+  auto sums = std::exchange(sums_, {});
   for (MeshMeta* member : members_) {
     if (!member->pending()) continue;
     pending.push_back(member);
@@ -95,6 +96,10 @@ void GradientGroup::reduce() {
     pending[i]->accumulate(std::move(sums[i].result));
   }
   if (pending[0]->self_->replica_values()->leaves().size() > 1) counter_.record(bytes);
+  pending.clear();
+  sums.clear();
+  pending_ = std::move(pending);
+  sums_ = std::move(sums);
 }
 
 MeshMeta::MeshMeta(MeshTensorImpl* self, bool requires_grad, std::shared_ptr<GradientGroup> group)

@@ -39,7 +39,9 @@ class GradientGroup {
   Reduction reduction_;
   CommunicationCounter& counter_;
   std::recursive_mutex mutex_;      // making a mesh tensor of a sum may read a gradient
-  std::vector<MeshMeta*> members_;  // guarded by mutex_
+  std::vector<MeshMeta*> members_;  // guarded by mutex_, as the next two
+  std::vector<MeshMeta*> pending_;  // reduce()'s lists, kept for their memory
+  std::vector<BufferSum> sums_;
 };
 
 // The autograd state of a mesh variable: grad() is the replica's own gradient in replica view; in global view it is the

@@ -119,10 +119,12 @@ void ReplicaValues::share_all(int64_t terms) {
   for (size_t i = 0; i < pieces_.size(); ++i) {
     const c10::Device own = shape_->devices[i];
     sources_[i] = pieces_[i].device() == own ? pieces_[i] : pieces_[i].to(own);
-    if (made)
+    if (made) {
       leaves_[i].unsafeGetTensorImpl()->set_storage_keep_dtype(share_storage(sources_[i]));
-    else
+    } else {
       leaves_[i] = make_leaf(sources_[i], component_name(name_, i));
+      blanks_.push_back(no_storage(own));
+    }
     shared_data_[i] = leaves_[i].storage().data();
     if (!on_read()) continue;
     own_buffer(leaves_[i]);
@@ -191,9 +193,9 @@ void ReplicaValues::write() {
 }
 
 void ReplicaValues::drop_all() {
-  for (const Tensor& leaf : leaves_) {
-    auto* impl = leaf.unsafeGetTensorImpl();
-    impl->set_storage_keep_dtype(no_storage(leaf.device()));
+  for (size_t i = 0; i < leaves_.size(); ++i) {
+    auto* impl = leaves_[i].unsafeGetTensorImpl();
+    impl->set_storage_keep_dtype(blanks_[i]);
     if (!impl->is_inference()) impl->bump_version();  // a graph that saved the old value must not use the new one
   }
   live_.store(false, std::memory_order_release);
@@ -205,6 +207,7 @@ void ReplicaValues::rebase(Components pieces, bool replicated) {
     pieces_ = std::move(pieces);
     replicated_ = replicated;
     leaves_.clear();
+    blanks_.clear();
     shared_data_.clear();
     live_.store(false, std::memory_order_release);
   }

@@ -85,6 +85,7 @@ class ReplicaValues final : public c10::intrusive_ptr_target {
   bool read_only_ = false;
   Components sources_;  // what the leaves share: the pieces, or their copies on the replicas' own devices
   Components leaves_;
+  c10::SmallVector<c10::Storage, 8> blanks_;      // what each leaf holds between two values
   c10::SmallVector<const void*, 8> shared_data_;  // where each leaf's buffer was when it was shared; null: it never was
   std::mutex mutex_;                              // guards the making of leaves
   std::atomic<bool> live_{false};                 // the leaves hold the current value

@@ -8,8 +8,6 @@
 #include <optional>
 #include <vector>
 
-#include "tutti/collectives/local/reduction.h"
-
 namespace tutti {
 namespace {
 
@@ -54,10 +52,12 @@ bool is_ours_alone(const Tensor& tensor) { return tensor.use_count() == 1 && ten
 
 }  // namespace
 
-void sum_buffers(std::span<BufferSum> items, const ParallelCall& parallel) {
-  std::vector<ReductionItem> reductions;
-  std::vector<const void*> inputs;
-  std::vector<void*> outputs;
+void sum_buffers(std::span<BufferSum> items, const ParallelCall& parallel, SumLists* lists) {
+  SumLists own;
+  auto& [reductions, inputs, outputs] = lists ? *lists : own;
+  reductions.clear();
+  inputs.clear();
+  outputs.clear();
   size_t num_inputs = 0, num_outputs = 0;
   for (const BufferSum& item : items) {
     num_inputs += item.values.size();

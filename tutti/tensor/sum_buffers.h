@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "tutti/collectives/local/reduction.h"
 #include "tutti/core/function_ref.h"
 
 namespace tutti {
@@ -26,9 +27,16 @@ struct BufferSum {
 // Calls a function on several threads at once, or on the caller's alone.
 using ParallelCall = std::function<void(FunctionRef<void()>)>;
 
+// What sum_buffers writes down; who keeps it from call to call spares the memory's allocation.
+struct SumLists {
+  std::vector<ReductionItem> reductions;
+  std::vector<const void*> inputs;
+  std::vector<void*> outputs;
+};
+
 // Sums all items in one pass over memory where they are dense tensors on the CPU, in the order of the values: bit for
 // bit the same on any number of threads. `parallel` is used for much data; empty: the caller sums alone. Values with a
 // graph are summed by differentiable ops.
-void sum_buffers(std::span<BufferSum> items, const ParallelCall& parallel = {});
+void sum_buffers(std::span<BufferSum> items, const ParallelCall& parallel = {}, SumLists* lists = nullptr);
 
 }  // namespace tutti
