@@ -113,6 +113,25 @@ TEST_P(Allocations, AStepInsideRunMakesNone) {
   expect_no_allocations([&] { steps_.step_inside_run(); });
 }
 
+// In global view, on a batch that is sharded over eight devices which share their buffers.
+TEST(GlobalViewAllocations, AStepMakesNone) {
+  const Mesh mesh({{"batch", 8}}, configure_logical_cpus(8));
+  const auto replicated = [&](const Tensor& value) {
+    return distribute_tensor(value, Layout::replicated(mesh, static_cast<int>(value.dim()))).set_requires_grad(true);
+  };
+  const auto sharded = [&](const Tensor& value) {
+    return distribute_tensor(value, Layout::batch_sharded(mesh, "batch", static_cast<int>(value.dim())));
+  };
+  const std::vector<Tensor> weights{replicated(at::rand({20, 30})), replicated(at::rand({20}))};
+  torch::optim::SGD optimizer(weights, 0.01);
+  const Tensor inputs = sharded(at::rand({16, 30})), labels = sharded(at::randint(20, {16}, at::kLong));
+  expect_no_allocations([&] {
+    optimizer.zero_grad();
+    at::cross_entropy_loss(at::linear(inputs, weights[0], weights[1]).relu(), labels).backward();
+    optimizer.step();
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(Replicas, Allocations, testing::Values(1, 2, 4));
 
 }  // namespace

@@ -1,5 +1,8 @@
 #include "tutti/tensor/conversion.h"
 
+#include <ATen/ops/_log_softmax.h>
+#include <ATen/ops/_softmax.h>
+
 #include "tutti/tensor/library.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/view.h"
@@ -27,6 +30,14 @@ Tensor to_dtype_layout(const Tensor& self, std::optional<ScalarType> dtype, std:
   return self.to(target, non_blocking, copy, format);
 }
 
+// LibTorch's composites of these name the tensor's own device when they convert, which is not to gather it.
+Tensor softmax(const Tensor& self, int64_t dim, std::optional<ScalarType> dtype) {
+  return at::_softmax(dtype ? self.to(*dtype) : self, dim, /*half_to_float=*/false);
+}
+Tensor log_softmax(const Tensor& self, int64_t dim, std::optional<ScalarType> dtype) {
+  return at::_log_softmax(dtype ? self.to(*dtype) : self, dim, /*half_to_float=*/false);
+}
+
 bool can_take_data_of(const Tensor& self, const Tensor& from) {
   return is_mesh_tensor(self) ||
          (!is_mesh_tensor(from) && self.unsafeGetTensorImpl()->has_compatible_shallow_copy_type(from.key_set()));
@@ -40,6 +51,8 @@ void register_conversions() {
   auto& autograd = immortal_library("aten", kMeshAutogradKey);
   autograd.impl("to.device", to_device);
   autograd.impl("to.dtype_layout", to_dtype_layout);
+  autograd.impl("softmax.int", softmax);
+  autograd.impl("log_softmax.int", log_softmax);
   autograd.impl("_has_compatible_shallow_copy_type", can_take_data_of);
 }
 

@@ -176,7 +176,10 @@ Components components_of(const MeshShape* shape, const Plan& plan, const Plan::R
       terms.values.push_back(of_call[static_cast<size_t>(call)]);
       if (!result.sums || plan.accumulate) break;
     }
-    sum_buffers({&terms, 1});
+    if (terms.values.size() > 1)
+      sum_buffers({&terms, 1});
+    else
+      terms.result = std::move(terms.values[0]);
     Tensor value = std::move(terms.result);
     if (!shape->mesh.shares_memory())
       value = value.to(torch_device(shape->mesh.devices()[static_cast<size_t>(component)]));
@@ -219,11 +222,11 @@ bool make_viewable(const OperatorInfo& info, Stack& call) {
 void run_on_pieces(const c10::OperatorHandle& op, const OperatorInfo& info, const MeshShape* shape, const Plan& plan,
                    Stack& stack) {
   const auto view = torch::jit::last(stack, info.num_arguments);
-  const std::vector<IValue> arguments(view.begin(), view.end());
+  const c10::SmallVector<IValue, 8> arguments(view.begin(), view.end());
   const OperandPieces pieces(info, plan, arguments);
   bool copied = false;
   const size_t calls = static_cast<size_t>(plan.num_calls);
-  std::vector<IValue> returned(info.num_returns * calls);
+  c10::SmallVector<IValue, 16> returned(info.num_returns * calls);
   Stack call;
   for (size_t c = 0; c < calls; ++c) {
     call.clear();
@@ -244,7 +247,7 @@ void run_on_pieces(const c10::OperatorHandle& op, const OperatorInfo& info, cons
   }
   torch::jit::drop(stack, info.num_arguments);
 
-  std::vector<Tensor> of_call(calls);
+  c10::SmallVector<Tensor, 8> of_call(calls);
   const auto view_of_base = [&](Tensor result) {
     if (info.is_view && result.defined()) {
       follow_base(result, arguments[0].toTensor());
@@ -306,7 +309,7 @@ void run_drawn(const c10::OperatorHandle& op, const OperatorInfo& info, Stack& s
 void run_gathered(const c10::OperatorHandle& op, const OperatorInfo& info, const MeshShape* shape, const Plan& plan,
                   Stack& stack) {
   const auto view = torch::jit::last(stack, info.num_arguments);
-  const std::vector<IValue> arguments(view.begin(), view.end());
+  const c10::SmallVector<IValue, 8> arguments(view.begin(), view.end());
   Stack call;
   {
     const OperandPieces pieces(info, plan, arguments);

@@ -7,8 +7,10 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/log_softmax.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/rand.h>
+#include <ATen/ops/softmax.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
@@ -240,6 +242,19 @@ TEST_P(Views, StrictModeRefusesToGather) {
   EXPECT_TRUE(at::equal(gather(x.roll({1}, {0})), gather(x).roll({1}, {0})));
   const StrictMode strict;
   EXPECT_EQ(code_of([&] { x.roll({1}, {0}); }), ErrorCode::failed_precondition);
+}
+
+// LibTorch converts to the dtype by way of the tensor's own device, whose name alone would ask for a plain tensor.
+TEST_P(Views, SoftmaxIntoADtypeStaysSharded) {
+  const Tensor whole = at::arange(6, at::kFloat).view({3, 2});
+  const Tensor x = distribute_tensor(whole, sharded(2));
+  const auto stays = [&](const Tensor& result, const Tensor& expected) {
+    EXPECT_EQ(layout_of(result), sharded(2));
+    EXPECT_TRUE(at::equal(gather(result), expected));
+  };
+  stays(at::log_softmax(x, 1, at::kFloat), at::log_softmax(whole, 1, at::kFloat));
+  stays(at::log_softmax(x, 1, at::kDouble), at::log_softmax(whole, 1, at::kDouble));
+  stays(at::softmax(x, 1, at::kDouble), at::softmax(whole, 1, at::kDouble));
 }
 
 TEST_P(Views, RandomNumbersDoNotDependOnTheLayout) {
