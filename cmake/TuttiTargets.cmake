@@ -6,7 +6,8 @@ target_compile_options(tutti_options INTERFACE -Wall -Wextra -Werror -Wno-missin
 # LibTorch's headers then include only the operators they need, which saves a third of the compile time.
 target_compile_definitions(tutti_options INTERFACE AT_PER_OPERATOR_HEADERS)
 if(TUTTI_SANITIZE)
-  set(sanitize -fsanitize=${TUTTI_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  set(sanitize -fsanitize=${TUTTI_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer
+    -Wno-maybe-uninitialized)  # GCC 12 mistakes what AddressSanitizer adds
   if(TUTTI_SANITIZE MATCHES thread)
     list(APPEND sanitize -Wno-tsan)  # LibTorch's reference counts have fences, which ThreadSanitizer does not follow
   endif()
