@@ -69,7 +69,7 @@ Strings Strings::rows(int64_t first, int64_t count) const {
   if (shape_.empty()) throw Error(ErrorCode::invalid_argument, "Strings: a scalar has no rows");
   if (first < 0 || count < 0 || first > shape_[0] - count)
     throw Error(ErrorCode::out_of_range,
-                str("Strings: rows ", first, " to ", first + count, " of shape ", str_list(shape_)));
+                str("Strings: ", count, " rows from row ", first, " on, of shape ", str_list(shape_)));
   const int64_t row_size = count_of(row_shape(*this));
   Strings rows = *this;
   rows.first_ = first_ + first * row_size;

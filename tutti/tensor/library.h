@@ -3,13 +3,16 @@
 #include <ATen/core/operator_name.h>
 #include <torch/library.h>
 
+#include <list>
 #include <string>
 
 namespace tutti {
 
 // A place to register kernels for one key. LibTorch keeps them as long as it lives, which is as long as the process.
+// Threads: one at a time.
 inline torch::Library& immortal_library(const char* ns, c10::DispatchKey key) {
-  return *new torch::Library(torch::Library::IMPL, ns, key, __FILE__, __LINE__);
+  static auto* const libraries = new std::list<torch::Library>();
+  return libraries->emplace_back(torch::Library::IMPL, ns, key, __FILE__, __LINE__);
 }
 
 // "aten::add.Tensor", as torch::Library takes it.
