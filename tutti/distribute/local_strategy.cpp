@@ -34,6 +34,31 @@ class LocalScope final : public StrategyScope {
   Scope scope_;
 };
 
+// Variables may outlive the strategy: then who reads a gradient reduces it alone.
+ParallelCall helped_by(const std::weak_ptr<ReplicaRunner>& runner) {
+  return [runner](FunctionRef<void()> function) {
+    if (const auto alive = runner.lock()) return alive->help(function);
+    function();
+  };
+}
+
+// How gradients become one. The variables keep it.
+struct GradientReduction {
+  SharedCrossDeviceOps given;  // empty: one pass over memory in this process
+  Destinations devices;
+  ParallelCall parallel;
+
+  void operator()(std::span<BufferSum> items, SumLists* lists = nullptr) const {
+    if (given.get()) return tutti::reduce_gradients(*given.get(), devices, items);
+    sum_buffers(items, parallel, lists);
+  }
+};
+
+std::shared_ptr<GradientGroup> group_of(ReduceOp op, const GradientReduction& reduction) {
+  return std::make_shared<GradientGroup>(
+      op, [reduction, lists = SumLists()](std::span<BufferSum> items) mutable { reduction(items, &lists); });
+}
+
 }  // namespace
 
 struct LocalStrategy::State {
@@ -42,30 +67,16 @@ struct LocalStrategy::State {
       : name(name),
         mesh(replica_mesh(name, devices, options)),
         runner(std::make_shared<ReplicaRunner>(strategy, mesh)),
-        ops(std::move(given)) {
-    // Variables may outlive the strategy: then who reads a gradient reduces it alone.
-    const ParallelCall parallel = [weak = std::weak_ptr(runner)](FunctionRef<void()> function) {
-      if (const auto alive = weak.lock()) return alive->help(function);
-      function();
-    };
-    if (ops.get())
-      reduction = [given = ops, all = Destinations(mesh.devices())](std::span<BufferSum> items) {
-        tutti::reduce_gradients(*given.get(), all, items);
-      };
-    else
-      reduction = [parallel, lists = SumLists()](std::span<BufferSum> items) mutable {
-        sum_buffers(items, parallel, &lists);
-      };
-    if (!ops.get()) ops = InProcessAllReduce(parallel);
-    sum = std::make_shared<GradientGroup>(ReduceOp::sum, reduction);
-    mean = std::make_shared<GradientGroup>(ReduceOp::mean, reduction);
-  }
+        reduction{.given = given, .devices = mesh.devices(), .parallel = helped_by(runner)},
+        ops(given.get() ? std::move(given) : SharedCrossDeviceOps(InProcessAllReduce(reduction.parallel))),
+        sum(group_of(ReduceOp::sum, reduction)),
+        mean(group_of(ReduceOp::mean, reduction)) {}
 
   const char* name;
   Mesh mesh;
   std::shared_ptr<ReplicaRunner> runner;
+  GradientReduction reduction;
   SharedCrossDeviceOps ops;
-  GradientGroup::Reduction reduction;
   std::shared_ptr<GradientGroup> sum, mean;
 };
 
@@ -81,11 +92,7 @@ const std::vector<Device>& LocalStrategy::devices() const { return state_->mesh.
 std::string_view LocalStrategy::name() const { return state_->name; }
 const Mesh& LocalStrategy::mesh() const { return state_->mesh; }
 const CrossDeviceOps& LocalStrategy::cross_device_ops() const { return *state_->ops.get(); }
-
-void LocalStrategy::reduce_gradients(std::span<BufferSum> items) const {
-  GradientGroup::Reduction own = state_->reduction;  // it keeps lists, which two threads may not share
-  own(items);
-}
+void LocalStrategy::reduce_gradients(std::span<BufferSum> items) const { state_->reduction(items); }
 
 std::unique_ptr<StrategyScope> LocalStrategy::scope(BuildOptions options, std::source_location location) {
   refuse_other_strategy("scope", location);
