@@ -60,8 +60,4 @@ BENCHMARK(Cnn)->ArgName("replicas")->Arg(0)->Arg(1)->Arg(2)->Arg(8)->Iterations(
 }  // namespace
 }  // namespace tutti::benchmarks
 
-int main(int argc, char** argv) {
-  tutti::tune_allocator();
-  benchmark::Initialize(&argc, argv);
-  benchmark::RunSpecifiedBenchmarks();
-}
+int main(int argc, char** argv) { tutti::benchmarks::run(argc, argv); }

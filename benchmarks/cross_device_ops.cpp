@@ -70,8 +70,4 @@ BENCHMARK_CAPTURE(all_reduce, hierarchical, hierarchical)
 }  // namespace
 }  // namespace tutti::benchmarks
 
-int main(int argc, char** argv) {
-  tutti::tune_allocator();
-  benchmark::Initialize(&argc, argv);
-  benchmark::RunSpecifiedBenchmarks();
-}
+int main(int argc, char** argv) { tutti::benchmarks::run(argc, argv); }

@@ -62,8 +62,4 @@ BENCHMARK(GlobalViewStep)->ArgName("merge")->Arg(1)->Arg(0)->Iterations(31)->Use
 }  // namespace
 }  // namespace tutti::benchmarks
 
-int main(int argc, char** argv) {
-  tutti::tune_allocator();
-  benchmark::Initialize(&argc, argv);
-  benchmark::RunSpecifiedBenchmarks();
-}
+int main(int argc, char** argv) { tutti::benchmarks::run(argc, argv); }

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <vector>
 
+#include "tutti/core/tune_allocator.h"
+
 namespace tutti::benchmarks {
 
 // The value below which a part `q` of the values lies: 0.5 for the median.
@@ -45,6 +47,13 @@ void compare(benchmark::State& state, int steps, Raw raw, Ours ours) {
   state.counters["p90"] = quantile(ratios, 0.9);
   state.counters["raw_us"] = 1e6 * quantile(raw_seconds, 0.5);
   state.counters["ours_us"] = 1e6 * quantile(our_seconds, 0.5);
+}
+
+// main() of a benchmark whose programs have LibTorch's allocations tuned.
+inline void run(int argc, char** argv) {
+  tune_allocator();
+  benchmark::Initialize(&argc, argv);
+  benchmark::RunSpecifiedBenchmarks();
 }
 
 }  // namespace tutti::benchmarks

@@ -28,8 +28,4 @@ BENCHMARK(Mlp)->ArgName("replicas")->Arg(1)->Arg(2)->Arg(8)->Iterations(31)->Use
 }  // namespace
 }  // namespace tutti::benchmarks
 
-int main(int argc, char** argv) {
-  tutti::tune_allocator();
-  benchmark::Initialize(&argc, argv);
-  benchmark::RunSpecifiedBenchmarks();
-}
+int main(int argc, char** argv) { tutti::benchmarks::run(argc, argv); }

@@ -21,7 +21,6 @@
 #include "tests/support/imdb.h"
 #include "tutti/core/function_ref.h"
 #include "tutti/core/strings.h"
-#include "tutti/core/tune_allocator.h"
 #include "tutti/data/imdb.h"
 #include "tutti/keras/layers/text_vectorization.h"
 
@@ -137,8 +136,4 @@ BENCHMARK(VectorizeAll)->Iterations(5)->UseManualTime()->Unit(benchmark::kMillis
 }  // namespace
 }  // namespace tutti::benchmarks
 
-int main(int argc, char** argv) {
-  tutti::tune_allocator();
-  benchmark::Initialize(&argc, argv);
-  benchmark::RunSpecifiedBenchmarks();
-}
+int main(int argc, char** argv) { tutti::benchmarks::run(argc, argv); }
