@@ -34,7 +34,7 @@ int64_t num_batches(int64_t elements, int64_t size, const BatchOptions& options)
 
 NodePtr batch(const NodePtr& input, int64_t size, const BatchOptions& options) {
   if (size < 1) throw Error(ErrorCode::invalid_argument, str("batch: size ", size, "; it must be at least 1"));
-  Node node = *input;
+  Node node = after(input);
   node.cardinality = num_batches(input->cardinality, size, options);
   node.batch_size = size;
   node.iterate = [=](const std::stop_token& stop) {

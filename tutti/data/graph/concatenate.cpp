@@ -27,7 +27,8 @@ int64_t sum(int64_t a, int64_t b) {
 }  // namespace
 
 NodePtr concatenate(const NodePtr& first, const NodePtr& second) {
-  Node node = *first;
+  Node node = after(first);
+  node.inputs = {first, second};
   node.cardinality = sum(first->cardinality, second->cardinality);
   node.batch_size = common_batch_size({first, second});
   node.auto_shard_policy = common_policy({first, second});

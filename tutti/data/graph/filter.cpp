@@ -33,7 +33,7 @@ class FilterIterator : public Iterator {
 
 NodePtr filtered(const NodePtr& input, Predicate predicate, Otherwise otherwise) {
   const auto shared = std::make_shared<const Predicate>(std::move(predicate));
-  Node node = *input;
+  Node node = after(input);
   node.cardinality = kUnknown;
   node.iterate = [=](const std::stop_token& stop) {
     return std::make_unique<FilterIterator>(input->iterate(stop), shared, otherwise, stop);

@@ -64,7 +64,7 @@ NodePtr interleave(const NodePtr& input, FlatMapFunction function, const Interle
     throw Error(ErrorCode::invalid_argument, str("interleave: cycle_length ", options.cycle_length, ", block_length ",
                                                  options.block_length, "; both must be at least 1"));
   const auto shared = std::make_shared<const FlatMapFunction>(std::move(function));
-  Node node = *input;
+  Node node = after(input);
   node.cardinality = kUnknown;
   node.batch_size = kUnknown;
   node.row_sizes_vary = false;

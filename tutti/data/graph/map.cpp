@@ -26,7 +26,7 @@ class MapIterator : public Iterator {
 
 NodePtr map(const NodePtr& input, MapFunction function) {
   const auto shared = std::make_shared<const MapFunction>(std::move(function));
-  Node node = *input;
+  Node node = after(input);
   node.batch_size = kUnknown;
   node.row_sizes_vary = false;
   node.iterate = [input, shared](const std::stop_token& stop) {

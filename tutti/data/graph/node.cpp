@@ -7,6 +7,23 @@
 
 namespace tutti::data::graph {
 
+void Iterator::save(StateWriter&) {
+  throw Error(ErrorCode::unimplemented, "saving an iterator: an operation of the dataset cannot yet");
+}
+void Iterator::restore(StateReader&) {
+  throw Error(ErrorCode::unimplemented, "restoring an iterator: an operation of the dataset cannot yet");
+}
+
+Node after(const NodePtr& input) {
+  Node node;
+  node.inputs = {input};
+  node.cardinality = input->cardinality;
+  node.batch_size = input->batch_size;
+  node.row_sizes_vary = input->row_sizes_vary;
+  node.auto_shard_policy = input->auto_shard_policy;
+  return node;
+}
+
 Pass::Pass(const NodePtr& node) {
   const PipelineScope scope;
   iterator_ = node->iterate({});

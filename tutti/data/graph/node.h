@@ -4,9 +4,11 @@
 #include <functional>
 #include <memory>
 #include <stop_token>
+#include <vector>
 
 #include "tutti/data/auto_shard_policy.h"
 #include "tutti/data/graph/element.h"
+#include "tutti/data/graph/state.h"
 
 namespace tutti::data {
 
@@ -28,11 +30,29 @@ class Iterator {
 
   // Puts the next element in place, or returns false at the end, then and ever after.
   virtual bool next(Element& element) = 0;
+
+  // Writes where the pass is, and restores it in an iterator that the same node began and nobody used: next() then goes
+  // on where it would have. Each reads what the other writes, in the same order, the inputs' state included.
+  // Throws: failed_precondition from a source that cannot; data_loss for a state that is not this node's.
+  virtual void save(StateWriter& state);
+  virtual void restore(StateReader& state);
 };
 
-// One operation of a dataset's graph, immutable. An op that keeps its input's properties starts from a copy of the
-// input.
+struct Node;
+using NodePtr = std::shared_ptr<const Node>;
+
+// One operation of a dataset's graph, immutable.
 struct Node {
+  // What the operation reads, and the same operation on other inputs, as many. A source has no inputs.
+  std::vector<NodePtr> inputs;
+  std::function<NodePtr(std::vector<NodePtr> inputs)> rebuild;
+
+  // For a source of elements in memory: all of them, in order. An element of this table is saved as its row.
+  std::shared_ptr<const Table> table;
+
+  // For a reader of files: the same reader of the files index, index + num_shards, …
+  std::function<NodePtr(int64_t num_shards, int64_t index)> shard_files;
+
   // How many elements one pass has, or kInfinite or kUnknown.
   int64_t cardinality = kUnknown;
 
@@ -51,7 +71,8 @@ struct Node {
   std::function<std::unique_ptr<Iterator>(const std::stop_token& stop)> iterate;
 };
 
-using NodePtr = std::shared_ptr<const Node>;
+// An op on this input that keeps its properties.
+Node after(const NodePtr& input);
 
 // What an op with several inputs inherits. Batch sizes that differ are kUnknown.
 // Throws: invalid_argument for different policies.

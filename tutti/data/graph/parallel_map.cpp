@@ -107,7 +107,7 @@ NodePtr parallel_map(const NodePtr& input, MapFunction function, int num_threads
     throw Error(ErrorCode::invalid_argument,
                 str("map: num_parallel_calls ", num_threads, "; it must be at least 1, or left out"));
   const auto shared = std::make_shared<const MapFunction>(std::move(function));
-  Node node = *input;
+  Node node = after(input);
   node.batch_size = kUnknown;
   node.row_sizes_vary = false;
   node.iterate = [=](const std::stop_token& stop) {

@@ -36,7 +36,7 @@ class LegacyRebatchIterator : public Iterator {
 }  // namespace
 
 NodePtr rebatch_legacy(const NodePtr& input, int num_replicas) {
-  Node node = *input;
+  Node node = after(input);
   node.cardinality = input->cardinality < 0 ? input->cardinality : input->cardinality * num_replicas;
   node.batch_size = kUnknown;
   node.iterate = [=](const std::stop_token& stop) {

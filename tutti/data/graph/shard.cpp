@@ -29,7 +29,7 @@ NodePtr shard(const NodePtr& input, int64_t num_shards, int64_t index) {
   if (num_shards < 1 || index < 0 || index >= num_shards)
     throw Error(ErrorCode::invalid_argument, str("shard: index ", index, " of ", num_shards,
                                                  " shards; there must be at least one and 0 <= index < num_shards"));
-  Node node = *input;
+  Node node = after(input);
   if (input->cardinality >= 0)
     node.cardinality = input->cardinality / num_shards + (index < input->cardinality % num_shards);
   node.iterate = [=](const std::stop_token& stop) {

@@ -70,7 +70,7 @@ NodePtr shuffle(const NodePtr& input, int64_t buffer_size, const ShuffleOptions&
   const uint64_t seed = options.seed ? *options.seed : draw_seed();
   // Passes are numbered in the order in which they begin; the order of pass n is a function of the seed and n.
   const auto passes = std::make_shared<std::atomic<uint64_t>>(0);
-  Node node = *input;
+  Node node = after(input);
   node.iterate = [=, reshuffle = options.reshuffle_each_iteration](const std::stop_token& stop) {
     const uint64_t pass = reshuffle ? passes->fetch_add(1) : 0;
     const uint64_t pass_seed = SplitMix64(seed ^ SplitMix64(pass).next()).next();

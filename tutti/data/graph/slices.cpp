@@ -40,6 +40,7 @@ Leaf first_row(const Leaf& leaf) {
 NodePtr from_tensor_slices(const std::vector<Leaf>& columns, Keys keys) {
   const auto table = std::make_shared<const Table>(columns, std::move(keys));
   Node node;
+  node.table = table;
   node.cardinality = table->num_rows();
   node.batch_size = common_size(columns, 1);
   node.iterate = [table](const std::stop_token&) { return std::make_unique<SliceIterator>(table); };

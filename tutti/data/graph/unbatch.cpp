@@ -30,7 +30,7 @@ class UnbatchIterator : public Iterator {
 }  // namespace
 
 NodePtr unbatch(const NodePtr& input) {
-  Node node = *input;
+  Node node = after(input);
   node.cardinality = input->cardinality == kInfinite ? kInfinite : kUnknown;
   node.batch_size = kUnknown;
   node.row_sizes_vary = false;

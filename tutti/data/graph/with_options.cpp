@@ -3,8 +3,9 @@
 namespace tutti::data::graph {
 
 NodePtr with_options(const NodePtr& input, const DatasetOptions& options) {
-  Node node = *input;
+  Node node = after(input);
   node.auto_shard_policy = options.auto_shard_policy;
+  node.iterate = input->iterate;
   return std::make_shared<const Node>(std::move(node));
 }
 
