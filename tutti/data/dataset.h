@@ -187,7 +187,8 @@ auto from_tensor_slices(Parts... parts) {
 }
 
 // What a generator gives until it gives nothing: make() returns a function that returns std::optional<T>, and is called
-// for each pass. The cardinality is unknown.
+// for each pass. The cardinality is unknown. Restoring an iterator makes the elements that had come again, and drops
+// them: failed_precondition if there are fewer.
 template <class Make>
 auto from_generator(Make make) {
   using T = typename std::invoke_result_t<std::invoke_result_t<const Make&>>::value_type;

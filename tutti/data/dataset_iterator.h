@@ -4,16 +4,19 @@
 #include <iterator>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "tutti/data/graph/node.h"
 #include "tutti/data/structure.h"
+#include "tutti/tensor/savable.h"
 
 namespace tutti::data {
 
 // An input iterator over one pass of a dataset; begin() of the dataset makes it, std::default_sentinel is its end.
-// Movable, used by one thread at a time, and independent of the dataset's lifetime.
+// Movable, used by one thread at a time, and independent of the dataset's lifetime. A part of a checkpoint: see
+// save_state().
 template <class T>
-class DatasetIterator {
+class DatasetIterator : public Savable {
  public:
   using value_type = T;
   using difference_type = std::ptrdiff_t;
@@ -32,6 +35,29 @@ class DatasetIterator {
   void operator++(int) { ++*this; }
 
   friend bool operator==(const DatasetIterator& iterator, std::default_sentinel_t) { return !iterator.value_; }
+
+  // Where the iterator is, uint8 [bytes], and back there, in any iterator of a dataset that was built in the same way,
+  // also in another process: *iterator is again what it was, and each element that had not yet come comes once, in the
+  // same order. Shuffling has its buffer and random state in it (and later passes of that dataset go on with the seed
+  // and the number of the pass that it says), prefetch() and parallel maps what they computed ahead, cache() what it
+  // holds. Rows of from_tensor_slices cost 24 bytes each, other elements what they hold. What functions draw or
+  // remember is not part of it. A generator's elements are made again and dropped.
+  // Throws: failed_precondition after an error came out of the iterator, or where a generator now ends too early;
+  // data_loss for a state that is damaged or of another dataset: the iterator then stays where it is.
+  Tensor save_state() {
+    std::vector<graph::Element> current;
+    if (value_) current.push_back(to_element(T(*value_)));
+    return graph::save_passes({&pass_, 1}, current);
+  }
+  void restore_state(const Tensor& state) {
+    std::vector<graph::Element> current = graph::restore_passes({&pass_, 1}, state, /*max_taken=*/1);
+    value_.reset();
+    if (!current.empty()) value_ = from_element<T>(std::move(current.front()));
+  }
+  void visit_state(StateVisitor& visitor) override {
+    visitor.opaque(
+        "position", [this] { return save_state(); }, [this](const Tensor& state) { restore_state(state); });
+  }
 
  private:
   graph::Pass pass_;

@@ -10,13 +10,14 @@
 #include "tutti/core/per_replica.h"
 #include "tutti/data/dataset.h"
 #include "tutti/data/graph/replica_steps.h"
+#include "tutti/tensor/savable.h"
 
 namespace tutti::data {
 
 // One pass over a distributed dataset. A step is computed when it is first looked at, so what throws there belongs to
-// it. TF: tf.distribute.DistributedIterator.
+// it. A part of a checkpoint, as DatasetIterator is. TF: tf.distribute.DistributedIterator.
 template <class T>
-class DistributedIterator {
+class DistributedIterator : public Savable {
  public:
   using value_type = PerReplica<T>;
   using difference_type = std::ptrdiff_t;
@@ -43,12 +44,30 @@ class DistributedIterator {
     throw Error(ErrorCode::out_of_range, "DistributedIterator::next: the dataset is at its end");
   }
 
+  // Where the iterator is, and back there: see DatasetIterator. A step that was looked at and not passed counts as
+  // still to come. The state belongs to the number of replicas that the dataset was distributed to.
+  Tensor save_state() { return steps_.save(/*before_last_step=*/value_.has_value()); }
+  void restore_state(const Tensor& state) {
+    value_ = together(steps_.restore(state));
+    computed_ = value_.has_value();
+  }
+  void visit_state(StateVisitor& visitor) override {
+    visitor.opaque(
+        "position", [this] { return save_state(); }, [this](const Tensor& state) { restore_state(state); });
+  }
+
  private:
+  // Nothing for no elements.
+  static std::optional<PerReplica<T>> together(std::vector<graph::Element> step) {
+    if (step.empty()) return {};
+    std::vector<T> values;
+    for (graph::Element& element : step) values.push_back(from_element<T>(std::move(element)));
+    return PerReplica<T>(std::move(values));
+  }
+
   std::optional<PerReplica<T>>& current() const {
     if (!computed_) {
-      std::vector<T> values;
-      for (graph::Element& element : steps_.next()) values.push_back(from_element<T>(std::move(element)));
-      if (!values.empty()) value_.emplace(std::move(values));
+      value_ = together(steps_.next());
       computed_ = true;
     }
     return value_;

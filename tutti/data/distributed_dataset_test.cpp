@@ -90,5 +90,58 @@ TEST(DistributedIterator, AnErrorBelongsToItsStep) {
   EXPECT_THROW(iterator.next(), std::domain_error);
 }
 
+// A dataset of steps in which the last has fewer rows than replicas.
+Dataset<Tensor> shuffled_batches(AutoShardPolicy policy) {
+  return range(22).shuffle(9, {.seed = 1}).repeat(2).batch(7).prefetch(2).with_options({.auto_shard_policy = policy});
+}
+
+std::vector<Numbers> rest(DistributedIterator<Tensor>& iterator) {
+  std::vector<Numbers> all;
+  for (; iterator != std::default_sentinel; ++iterator) {
+    all.emplace_back();
+    for (const Tensor& value : *iterator) all.back().push_back(numbers(value));
+  }
+  return all;
+}
+
+TEST(DistributedIteratorState, GoesOnFromEveryStep) {
+  for (const auto policy : {AutoShardPolicy::auto_, AutoShardPolicy::off})
+    for (const int replicas : {1, 2, 3})
+      for (const bool looked_at : {false, true}) {
+        SCOPED_TRACE(replicas);
+        const auto make = [&] { return DistributedDataset(shuffled_batches(policy), replicas); };
+        const std::vector<Numbers> whole = steps(make());
+        auto iterator = make().begin();
+        for (auto step = whole.begin();; ++step, ++iterator) {
+          if (looked_at) {
+            EXPECT_EQ(iterator == std::default_sentinel, step == whole.end());
+          }
+          auto again = make().begin();
+          ++again;
+          again.restore_state(iterator.save_state());
+          ASSERT_EQ(rest(again), std::vector(step, whole.end()));
+          if (step == whole.end()) break;
+        }
+      }
+}
+
+TEST(DistributedIteratorState, PlacesTheStepThatWasLookedAt) {
+  const auto doubled = [](const Tensor& leaf, int) { return 2 * leaf; };
+  const DistributedDataset<Tensor> dataset(range(8).batch(4), 2, doubled);
+  auto iterator = dataset.begin();
+  const Numbers seen{numbers((*iterator)[0]), numbers((*iterator)[1])};
+  auto again = dataset.begin();
+  again.restore_state(iterator.save_state());
+  EXPECT_EQ(Numbers({numbers((*again)[0]), numbers((*again)[1])}), seen);
+}
+
+TEST(DistributedIteratorState, BelongsToItsNumberOfReplicas) {
+  const auto save = [](int replicas) { return DistributedDataset(range(8).batch(4), replicas).begin().save_state(); };
+  auto iterator = DistributedDataset(range(8).batch(4), 2).begin();
+  EXPECT_THAT(error_of([&] { iterator.restore_state(save(4)); }),
+              HasSubstr("data_loss: restoring an iterator: byte 24 begins 'replica_rows(4)', where this dataset has "
+                        "'replica_rows(2)'"));
+}
+
 }  // namespace
 }  // namespace tutti::data

@@ -5,8 +5,10 @@
 #include <gmock/gmock.h>
 
 #include <list>
+#include <type_traits>
 
 #include "tests/support/dataset_values.h"
+#include "tutti/tensor/savable.h"
 
 namespace tutti::data {
 namespace {
@@ -26,6 +28,9 @@ TEST(DistributeTensors, CutsAStructureAlongItsFirstAxis) {
   EXPECT_THAT(error_of([] { distribute_tensors(at::full({}, 1), 2); }), HasSubstr("invalid_argument: distribute"));
   EXPECT_EQ(numbers(distribute_tensors(at::full({}, 1), 1)[0]), std::vector<double>{1});
 }
+
+// A loader knows no position, so that a checkpoint cannot have it.
+static_assert(!std::is_base_of_v<Savable, DistributedLoader<std::list<Example>>::Iterator>);
 
 TEST(DistributedLoader, DividesStackedBatches) {
   std::list<Example> loader{{at::arange(5), at::arange(5)}, {at::arange(1), at::arange(1)}};

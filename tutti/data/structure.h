@@ -33,11 +33,22 @@ struct Reader {
   size_t next_leaf = 0;
   size_t next_keys = 0;
 
-  void leaf(Tensor& value) { value = std::get<Tensor>(std::move(leaves[next_leaf++])); }
-  void leaf(Strings& value) { value = std::get<Strings>(std::move(leaves[next_leaf++])); }
+  void leaf(Tensor& value) { value = take<Tensor>(); }
+  void leaf(Strings& value) { value = take<Strings>(); }
   template <class V>
   void map(std::map<std::string, V>& value) {
+    if (!keys || next_keys == keys->size()) graph::throw_other_structure();
     for (const std::string& name : (*keys)[next_keys++]) value[name];
+  }
+
+  // Elements that were read from a file may be of another dataset.
+  template <class L>
+  L take() {
+    if (next_leaf == leaves.size() || !std::holds_alternative<L>(leaves[next_leaf])) graph::throw_other_structure();
+    return std::get<L>(std::move(leaves[next_leaf++]));
+  }
+  void finish() const {
+    if (next_leaf != leaves.size() || next_keys != (keys ? keys->size() : 0)) graph::throw_other_structure();
   }
 };
 
@@ -52,13 +63,14 @@ graph::Element to_element(T value) {
   return graph::Element(std::move(writer.leaves), std::move(keys));
 }
 
-// The inverse of to_element<T>; T is default-constructible.
+// The inverse of to_element<T>; T is default-constructible. Throws: data_loss if the leaves are not those of a T.
 template <class T>
 T from_element(graph::Element element) {
   graph::Keys keys = element.keys();
   structure_internal::Reader reader{.leaves = std::move(element).leaves(), .keys = std::move(keys)};
   T value;
   structure::visit(value, reader);
+  reader.finish();
   return value;
 }
 

@@ -6,6 +6,8 @@
 #include <gmock/gmock.h>
 #include <torch/nn/modules/linear.h>
 
+#include <utility>
+
 #include "tests/support/dataset_values.h"
 #include "tests/support/three_replicas.h"
 #include "tutti/tensor/mesh_tensor.h"
@@ -144,6 +146,23 @@ TEST_F(BuildInRun, UnequalCreationIsAnErrorThatNamesBothPlaces) {
     if (replica() == 0) strategy.build([] { return at::ones({2}); });
   };
   EXPECT_THAT(error_of([&] { strategy.run(alone); }), HasSubstr("failed_precondition: the replicas do not meet"));
+}
+
+TEST_F(Mirrored, GoesOnInADatasetWhereItWas) {
+  const auto distributed = [] {
+    MirroredStrategy two({.devices = {"CPU:0", "CPU:1"}});
+    return two.distribute(data::range(20).shuffle(7, {.seed = 1}).repeat(2).batch(6).prefetch(2));
+  };
+  const auto next = [](auto& iterator) {
+    const auto step = iterator.next();
+    return std::pair(numbers(step[0]), numbers(step[1]));
+  };
+  auto iterator = distributed().begin();
+  next(iterator);
+  auto again = distributed().begin();
+  again.restore_state(iterator.save_state());
+  for (int step = 1; step < 7; ++step) EXPECT_EQ(next(again), next(iterator));
+  EXPECT_TRUE(again == std::default_sentinel);
 }
 
 }  // namespace

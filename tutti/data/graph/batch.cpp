@@ -18,7 +18,18 @@ class BatchIterator : public Iterator {
     return true;
   }
 
+  void save(StateWriter& state) override {
+    state.op("batch", arguments());
+    input_->save(state);
+  }
+  void restore(StateReader& state) override {
+    state.op("batch", arguments());
+    input_->restore(state);
+  }
+
  private:
+  std::vector<int64_t> arguments() const { return {static_cast<int64_t>(size_), options_.drop_remainder}; }
+
   std::unique_ptr<Iterator> input_;
   size_t size_;
   BatchOptions options_;

@@ -12,6 +12,20 @@ namespace {
 
 using Store = std::vector<std::shared_ptr<const Table>>;
 
+void save(const Store& store, StateWriter& state) {
+  state.number(static_cast<int64_t>(store.size()));
+  for (const auto& table : store) state.table(table);
+}
+
+Store restored_store(StateReader& state) {
+  Store store;
+  for (int64_t left = state.number_in(0, INT64_MAX); left > 0; --left) {
+    store.push_back(state.table());
+    if (store.back()->num_rows() == 0) state.refuse("a cache has a table of no rows");
+  }
+  return store;
+}
+
 // Copies elements into tables. A table is closed when it is full, and the next one has room for twice as many rows; or
 // when an element of another form comes, and the next one starts small. So elements of one form are copied once and lie
 // in few tables; ragged ones, and those outside host memory, cost a table each.
@@ -37,6 +51,20 @@ class StoreBuilder {
   Store finish() {
     close();
     return std::move(store_);
+  }
+
+  void save(StateWriter& state) const {
+    state.number(static_cast<int64_t>(store_.size()) + (table_ != nullptr));
+    for (const auto& table : store_) state.table(table, table->num_rows());
+    if (table_) state.table(table_, used_);
+  }
+  void restore(StateReader& state) {
+    store_ = restored_store(state);
+    for (const auto& table : store_) added_ += table->num_rows();
+    if (store_.empty()) return;
+    table_ = std::move(store_.back());
+    store_.pop_back();
+    used_ = table_->num_rows();
   }
 
  private:
@@ -96,41 +124,54 @@ class StoreBuilder {
   int64_t used_ = 0;
 };
 
-struct Cache {
-  std::mutex mutex;
-  std::shared_ptr<const Store> store;  // null until a pass came to its end
-};
-
-class FillingIterator : public Iterator {
+class Cache : public SharedState, public std::enable_shared_from_this<Cache> {
  public:
-  FillingIterator(std::unique_ptr<Iterator> input, std::shared_ptr<Cache> cache, int64_t cardinality)
-      : input_(std::move(input)), cache_(std::move(cache)), builder_(cardinality) {}
+  // Null until a pass came to its end.
+  std::shared_ptr<const Store> get() const {
+    const std::scoped_lock lock(mutex_);
+    return store_;
+  }
+  void set(std::shared_ptr<const Store> store) {
+    const std::scoped_lock lock(mutex_);
+    store_ = std::move(store);
+  }
+  void set_if_empty(const std::shared_ptr<const Store>& store) {
+    const std::scoped_lock lock(mutex_);
+    if (!store_) store_ = store;
+  }
 
-  bool next(Element& element) override {
-    if (cache_ && input_->next(element)) {
-      element = builder_.add(element);
-      return true;
-    }
-    if (cache_) {
-      auto store = std::make_shared<const Store>(builder_.finish());
-      const std::scoped_lock lock(cache_->mutex);
-      if (!cache_->store) cache_->store = std::move(store);
-    }
-    cache_.reset();
-    return false;
+  void save(StateWriter& state) const override {
+    const auto store = get();
+    state.op("elements of cache");
+    state.number(store != nullptr);
+    if (store) graph::save(*store, state);
+  }
+  void restore(StateReader& state) override {
+    state.op("elements of cache");
+    std::shared_ptr<const Store> store;
+    if (state.flag()) store = std::make_shared<const Store>(restored_store(state));
+    state.when_restored([self = shared_from_this(), store] { self->set(store); });
   }
 
  private:
-  std::unique_ptr<Iterator> input_;
-  std::shared_ptr<Cache> cache_;  // null once the pass is at its end
-  StoreBuilder builder_;
+  mutable std::mutex mutex_;
+  std::shared_ptr<const Store> store_;
 };
 
-class StoreIterator : public Iterator {
+// Fills the cache, or reads it if that was done when the pass began.
+class CacheIterator : public Iterator {
  public:
-  explicit StoreIterator(std::shared_ptr<const Store> store) : store_(std::move(store)) {}
+  CacheIterator(NodePtr input, std::shared_ptr<Cache> cache, std::stop_token stop)
+      : input_(std::move(input)),
+        cache_(std::move(cache)),
+        stop_(std::move(stop)),
+        store_(cache_->get()),
+        builder_(input_->cardinality) {
+    if (!store_) filling_ = input_->iterate(stop_);
+  }
 
   bool next(Element& element) override {
+    if (filling_) return fill(element);
     if (table_ == store_->size()) return false;
     const auto& table = (*store_)[table_];
     element = Element(table, row_++);
@@ -141,10 +182,53 @@ class StoreIterator : public Iterator {
     return true;
   }
 
+  void save(StateWriter& state) override {
+    state.op("cache");
+    state.number(filling_ != nullptr);
+    if (filling_) {
+      filling_->save(state);
+      builder_.save(state);
+    } else {
+      graph::save(*store_, state);
+      state.number(static_cast<int64_t>(table_));
+      state.number(row_);
+    }
+  }
+  void restore(StateReader& state) override {
+    state.op("cache");
+    if (state.flag()) {
+      if (!filling_) filling_ = input_->iterate(stop_);
+      filling_->restore(state);
+      builder_.restore(state);
+    } else {
+      filling_.reset();
+      store_ = std::make_shared<const Store>(restored_store(state));
+      table_ = static_cast<size_t>(state.number_in(0, static_cast<int64_t>(store_->size())));
+      row_ = state.number_in(0, table_ < store_->size() ? (*store_)[table_]->num_rows() - 1 : 0);
+    }
+  }
+
  private:
-  std::shared_ptr<const Store> store_;
-  size_t table_ = 0;
+  bool fill(Element& element) {
+    if (filling_->next(element)) {
+      element = builder_.add(element);
+      return true;
+    }
+    filling_.reset();
+    store_ = std::make_shared<const Store>(builder_.finish());
+    table_ = store_->size();
+    cache_->set_if_empty(store_);
+    return false;
+  }
+
+  NodePtr input_;
+  std::shared_ptr<Cache> cache_;
+  std::stop_token stop_;
+  std::shared_ptr<const Store> store_;  // what is read; while it is filled, nothing
+  size_t table_ = 0;                    // in it
   int64_t row_ = 0;
+  std::unique_ptr<Iterator> filling_;  // the pass over the input, null when reading
+  StoreBuilder builder_;
 };
 
 }  // namespace
@@ -152,11 +236,9 @@ class StoreIterator : public Iterator {
 NodePtr cache(const NodePtr& input) {
   const auto cache = std::make_shared<Cache>();
   Node node = after(input);
-  node.iterate = [input, cache](const std::stop_token& stop) -> std::unique_ptr<Iterator> {
-    std::unique_lock lock(cache->mutex);
-    if (cache->store) return std::make_unique<StoreIterator>(cache->store);
-    lock.unlock();
-    return std::make_unique<FillingIterator>(input->iterate(stop), cache, input->cardinality);
+  node.shared = cache;
+  node.iterate = [input, cache](const std::stop_token& stop) {
+    return std::make_unique<CacheIterator>(input, cache, stop);
   };
   return std::make_shared<const Node>(std::move(node));
 }

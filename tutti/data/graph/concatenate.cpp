@@ -14,6 +14,21 @@ class ConcatenateIterator : public Iterator {
     return second_->next(element);
   }
 
+  void save(StateWriter& state) override {
+    state.op("concatenate");
+    state.number(first_ != nullptr);
+    if (first_) first_->save(state);
+    second_->save(state);
+  }
+  void restore(StateReader& state) override {
+    state.op("concatenate");
+    if (state.flag())
+      first_->restore(state);
+    else
+      first_.reset();
+    second_->restore(state);
+  }
+
  private:
   std::unique_ptr<Iterator> first_;
   std::unique_ptr<Iterator> second_;

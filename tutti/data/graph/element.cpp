@@ -161,4 +161,11 @@ std::vector<Leaf> narrow_rows(const std::vector<Leaf>& leaves, int64_t first, in
 
 bool same_keys(const Keys& a, const Keys& b) { return a == b || (a && b && *a == *b); }
 
+void throw_other_structure() {
+  throw Error(
+      ErrorCode::data_loss,
+      "Dataset: an element has not the structure that the dataset's type says; the cache or the state that it was "
+      "read from belongs to another dataset");
+}
+
 }  // namespace tutti::data::graph

@@ -78,4 +78,7 @@ std::vector<Leaf> narrow_rows(const std::vector<Leaf>& leaves, int64_t first, in
 // Whether two elements have dictionaries with the same keys.
 bool same_keys(const Keys& a, const Keys& b);
 
+// Throws data_loss for an element that has not the leaves or dictionaries of the dataset's type.
+[[noreturn]] void throw_other_structure();
+
 }  // namespace tutti::data::graph

@@ -23,7 +23,20 @@ class FilterIterator : public Iterator {
     return false;
   }
 
+  void save(StateWriter& state) override {
+    state.op(name());
+    state.number(ended_);
+    input_->save(state);
+  }
+  void restore(StateReader& state) override {
+    state.op(name());
+    ended_ = state.flag();
+    input_->restore(state);
+  }
+
  private:
+  const char* name() const { return otherwise_ == Otherwise::skip ? "filter" : "take_while"; }
+
   std::unique_ptr<Iterator> input_;
   std::shared_ptr<const Predicate> predicate_;
   Otherwise otherwise_;

@@ -1,3 +1,5 @@
+#include "tutti/core/error.h"
+#include "tutti/core/str.h"
 #include "tutti/data/graph/ops.h"
 
 namespace tutti::data::graph {
@@ -11,11 +13,30 @@ class GeneratorIterator : public Iterator {
     auto made = ended_ ? std::nullopt : generator_();
     if (!made) return !(ended_ = true);
     element = *std::move(made);
+    ++taken_;
     return true;
+  }
+
+  void save(StateWriter& state) override {
+    state.op("from_generator");
+    state.number(taken_);
+    state.number(ended_);
+  }
+  // A generator cannot be saved: a new one gives as many elements, which are dropped.
+  void restore(StateReader& state) override {
+    state.op("from_generator");
+    const int64_t taken = state.number_in(0, INT64_MAX);
+    ended_ = state.flag();
+    for (taken_ = 0; taken_ < taken; ++taken_)
+      if (!generator_())
+        throw Error(ErrorCode::failed_precondition,
+                    str("restoring an iterator: ", taken, " elements of a generator had been taken, and the new one ",
+                        "gives ", taken_, "; it must give what it gave"));
   }
 
  private:
   Generator generator_;
+  int64_t taken_ = 0;
   bool ended_ = false;
 };
 

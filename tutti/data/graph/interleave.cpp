@@ -18,40 +18,81 @@ class InterleaveIterator : public Iterator {
   bool next(Element& element) override {
     for (size_t empty = 0; empty < open_.size();) {
       if (stop_.stop_requested()) throw Error(ErrorCode::cancelled, "interleave: the consumer is gone");
-      auto& current = open_[slot_];
-      if (!current) current = open_next();
-      if (!current) {  // the input has ended
+      Open& current = open_[slot_];
+      if (!current.pass) open_next(current);
+      if (!current.pass) {  // the input has ended
         ++empty;
         move_on();
-      } else if (current->next(element)) {
+      } else if (current.pass->next(element)) {
         if (++taken_ == options_.block_length) move_on();
         return true;
       } else {
         empty = 0;
-        current.reset();
+        current.pass.reset();
         move_on();
       }
     }
     return false;
   }
 
+  // A dataset is saved as the element that the function makes it of, and the state of its pass: also one that has
+  // ended, for what it shares with those to come.
+  void save(StateWriter& state) override {
+    state.op("interleave", {options_.cycle_length, options_.block_length});
+    input_->save(state);
+    state.number(static_cast<int64_t>(slot_));
+    state.number(taken_);
+    state.number(ended_);
+    for (const Open& open : open_) {
+      state.number(open.dataset != nullptr);
+      if (!open.dataset) continue;
+      state.element(open.element);
+      state.graph(*open.dataset);
+      state.number(open.pass != nullptr);
+      if (open.pass) open.pass->save(state);
+    }
+  }
+  void restore(StateReader& state) override {
+    state.op("interleave", {options_.cycle_length, options_.block_length});
+    input_->restore(state);
+    slot_ = static_cast<size_t>(state.number_in(0, options_.cycle_length - 1));
+    taken_ = state.number_in(0, options_.block_length - 1);
+    ended_ = state.flag();
+    for (Open& open : open_) {
+      if (!state.flag()) continue;
+      open.element = state.element();
+      open.dataset = (*function_)(open.element);
+      state.graph(*open.dataset);
+      if (!state.flag()) continue;
+      open.pass = open.dataset->iterate(stop_);
+      open.pass->restore(state);
+    }
+  }
+
  private:
+  struct Open {
+    Element element;
+    NodePtr dataset;                 // that the function made of the element
+    std::unique_ptr<Iterator> pass;  // null when it has ended
+  };
+
   void move_on() {
     slot_ = (slot_ + 1) % open_.size();
     taken_ = 0;
   }
 
-  std::unique_ptr<Iterator> open_next() {
+  void open_next(Open& place) {
     Element element;
-    if (ended_ || (ended_ = !input_->next(element))) return nullptr;
-    return (*function_)(std::move(element))->iterate(stop_);
+    if (ended_ || (ended_ = !input_->next(element))) return;
+    place = {.element = element, .dataset = (*function_)(element), .pass = nullptr};
+    place.pass = place.dataset->iterate(stop_);
   }
 
   std::unique_ptr<Iterator> input_;
   std::shared_ptr<const FlatMapFunction> function_;
   InterleaveOptions options_;
   std::stop_token stop_;
-  std::vector<std::unique_ptr<Iterator>> open_;
+  std::vector<Open> open_;
   size_t slot_ = 0;
   int64_t taken_ = 0;  // of this turn
   bool ended_ = false;

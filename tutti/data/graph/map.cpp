@@ -16,6 +16,15 @@ class MapIterator : public Iterator {
     return true;
   }
 
+  void save(StateWriter& state) override {
+    state.op("map");
+    input_->save(state);
+  }
+  void restore(StateReader& state) override {
+    state.op("map");
+    input_->restore(state);
+  }
+
  private:
   std::unique_ptr<Iterator> input_;
   std::shared_ptr<const MapFunction> function_;

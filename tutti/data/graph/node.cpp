@@ -3,16 +3,13 @@
 #include <algorithm>
 
 #include "tutti/core/error.h"
+#include "tutti/core/str.h"
 #include "tutti/data/graph/pipeline_scope.h"
 
 namespace tutti::data::graph {
 
-void Iterator::save(StateWriter&) {
-  throw Error(ErrorCode::unimplemented, "saving an iterator: an operation of the dataset cannot yet");
-}
-void Iterator::restore(StateReader&) {
-  throw Error(ErrorCode::unimplemented, "restoring an iterator: an operation of the dataset cannot yet");
-}
+// The first bytes of a state; another number stands for another form.
+constexpr auto kFormat = "iterator state 1";
 
 Node after(const NodePtr& input) {
   Node node;
@@ -24,14 +21,53 @@ Node after(const NodePtr& input) {
   return node;
 }
 
-Pass::Pass(const NodePtr& node) {
+Pass::Pass(const NodePtr& node) : node_(node) {
   const PipelineScope scope;
   iterator_ = node->iterate({});
 }
 
 bool Pass::next(Element& element) {
   const PipelineScope scope;
-  return iterator_->next(element);
+  failed_ = true;
+  const bool any = iterator_->next(element);
+  failed_ = false;
+  return any;
+}
+
+Tensor save_passes(std::span<Pass> passes, std::span<const Element> taken) {
+  if (std::ranges::any_of(passes, &Pass::failed_))
+    throw Error(ErrorCode::failed_precondition,
+                "saving an iterator: an error came out of it, so that it has no position to save; keep the last state");
+  const PipelineScope scope;
+  StateWriter state({});
+  state.op(kFormat);
+  for (const Pass& pass : passes) {
+    state.graph(*pass.node_);
+    pass.iterator_->save(state);
+  }
+  state.elements(taken);
+  return state.finish();
+}
+
+std::vector<Element> restore_passes(std::span<Pass> passes, const Tensor& state, size_t max_taken) {
+  const PipelineScope scope;
+  StateReader reader(state, {});
+  reader.op(kFormat);
+  std::vector<std::unique_ptr<Iterator>> iterators;
+  for (const Pass& pass : passes) {
+    reader.graph(*pass.node_);
+    iterators.push_back(pass.node_->iterate({}));
+    iterators.back()->restore(reader);
+  }
+  std::vector<Element> taken = reader.elements();
+  if (taken.size() > max_taken) reader.refuse(str(taken.size(), " elements are still to come"));
+  reader.finish();
+  for (size_t i = 0; i < passes.size(); ++i) {
+    passes[i].iterator_ = std::move(iterators[i]);
+    passes[i].failed_ = false;
+  }
+  reader.restored();  // now that the threads of the passes that were left are gone
+  return taken;
 }
 
 int64_t common_batch_size(const std::vector<NodePtr>& inputs) {

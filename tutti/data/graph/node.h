@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <stop_token>
 #include <vector>
 
@@ -32,10 +33,21 @@ class Iterator {
   virtual bool next(Element& element) = 0;
 
   // Writes where the pass is, and restores it in an iterator that the same node began and nobody used: next() then goes
-  // on where it would have. Each reads what the other writes, in the same order, the inputs' state included.
-  // Throws: failed_precondition from a source that cannot; data_loss for a state that is not this node's.
-  virtual void save(StateWriter& state);
-  virtual void restore(StateReader& state);
+  // on where it would have. Each begins with state.op() and reads what the other writes, in the same order: the inputs'
+  // state before elements of one's own, which may be rows of tables that it has. What has a thread begins it with the
+  // first next(), and pauses it while it saves state.graph() of the input and the input's pass.
+  // Throws: data_loss for a state that is not this node's; what user code throws.
+  virtual void save(StateWriter& state) = 0;
+  virtual void restore(StateReader& state) = 0;
+};
+
+// What the passes over a dataset have in common beside its graph, as the number of the next one. It is saved with every
+// pass, and restored as Iterator says.
+class SharedState {
+ public:
+  virtual ~SharedState() = default;
+  virtual void save(StateWriter& state) const = 0;
+  virtual void restore(StateReader& state) = 0;
 };
 
 struct Node;
@@ -49,6 +61,9 @@ struct Node {
 
   // For a source of elements in memory: all of them, in order. An element of this table is saved as its row.
   std::shared_ptr<const Table> table;
+
+  // Null where passes have nothing in common.
+  std::shared_ptr<SharedState> shared;
 
   // For a reader of files: the same reader of the files index, index + num_shards, …
   std::function<NodePtr(int64_t num_shards, int64_t index)> shard_files;
@@ -85,8 +100,20 @@ class Pass {
   explicit Pass(const NodePtr& node);
   bool next(Element& element);
 
+  // Where passes are, uint8 [bytes], with the elements that were taken from them and count as still to come; the second
+  // function goes there, and returns those. A state that is refused leaves the passes where they are.
+  // Throws: failed_precondition when next() has thrown; data_loss for a state that is damaged, of other datasets, or
+  // with more than max_taken elements.
+  friend Tensor save_passes(std::span<Pass> passes, std::span<const Element> taken);
+  friend std::vector<Element> restore_passes(std::span<Pass> passes, const Tensor& state, size_t max_taken);
+
  private:
+  NodePtr node_;
   std::unique_ptr<Iterator> iterator_;
+  bool failed_ = false;
 };
+
+Tensor save_passes(std::span<Pass> passes, std::span<const Element> taken);
+std::vector<Element> restore_passes(std::span<Pass> passes, const Tensor& state, size_t max_taken);
 
 }  // namespace tutti::data::graph

@@ -36,7 +36,9 @@ Leaf padded(const Tensor& tensor, const Shape& shape, double value) {
 
 Leaf padded(const Strings& text, const Shape& shape) {
   int64_t count = 1;
-  for (const int64_t size : shape) count *= size;
+  for (const int64_t size : shape)
+    if (__builtin_mul_overflow(count, size, &count))
+      throw Error(ErrorCode::invalid_argument, str("padded_batch: texts of shape ", str_list(shape)));
   std::vector<std::string> values(static_cast<size_t>(count));
   for (int64_t i = 0; i < text.size(); ++i) {
     int64_t rest = i, place = 0, stride = 1;
@@ -54,6 +56,9 @@ std::vector<Leaf> stack_padded(std::span<const Element> elements, double value) 
   std::vector<std::vector<Leaf>> columns(elements.front().leaves().size());
   for (const Element& element : elements) {
     const std::vector<Leaf> leaves = element.leaves();
+    if (leaves.size() != columns.size())
+      throw Error(ErrorCode::invalid_argument, str("padded_batch: elements of ", columns.size(), " and ", leaves.size(),
+                                                   " leaves in one batch; they must agree"));
     for (size_t i = 0; i < leaves.size(); ++i) columns[i].push_back(leaves[i]);
   }
   std::vector<Leaf> stacked;
@@ -81,7 +86,18 @@ class PaddedBatchIterator : public Iterator {
     return true;
   }
 
+  void save(StateWriter& state) override {
+    state.op("padded_batch", arguments());
+    input_->save(state);
+  }
+  void restore(StateReader& state) override {
+    state.op("padded_batch", arguments());
+    input_->restore(state);
+  }
+
  private:
+  std::vector<int64_t> arguments() const { return {static_cast<int64_t>(size_), options_.drop_remainder}; }
+
   std::unique_ptr<Iterator> input_;
   size_t size_;
   PaddedBatchOptions options_;

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -20,15 +21,15 @@ class ParallelMapIterator : public Iterator {
                       std::stop_token consumer_stop)
       : consumer_stop_(std::move(consumer_stop)),
         function_(std::move(function)),
-        max_results_(2 * static_cast<size_t>(num_threads)),
-        input_(input->iterate(stop_.get_token())) {
-    for (int i = 0; i < num_threads; ++i) threads_.emplace_back([this] { work(); });
-  }
+        num_threads_(static_cast<size_t>(num_threads)),
+        dataset_(input),
+        input_(input->iterate(stop_.get_token())) {}
 
   ~ParallelMapIterator() override { stop_.request_stop(); }
 
   bool next(Element& element) override {
     std::unique_lock lock(mutex_);
+    while (threads_.size() < num_threads_ && !ended_) threads_.emplace_back([this] { work(); });
     const auto ready = [this] { return results_.empty() ? ended_ : results_.front()->done; };
     if (!changed_.wait(lock, consumer_stop_, ready)) throw Error(ErrorCode::cancelled, "map: the consumer is gone");
     if (results_.empty()) return false;
@@ -42,7 +43,62 @@ class ParallelMapIterator : public Iterator {
     return true;
   }
 
+  // The threads finish what they compute, and wait until all is written. An input that has failed is at its end.
+  void save(StateWriter& state) override {
+    const Pause pause(*this);
+    state.op("parallel_map");
+    state.graph(*dataset_);
+    const bool failed = ended_ && std::ranges::any_of(results_, [](const auto& it) { return it->error != nullptr; });
+    state.number(failed);
+    state.number(ended_);
+    if (!failed) input_->save(state);
+    state.number(static_cast<int64_t>(results_.size()));
+    for (const auto& result : results_) {
+      state.number(result->error != nullptr);
+      if (result->error)
+        state.error(result->error);
+      else
+        state.element(result->element);
+    }
+  }
+  void restore(StateReader& state) override {
+    state.op("parallel_map");
+    state.graph(*dataset_);
+    const bool failed = state.flag();
+    ended_ = state.number_in(failed, 1) != 0;
+    if (!failed) input_->restore(state);
+    for (int64_t left = state.number_in(0, INT64_MAX); left > 0; --left) {
+      const auto& result = results_.emplace_back(std::make_shared<Result>());
+      result->done = true;
+      if (state.flag())
+        result->error = state.error();
+      else
+        result->element = state.element();
+    }
+  }
+
  private:
+  // While it lives, no thread is at the input or computes.
+  class Pause {
+   public:
+    explicit Pause(ParallelMapIterator& iterator) : iterator_(iterator) {
+      std::unique_lock lock(iterator_.mutex_);
+      iterator_.paused_ = true;
+      iterator_.changed_.wait(lock, [this] {
+        return !iterator_.taking_ && std::ranges::all_of(iterator_.results_, [](const auto& it) { return it->done; });
+      });
+    }
+    ~Pause() {
+      const std::scoped_lock lock(iterator_.mutex_);
+      iterator_.paused_ = false;
+      iterator_.changed_.notify_all();
+    }
+    Pause(const Pause&) = delete;
+
+   private:
+    ParallelMapIterator& iterator_;
+  };
+
   struct Result {
     Element element;
     std::exception_ptr error;
@@ -68,7 +124,7 @@ class ParallelMapIterator : public Iterator {
   // The next element of the input, at its place among the results; null when there is nothing more to do.
   std::shared_ptr<Result> take() {
     std::unique_lock lock(mutex_);
-    const auto may_take = [this] { return ended_ || (!taking_ && results_.size() < max_results_); };
+    const auto may_take = [this] { return ended_ || (!taking_ && !paused_ && results_.size() < 2 * num_threads_); };
     if (!changed_.wait(lock, stop_.get_token(), may_take) || ended_) return nullptr;
     taking_ = true;
     lock.unlock();
@@ -89,15 +145,17 @@ class ParallelMapIterator : public Iterator {
 
   std::stop_token consumer_stop_;
   std::shared_ptr<const MapFunction> function_;
-  const size_t max_results_;
+  const size_t num_threads_;
   std::mutex mutex_;
   std::condition_variable_any changed_;
-  std::deque<std::shared_ptr<Result>> results_;  // guarded by mutex_, as the next two; in the input's order
+  std::deque<std::shared_ptr<Result>> results_;  // guarded by mutex_, as the next three; in the input's order
   bool taking_ = false;                          // a thread is at the input
+  bool paused_ = false;                          // none may go there
   bool ended_ = false;                           // nothing more will be taken
   std::stop_source stop_;
-  std::unique_ptr<Iterator> input_;    // used by the thread that set taking_
-  std::vector<std::jthread> threads_;  // last: joined before the rest goes
+  NodePtr dataset_;                  // the input
+  std::unique_ptr<Iterator> input_;  // its pass, used by the thread that set taking_, or paused_ when no other is there
+  std::vector<std::jthread> threads_;  // begun when the first result is asked for; last: joined before the rest goes
 };
 
 }  // namespace

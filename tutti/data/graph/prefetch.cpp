@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <condition_variable>
 #include <deque>
 #include <exception>
+#include <iterator>
 #include <mutex>
 #include <thread>
 
@@ -20,13 +22,14 @@ class PrefetchIterator : public Iterator {
   PrefetchIterator(const NodePtr& input, int64_t capacity, std::stop_token consumer_stop)
       : consumer_stop_(std::move(consumer_stop)),
         capacity_(static_cast<size_t>(capacity)),
-        input_(input->iterate(stop_.get_token())),
-        thread_([this] { produce(); }) {}
+        dataset_(input),
+        input_(input->iterate(stop_.get_token())) {}
 
   ~PrefetchIterator() override { stop_.request_stop(); }
 
   bool next(Element& element) override {
     std::unique_lock lock(mutex_);
+    if (!thread_.joinable() && !ended_) start();
     const auto ready = [this] { return !elements_.empty() || ended_; };
     if (!ready() && !not_empty_.wait(lock, consumer_stop_, ready))
       throw Error(ErrorCode::cancelled, "prefetch: the consumer is gone");
@@ -42,7 +45,55 @@ class PrefetchIterator : public Iterator {
     return true;
   }
 
+  // The thread finishes the element that it makes, and waits until all is written.
+  void save(StateWriter& state) override {
+    const Pause pause(*this);
+    state.op("prefetch");
+    state.graph(*dataset_);
+    state.number(error_ != nullptr);
+    state.number(ended_);
+    if (!error_) input_->save(state);
+    state.number(static_cast<int64_t>(elements_.size()));
+    for (const Element& element : elements_) state.element(element);
+    if (error_) state.error(error_);
+  }
+  void restore(StateReader& state) override {
+    state.op("prefetch");
+    state.graph(*dataset_);
+    const bool failed = state.flag();
+    ended_ = state.number_in(failed, 1) != 0;
+    if (!failed) input_->restore(state);
+    std::ranges::move(state.elements(), std::back_inserter(elements_));
+    if (failed) error_ = state.error();
+  }
+
  private:
+  // While it lives, the thread is not at the input, nor are the elements changed.
+  class Pause {
+   public:
+    explicit Pause(PrefetchIterator& iterator) : iterator_(iterator) {
+      std::unique_lock lock(iterator_.mutex_);
+      iterator_.paused_ = true;
+      iterator_.not_full_.notify_one();
+      iterator_.away_from_input_.wait(lock, [this] { return !iterator_.at_input_; });
+    }
+    ~Pause() {
+      const std::scoped_lock lock(iterator_.mutex_);
+      iterator_.paused_ = false;
+      iterator_.not_full_.notify_one();
+    }
+    Pause(const Pause&) = delete;
+
+   private:
+    PrefetchIterator& iterator_;
+  };
+
+  // Not before the first element is asked for, so that nobody is at the input while its state is restored.
+  void start() {
+    at_input_ = true;
+    thread_ = std::jthread([this] { produce(); });
+  }
+
   void produce() {
     const PipelineScope scope;
     try {
@@ -55,11 +106,18 @@ class PrefetchIterator : public Iterator {
     }
   }
 
-  // Returns false if the consumer is gone.
+  // Returns false if the consumer is gone. For a pause, the buffer takes one element more.
   bool put(Element element) {
     std::unique_lock lock(mutex_);
-    if (!not_full_.wait(lock, stop_.get_token(), [this] { return elements_.size() < capacity_; })) return false;
+    const auto room = [this] { return elements_.size() < capacity_ || paused_; };
+    if (!not_full_.wait(lock, stop_.get_token(), room)) return false;
     elements_.push_back(std::move(element));
+    if (paused_) {
+      at_input_ = false;
+      away_from_input_.notify_one();
+      if (!not_full_.wait(lock, stop_.get_token(), [this] { return !paused_; })) return false;
+      at_input_ = true;
+    }
     lock.unlock();
     not_empty_.notify_one();
     return true;
@@ -69,6 +127,8 @@ class PrefetchIterator : public Iterator {
     const std::scoped_lock lock(mutex_);
     ended_ = true;
     error_ = std::move(error);
+    at_input_ = false;
+    away_from_input_.notify_one();
     not_empty_.notify_one();
   }
 
@@ -77,11 +137,15 @@ class PrefetchIterator : public Iterator {
   std::mutex mutex_;
   std::condition_variable_any not_empty_;
   std::condition_variable_any not_full_;
-  std::deque<Element> elements_;  // guarded by mutex_, as the next two
+  std::condition_variable_any away_from_input_;
+  std::deque<Element> elements_;  // guarded by mutex_, as the next four
   bool ended_ = false;
   std::exception_ptr error_;
+  bool paused_ = false;
+  bool at_input_ = false;  // the thread is, or has an element of it in hand
   std::stop_source stop_;
-  std::unique_ptr<Iterator> input_;  // used by thread_ alone
+  NodePtr dataset_;                  // the input
+  std::unique_ptr<Iterator> input_;  // its pass, used by thread_ alone, but for a pause
   std::jthread thread_;              // last: joined before the rest goes
 };
 

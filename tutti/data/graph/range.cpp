@@ -1,5 +1,7 @@
 #include <ATen/ops/scalar_tensor.h>
 
+#include <algorithm>
+
 #include "tutti/core/error.h"
 #include "tutti/data/graph/ops.h"
 
@@ -8,7 +10,8 @@ namespace {
 
 class RangeIterator : public Iterator {
  public:
-  RangeIterator(int64_t start, int64_t step, int64_t count) : value_(start), step_(step), left_(count) {}
+  RangeIterator(int64_t start, int64_t step, int64_t count)
+      : start_(start), step_(step), count_(count), value_(start), left_(count) {}
 
   bool next(Element& element) override {
     if (left_ == 0) return false;
@@ -17,9 +20,22 @@ class RangeIterator : public Iterator {
     return true;
   }
 
+  void save(StateWriter& state) override {
+    state.op("range", {start_, step_, count_});
+    state.number(left_);
+  }
+  void restore(StateReader& state) override {
+    state.op("range", {start_, step_, count_});
+    left_ = state.number_in(0, count_);
+    const auto steps = static_cast<uint64_t>(count_ - std::max<int64_t>(left_, 1));  // value_ stays at the last one
+    if (count_ > 0) value_ = static_cast<int64_t>(static_cast<uint64_t>(start_) + steps * static_cast<uint64_t>(step_));
+  }
+
  private:
-  int64_t value_;
+  int64_t start_;
   int64_t step_;
+  int64_t count_;
+  int64_t value_;
   int64_t left_;
 };
 

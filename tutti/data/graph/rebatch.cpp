@@ -30,7 +30,35 @@ class RebatchIterator : public Iterator {
     return true;
   }
 
+  // Of the batch that is being cut, only what is left: no rows are kept for the shape that a slot of size 0 needs.
+  void save(StateWriter& state) override {
+    state.op("rebatch", arguments());
+    input_->save(state);
+    state.number(static_cast<int64_t>(slot_));
+    state.number(ended_);
+    state.number(!leaves_.empty());
+    if (!leaves_.empty())
+      state.table(std::make_shared<const Table>(narrow_rows(leaves_, row_, num_rows_ - row_), keys_));
+  }
+  void restore(StateReader& state) override {
+    state.op("rebatch", arguments());
+    input_->restore(state);
+    slot_ = static_cast<size_t>(state.number_in(0, static_cast<int64_t>(sizes_.size()) - 1));
+    ended_ = state.flag();
+    if (!state.flag()) return;
+    const auto rest = state.table();
+    leaves_ = rest->columns();
+    keys_ = rest->keys();
+    num_rows_ = rest->num_rows();
+  }
+
  private:
+  std::vector<int64_t> arguments() const {
+    std::vector<int64_t> arguments = sizes_;
+    arguments.push_back(options_.drop_remainder);
+    return arguments;
+  }
+
   // Makes rows of the input available, or returns false at its end.
   bool load() {
     while (!ended_ && row_ == num_rows_) {
@@ -58,7 +86,7 @@ class RebatchIterator : public Iterator {
     std::vector<Leaf> joined;
     for (size_t leaf = 0; leaf < pieces.front().size(); ++leaf) {
       std::vector<Leaf> parts;
-      for (const auto& piece : pieces) parts.push_back(piece[leaf]);
+      for (const auto& piece : pieces) parts.push_back(piece.at(leaf));
       joined.push_back(concatenate_rows(parts));
     }
     return joined;

@@ -24,6 +24,23 @@ class LegacyRebatchIterator : public Iterator {
     return true;
   }
 
+  void save(StateWriter& state) override {
+    state.op("replica_rows", {num_replicas_});
+    input_->save(state);
+    state.number(replica_);
+    if (replica_ < num_replicas_) state.table(std::make_shared<const Table>(leaves_, keys_));
+  }
+  void restore(StateReader& state) override {
+    state.op("replica_rows", {num_replicas_});
+    input_->restore(state);
+    replica_ = static_cast<int>(state.number_in(0, num_replicas_));
+    if (replica_ == num_replicas_) return;
+    const auto batch = state.table();
+    leaves_ = batch->columns();
+    keys_ = batch->keys();
+    num_rows_ = batch->num_rows();
+  }
+
  private:
   std::unique_ptr<Iterator> input_;
   int num_replicas_;

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/data/graph/ops.h"
@@ -8,7 +10,7 @@ namespace {
 class RepeatIterator : public Iterator {
  public:
   RepeatIterator(NodePtr input, int64_t count, std::stop_token stop)
-      : input_(std::move(input)), left_(count), stop_(std::move(stop)) {
+      : input_(std::move(input)), count_(count), left_(count), stop_(std::move(stop)) {
     if (left_ != 0) pass_ = input_->iterate(stop_);
   }
 
@@ -23,8 +25,26 @@ class RepeatIterator : public Iterator {
     return false;
   }
 
+  void save(StateWriter& state) override {
+    state.op("repeat", {count_});
+    state.number(left_);
+    state.number(any_);
+    state.number(pass_ != nullptr);
+    if (pass_) pass_->save(state);
+  }
+  void restore(StateReader& state) override {
+    state.op("repeat", {count_});
+    left_ = state.number_in(std::min<int64_t>(count_, 0), count_);
+    any_ = state.flag();
+    if (state.number_in(0, pass_ != nullptr))
+      pass_->restore(state);
+    else
+      pass_ = nullptr;
+  }
+
  private:
   NodePtr input_;
+  int64_t count_;
   int64_t left_;  // passes, this one included; kInfinite stays
   std::stop_token stop_;
   std::unique_ptr<Iterator> pass_;

@@ -58,13 +58,27 @@ ReplicaSteps::ReplicaSteps(const NodePtr& dealt, int num_replicas, Placement pla
       placement_(std::move(placement)) {}
 
 std::vector<Element> ReplicaSteps::next() {
-  std::vector<Element> step;
+  step_.clear();
   Element element;
-  while (static_cast<int>(step.size()) < num_replicas_ && pass_.next(element)) step.push_back(std::move(element));
-  if (step.empty()) return step;
-  while (static_cast<int>(step.size()) < num_replicas_) step.push_back(no_rows(step.front(), row_sizes_vary_));
-  for (int replica = 0; replica < num_replicas_; ++replica)
-    step[replica] = place(std::move(step[replica]), replica, placement_);
+  while (static_cast<int>(step_.size()) < num_replicas_ && pass_.next(element)) step_.push_back(std::move(element));
+  if (step_.empty()) return {};
+  while (static_cast<int>(step_.size()) < num_replicas_) step_.push_back(no_rows(step_.front(), row_sizes_vary_));
+  return placed_step();
+}
+
+Tensor ReplicaSteps::save(bool before_last_step) {
+  return save_passes({&pass_, 1}, before_last_step ? std::span<const Element>(step_) : std::span<const Element>());
+}
+
+std::vector<Element> ReplicaSteps::restore(const Tensor& state) {
+  step_ = restore_passes({&pass_, 1}, state, static_cast<size_t>(num_replicas_));
+  return placed_step();
+}
+
+std::vector<Element> ReplicaSteps::placed_step() const {
+  std::vector<Element> step;
+  for (size_t replica = 0; replica < step_.size(); ++replica)
+    step.push_back(place(step_[replica], static_cast<int>(replica), placement_));
   return step;
 }
 

@@ -23,11 +23,19 @@ class ReplicaSteps {
   // The elements of the next step, one per replica, or nothing at the end.
   std::vector<Element> next();
 
+  // Where the pass is, before the last step or after it. restore() returns that step if it is still to come, else
+  // nothing. Throws: as Pass.
+  Tensor save(bool before_last_step);
+  std::vector<Element> restore(const Tensor& state);
+
  private:
+  std::vector<Element> placed_step() const;
+
   Pass pass_;
   int num_replicas_;
   bool row_sizes_vary_;
   Placement placement_;
+  std::vector<Element> step_;  // the last one, before it is placed
 };
 
 }  // namespace tutti::data::graph

@@ -8,7 +8,7 @@ namespace {
 class ShardIterator : public Iterator {
  public:
   ShardIterator(std::unique_ptr<Iterator> input, int64_t num_shards, int64_t index)
-      : input_(std::move(input)), num_shards_(num_shards), passed_over_(index) {}
+      : input_(std::move(input)), num_shards_(num_shards), index_(index), passed_over_(index) {}
 
   bool next(Element& element) override {
     for (; passed_over_ > 0; --passed_over_)
@@ -17,9 +17,21 @@ class ShardIterator : public Iterator {
     return input_->next(element);
   }
 
+  void save(StateWriter& state) override {
+    state.op("shard", {num_shards_, index_});
+    state.number(passed_over_);
+    input_->save(state);
+  }
+  void restore(StateReader& state) override {
+    state.op("shard", {num_shards_, index_});
+    passed_over_ = state.number_in(0, num_shards_ - 1);
+    input_->restore(state);
+  }
+
  private:
   std::unique_ptr<Iterator> input_;
   int64_t num_shards_;
+  int64_t index_;
   int64_t passed_over_;  // elements of other shards before the next of this one
 };
 

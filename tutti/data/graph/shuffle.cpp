@@ -1,6 +1,6 @@
 #include <ATen/CPUGeneratorImpl.h>
 
-#include <atomic>
+#include <memory>
 #include <mutex>
 
 #include "tutti/core/error.h"
@@ -22,11 +22,49 @@ class SplitMix64 {
     return z ^ (z >> 31);
   }
 
+  uint64_t state() const { return state_; }
+
   // Uniform in [0, n), by the upper half of a 128-bit product.
   size_t below(size_t n) { return static_cast<size_t>((static_cast<unsigned __int128>(next()) * n) >> 64); }
 
  private:
   uint64_t state_;
+};
+
+// Passes are numbered in the order in which they begin; the order of pass n is a function of the seed and n.
+class Passes : public SharedState, public std::enable_shared_from_this<Passes> {
+ public:
+  Passes(uint64_t seed, bool reshuffle) : reshuffle_(reshuffle), seed_(seed) {}
+
+  // What the random numbers of a new pass begin with.
+  uint64_t begin() {
+    const std::scoped_lock lock(mutex_);
+    const uint64_t pass = reshuffle_ ? next_++ : 0;
+    return SplitMix64(seed_ ^ SplitMix64(pass).next()).next();
+  }
+
+  void save(StateWriter& state) const override {
+    const std::scoped_lock lock(mutex_);
+    state.op("passes of shuffle", {reshuffle_});
+    state.number(static_cast<int64_t>(seed_));
+    state.number(static_cast<int64_t>(next_));
+  }
+  void restore(StateReader& state) override {
+    state.op("passes of shuffle", {reshuffle_});
+    const auto seed = static_cast<uint64_t>(state.number());
+    const auto next = static_cast<uint64_t>(state.number());
+    state.when_restored([self = shared_from_this(), seed, next] {
+      const std::scoped_lock lock(self->mutex_);
+      self->seed_ = seed;
+      self->next_ = next;
+    });
+  }
+
+ private:
+  const bool reshuffle_;
+  mutable std::mutex mutex_;
+  uint64_t seed_;  // guarded by mutex_, as the next
+  uint64_t next_ = 0;
 };
 
 // A buffer of elements; each next() gives a random one and refills its place.
@@ -46,6 +84,22 @@ class ShuffleIterator : public Iterator {
     element = std::move(buffer_.back());
     buffer_.pop_back();
     return true;
+  }
+
+  void save(StateWriter& state) override {
+    state.op("shuffle", {static_cast<int64_t>(buffer_size_)});
+    input_->save(state);
+    state.number(static_cast<int64_t>(random_.state()));
+    state.number(ended_);
+    state.elements(buffer_);
+  }
+  void restore(StateReader& state) override {
+    state.op("shuffle", {static_cast<int64_t>(buffer_size_)});
+    input_->restore(state);
+    random_ = SplitMix64(static_cast<uint64_t>(state.number()));
+    ended_ = state.flag();
+    buffer_ = state.elements();
+    if (buffer_.size() > buffer_size_) state.refuse(str("a shuffle's buffer of ", buffer_.size(), " elements"));
   }
 
  private:
@@ -68,12 +122,11 @@ NodePtr shuffle(const NodePtr& input, int64_t buffer_size, const ShuffleOptions&
   if (buffer_size < 1)
     throw Error(ErrorCode::invalid_argument, str("shuffle: buffer_size ", buffer_size, "; it must be at least 1"));
   const uint64_t seed = options.seed ? *options.seed : draw_seed();
-  // Passes are numbered in the order in which they begin; the order of pass n is a function of the seed and n.
-  const auto passes = std::make_shared<std::atomic<uint64_t>>(0);
+  const auto passes = std::make_shared<Passes>(seed, options.reshuffle_each_iteration);
   Node node = after(input);
-  node.iterate = [=, reshuffle = options.reshuffle_each_iteration](const std::stop_token& stop) {
-    const uint64_t pass = reshuffle ? passes->fetch_add(1) : 0;
-    const uint64_t pass_seed = SplitMix64(seed ^ SplitMix64(pass).next()).next();
+  node.shared = passes;
+  node.iterate = [=](const std::stop_token& stop) {
+    const uint64_t pass_seed = passes->begin();
     return std::make_unique<ShuffleIterator>(input->iterate(stop), buffer_size, pass_seed);
   };
   return std::make_shared<const Node>(std::move(node));

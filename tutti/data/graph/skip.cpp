@@ -9,7 +9,8 @@ namespace {
 
 class SkipIterator : public Iterator {
  public:
-  SkipIterator(std::unique_ptr<Iterator> input, int64_t count) : input_(std::move(input)), left_(count) {}
+  SkipIterator(std::unique_ptr<Iterator> input, int64_t count)
+      : input_(std::move(input)), count_(count), left_(count) {}
 
   bool next(Element& element) override {
     for (; left_ > 0; --left_)
@@ -17,8 +18,20 @@ class SkipIterator : public Iterator {
     return input_->next(element);
   }
 
+  void save(StateWriter& state) override {
+    state.op("skip", {count_});
+    state.number(left_);
+    input_->save(state);
+  }
+  void restore(StateReader& state) override {
+    state.op("skip", {count_});
+    left_ = state.number_in(0, count_);
+    input_->restore(state);
+  }
+
  private:
   std::unique_ptr<Iterator> input_;
+  int64_t count_;
   int64_t left_;
 };
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tutti/core/str.h"
+
 namespace tutti::data::graph {
 namespace {
 
@@ -15,7 +17,25 @@ class SliceIterator : public Iterator {
     return true;
   }
 
+  void save(StateWriter& state) override {
+    state.op(form());
+    state.number(row_);
+  }
+  void restore(StateReader& state) override {
+    state.op(form());
+    row_ = state.number_in(0, table_->num_rows());
+  }
+
  private:
+  std::string form() const {
+    std::string form = "from_tensor_slices of";
+    for (const Leaf& column : table_->columns()) {
+      const auto* tensor = std::get_if<Tensor>(&column);
+      form += str(' ', tensor ? c10::toString(tensor->scalar_type()) : "Strings", ' ', str_list(shape_of(column)));
+    }
+    return form;
+  }
+
   std::shared_ptr<const Table> table_;
   int64_t row_ = 0;
 };

@@ -1,13 +1,16 @@
 #include "tutti/data/graph/state.h"
 
 #include <ATen/ops/empty.h>
+#include <c10/util/Exception.h>
 
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <unordered_set>
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/data/graph/node.h"
 
 namespace tutti::data::graph {
 namespace {
@@ -17,13 +20,60 @@ static_assert(std::endian::native == std::endian::little);
 enum Form : int64_t { kValues, kRow };
 enum Kind : int64_t { kTensor, kText };
 constexpr int64_t kMaxAxes = 64;
+constexpr int64_t kMaxEmpty =
+    int64_t{1} << 31;          // the size of an empty tensor, its empty axes left out: no byte shows it
+constexpr int64_t kHost = -1;  // in the place of a GPU's number
+constexpr int64_t kNew = -1;   // in the place of a table's number: it follows
 
 [[noreturn]] void damaged(const std::string& what) {
   throw Error(ErrorCode::data_loss,
               "restoring an iterator: " + what + "; the state is damaged, or belongs to another dataset");
 }
 
+bool has_plain_values(at::ScalarType dtype) {
+  if (dtype <= at::kBFloat16) return !c10::isQIntType(dtype);
+  return c10::isFloat8Type(dtype) || dtype == at::kUInt16 || dtype == at::kUInt32 || dtype == at::kUInt64;
+}
+
+std::string text_of(const std::string& op, const std::vector<int64_t>& arguments) {
+  std::string text = op;
+  for (size_t i = 0; i < arguments.size(); ++i) text += str(i == 0 ? '(' : ',', arguments[i]);
+  return arguments.empty() ? text : text + ')';
+}
+
+// The operations of a graph, each once, in an order that only the graph decides.
+void collect(const Node& node, std::unordered_set<const Node*>& seen, std::vector<const Node*>& nodes) {
+  if (!seen.insert(&node).second) return;
+  nodes.push_back(&node);
+  for (const NodePtr& input : node.inputs) collect(*input, seen, nodes);
+}
+
+std::vector<const Node*> nodes_of(const Node& graph) {
+  std::unordered_set<const Node*> seen;
+  std::vector<const Node*> nodes;
+  collect(graph, seen, nodes);
+  return nodes;
+}
+
+// Numbers of a dtype are as they are stored; a bool must be 0 or 1.
+bool are_values(at::ScalarType dtype, const uint8_t* bytes, uint64_t count) {
+  return dtype != at::kBool || std::all_of(bytes, bytes + count, [](uint8_t value) { return value <= 1; });
+}
+
 }  // namespace
+
+StateWriter::StateWriter(Tables tables) : tables_(std::move(tables)) {
+  for (size_t i = 0; i < tables_.size(); ++i) places_.emplace(tables_[i].get(), i);
+}
+
+void StateWriter::graph(const Node& graph) {
+  for (const Node* node : nodes_of(graph)) {
+    if (node->table && places_.emplace(node->table.get(), tables_.size()).second) tables_.push_back(node->table);
+    if (node->shared) node->shared->save(*this);
+  }
+}
+
+void StateWriter::op(const std::string& name, const std::vector<int64_t>& arguments) { text(text_of(name, arguments)); }
 
 void StateWriter::bytes(const void* from, size_t count) {
   const auto* first = static_cast<const uint8_t*>(from);
@@ -43,6 +93,10 @@ void StateWriter::leaf(const Leaf& leaf) {
   number(static_cast<int64_t>(shape_of(leaf).size()));
   for (const int64_t size : shape_of(leaf)) number(size);
   if (tensor) {
+    if (!has_plain_values(tensor->scalar_type()))
+      throw Error(ErrorCode::unimplemented, str("saving an iterator: an element is ", describe(leaf),
+                                                "; convert it to a dtype of plain numbers, or save elsewhere"));
+    number(tensor->is_cuda() ? tensor->get_device() : kHost);
     const Tensor values = std::get<Tensor>(packed(tensor->cpu()));
     number(static_cast<int64_t>(values.scalar_type()));
     bytes(values.const_data_ptr(), values.nbytes());
@@ -52,23 +106,55 @@ void StateWriter::leaf(const Leaf& leaf) {
 }
 
 void StateWriter::element(const Element& element) {
-  const auto found = std::ranges::find(tables_, element.table(), &std::shared_ptr<const Table>::get);
-  if (element.table() && found != tables_.end()) {
+  const auto place = places_.find(element.table());
+  if (place == places_.end()) {
+    number(kValues);
+    values(element.leaves(), element.keys());
+  } else {
     number(kRow);
-    number(found - tables_.begin());
+    number(place->second);
     number(element.row());
-    return;
   }
-  number(kValues);
-  const std::vector<Leaf> leaves = element.leaves();
+}
+
+void StateWriter::values(const std::vector<Leaf>& leaves, const Keys& keys) {
   number(static_cast<int64_t>(leaves.size()));
   for (const Leaf& leaf : leaves) this->leaf(leaf);
-  number(element.keys() ? static_cast<int64_t>(element.keys()->size()) : -1);
-  if (!element.keys()) return;
-  for (const auto& dictionary : *element.keys()) {
+  number(keys ? static_cast<int64_t>(keys->size()) : -1);
+  if (!keys) return;
+  for (const auto& dictionary : *keys) {
     number(static_cast<int64_t>(dictionary.size()));
     for (const std::string& key : dictionary) text(key);
   }
+}
+
+void StateWriter::elements(std::span<const Element> elements) {
+  number(static_cast<int64_t>(elements.size()));
+  for (const Element& element : elements) this->element(element);
+}
+
+void StateWriter::table(const std::shared_ptr<const Table>& table, std::optional<int64_t> rows) {
+  const auto [place, is_new] = places_.emplace(table.get(), tables_.size());
+  number(is_new ? kNew : place->second);
+  if (!is_new) return;
+  tables_.push_back(table);
+  values(table->rows(0, rows.value_or(table->num_rows())), table->keys());
+}
+
+void StateWriter::error(const std::exception_ptr& error) {
+  ErrorCode code = ErrorCode::failed_precondition;
+  std::string what = "an exception that is no std::exception";
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& error) {
+    code = error.code();
+    what = error.what();
+  } catch (const std::exception& error) {
+    what = error.what();
+  } catch (...) {
+  }
+  number(static_cast<int64_t>(code));
+  text(what);
 }
 
 Tensor StateWriter::finish() const {
@@ -77,10 +163,28 @@ Tensor StateWriter::finish() const {
   return state;
 }
 
-StateReader::StateReader(Tensor state, Tables tables) : tables_(std::move(tables)) {
-  if (state.dim() != 1 || state.scalar_type() != at::kByte) damaged("it is not a tensor of bytes");
+StateReader::StateReader(const Tensor& state, Tables tables) : tables_(std::move(tables)) {
+  if (!state.defined() || state.dim() != 1 || state.scalar_type() != at::kByte) damaged("it is not a tensor of bytes");
   state_ = state.cpu().contiguous();
 }
+
+void StateReader::graph(const Node& graph) {
+  for (const Node* node : nodes_of(graph)) {
+    if (node->table && std::ranges::find(tables_, node->table) == tables_.end()) tables_.push_back(node->table);
+    if (node->shared) node->shared->restore(*this);
+  }
+}
+
+void StateReader::op(const std::string& name, const std::vector<int64_t>& arguments) {
+  constexpr size_t kShown = 200;
+  const uint64_t begin = position_;
+  const std::string expected = text_of(name, arguments);
+  const std::string found = text();
+  if (found == expected) return;
+  damaged(str("byte ", begin, " begins '", found.substr(0, kShown), "', where this dataset has '", expected, "'"));
+}
+
+void StateReader::refuse(const std::string& what) const { damaged(what); }
 
 uint64_t StateReader::left() const { return static_cast<uint64_t>(state_.numel()) - position_; }
 
@@ -122,21 +226,29 @@ Leaf StateReader::leaf() {
     overflow |= __builtin_mul_overflow(stride, std::max<int64_t>(size, 1), &stride);
   }
   count *= stride;
-  if (overflow) damaged(str("an element of shape ", str_list(sizes)));
+  if (overflow || (count == 0 && stride > kMaxEmpty)) damaged(str("an element of shape ", str_list(sizes)));
   if (kind == kText) {
     if (static_cast<uint64_t>(count) > left() / sizeof(int64_t)) damaged(str("text of shape ", str_list(sizes)));
     std::vector<std::string> values;
     for (int64_t i = 0; i < count; ++i) values.push_back(text());
     return Strings(std::move(values), sizes);
   }
-  const auto dtype = static_cast<at::ScalarType>(number_in(0, static_cast<int64_t>(at::kBFloat16)));
-  if (c10::isQIntType(dtype)) damaged("a quantized tensor");
+  const int64_t device = number_in(kHost, INT8_MAX);
+  const auto dtype = static_cast<at::ScalarType>(number_in(0, static_cast<int64_t>(at::ScalarType::Undefined) - 1));
+  if (!has_plain_values(dtype)) damaged(str("a tensor of dtype ", c10::toString(dtype)));
   const uint64_t width = c10::elementSize(dtype);
   if (static_cast<uint64_t>(count) > left() / width) damaged(str("a tensor of shape ", str_list(sizes)));
   Tensor value = at::empty(sizes, dtype);
   const uint64_t num_bytes = static_cast<uint64_t>(count) * width;
-  if (num_bytes > 0) std::memcpy(value.mutable_data_ptr(), bytes(num_bytes), num_bytes);
-  return value;
+  const uint8_t* const from = bytes(num_bytes);
+  if (!are_values(dtype, from, num_bytes)) damaged("a bool that is neither 0 nor 1");
+  if (num_bytes > 0) std::memcpy(value.mutable_data_ptr(), from, num_bytes);
+  if (device == kHost) return value;
+  try {
+    return value.to(at::Device(at::kCUDA, static_cast<at::DeviceIndex>(device)));
+  } catch (const c10::Error&) {
+    damaged(str("a tensor lay on cuda:", device, ", which cannot be used here"));
+  }
 }
 
 Element StateReader::element() {
@@ -145,6 +257,10 @@ Element StateReader::element() {
     const auto& table = tables_[static_cast<size_t>(number_in(0, static_cast<int64_t>(tables_.size()) - 1))];
     return Element(table, number_in(0, table->num_rows() - 1));
   }
+  return values();
+}
+
+Element StateReader::values() {
   std::vector<Leaf> leaves(static_cast<size_t>(number_in(0, static_cast<int64_t>(left() / sizeof(int64_t)))));
   for (Leaf& leaf : leaves) leaf = this->leaf();
   const int64_t dictionaries = number_in(-1, static_cast<int64_t>(left() / sizeof(int64_t)));
@@ -155,6 +271,34 @@ Element StateReader::element() {
     for (std::string& key : dictionary) key = text();
   }
   return Element(std::move(leaves), std::make_shared<const Keys::element_type>(std::move(keys)));
+}
+
+std::vector<Element> StateReader::elements() {
+  std::vector<Element> elements;
+  for (int64_t left = number_in(0, static_cast<int64_t>(this->left() / sizeof(int64_t))); left > 0; --left)
+    elements.push_back(element());
+  return elements;
+}
+
+std::shared_ptr<const Table> StateReader::table() {
+  const int64_t place = number_in(kNew, static_cast<int64_t>(tables_.size()) - 1);
+  if (place != kNew) return tables_[static_cast<size_t>(place)];
+  const Element columns = values();
+  try {
+    tables_.push_back(std::make_shared<const Table>(columns.leaves(), columns.keys()));
+  } catch (const Error& error) {
+    damaged(error.what());
+  }
+  return tables_.back();
+}
+
+std::exception_ptr StateReader::error() {
+  const auto code = static_cast<ErrorCode>(number_in(0, static_cast<int64_t>(ErrorCode::internal)));
+  return std::make_exception_ptr(Error(code, text()));
+}
+
+void StateReader::restored() const {
+  for (const auto& change : changes_) change();
 }
 
 void StateReader::finish() const {

@@ -1,35 +1,54 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
+#include <functional>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "tutti/data/graph/element.h"
 
 namespace tutti::data::graph {
 
-// The tables of a graph's sources, in an order that only the graph decides.
+struct Node;
 using Tables = std::vector<std::shared_ptr<const Table>>;
 
 // Where an iterator is, as bytes: numbers as 8 bytes, little-endian; text, tensors and elements behind their lengths.
 class StateWriter {
  public:
   // Elements that are rows of these tables are written as such, others with their values.
-  explicit StateWriter(Tables tables) : tables_(std::move(tables)) {}
+  explicit StateWriter(Tables tables);
+  // Begins the state of a graph's passes: its operations' shared state. Rows of its sources are written as such from
+  // here on.
+  void graph(const Node& graph);
+
+  // Begins the state of an operation: the reader's dataset must have the same one, with the same arguments.
+  void op(const std::string& name, const std::vector<int64_t>& arguments = {});
 
   void number(int64_t value);
   void text(const std::string& value);
-  void leaf(const Leaf& leaf);  // in host memory: a tensor elsewhere is copied there
+  // Throws: unimplemented for a dtype whose values are not numbers of whole bytes, as of quantized tensors.
+  void leaf(const Leaf& leaf);
   void element(const Element& element);
+  void elements(std::span<const Element> elements);
+  // Its first `rows` rows, or all; once for all that have it. Its rows are then written as such.
+  void table(const std::shared_ptr<const Table>& table, std::optional<int64_t> rows = {});
+  // What comes back is an Error of the same text, and of the same code if this is one, else failed_precondition.
+  void error(const std::exception_ptr& error);
 
   // Everything written: uint8 [bytes].
   Tensor finish() const;
 
  private:
   void bytes(const void* from, size_t count);
+  void values(const std::vector<Leaf>& leaves, const Keys& keys);
 
-  Tables tables_;
+  Tables tables_;  // they live as long as their addresses are used
+  std::unordered_map<const Table*, int64_t> places_;
   std::vector<uint8_t> bytes_;
 };
 
@@ -37,25 +56,37 @@ class StateWriter {
 // Throws, from every member: data_loss for a state that is damaged or of another dataset.
 class StateReader {
  public:
-  StateReader(Tensor state, Tables tables);
+  StateReader(const Tensor& state, Tables tables);
+  void graph(const Node& graph);
 
+  void op(const std::string& name, const std::vector<int64_t>& arguments = {});
   int64_t number();
   int64_t number_in(int64_t first, int64_t last);  // both included
   bool flag() { return number_in(0, 1) != 0; }
   std::string text();
-  Leaf leaf();
+  Leaf leaf();  // where it was: on the host, or on a device of the same name
   Element element();
+  std::vector<Element> elements();
+  std::shared_ptr<const Table> table();
+  std::exception_ptr error();
+  [[noreturn]] void refuse(const std::string& what) const;
+
+  // What is to be done to shared state when the whole state was found good and nobody uses what it replaces.
+  void when_restored(std::function<void()> change) { changes_.push_back(std::move(change)); }
 
   // Throws unless everything was read.
   void finish() const;
+  void restored() const;
 
  private:
   const uint8_t* bytes(uint64_t count);
   uint64_t left() const;
+  Element values();
 
   Tensor state_;
   Tables tables_;
   uint64_t position_ = 0;
+  std::vector<std::function<void()>> changes_;
 };
 
 }  // namespace tutti::data::graph

@@ -9,7 +9,8 @@ namespace {
 
 class TakeIterator : public Iterator {
  public:
-  TakeIterator(std::unique_ptr<Iterator> input, int64_t count) : input_(std::move(input)), left_(count) {}
+  TakeIterator(std::unique_ptr<Iterator> input, int64_t count)
+      : input_(std::move(input)), count_(count), left_(count) {}
 
   bool next(Element& element) override {
     if (left_ == 0 || !input_->next(element)) return false;
@@ -17,8 +18,20 @@ class TakeIterator : public Iterator {
     return true;
   }
 
+  void save(StateWriter& state) override {
+    state.op("take", {count_});
+    state.number(left_);
+    input_->save(state);
+  }
+  void restore(StateReader& state) override {
+    state.op("take", {count_});
+    left_ = state.number_in(0, count_);
+    input_->restore(state);
+  }
+
  private:
   std::unique_ptr<Iterator> input_;
+  int64_t count_;
   int64_t left_;
 };
 

@@ -21,6 +21,23 @@ class UnbatchIterator : public Iterator {
     return true;
   }
 
+  void save(StateWriter& state) override {
+    state.op("unbatch");
+    input_->save(state);
+    const bool any = table_ && row_ < table_->num_rows();
+    state.number(any);
+    if (!any) return;
+    state.table(table_);
+    state.number(row_);
+  }
+  void restore(StateReader& state) override {
+    state.op("unbatch");
+    input_->restore(state);
+    if (!state.flag()) return;
+    table_ = state.table();
+    row_ = state.number_in(0, table_->num_rows());
+  }
+
  private:
   std::unique_ptr<Iterator> input_;
   std::shared_ptr<const Table> table_;

@@ -23,6 +23,17 @@ class ZipIterator : public Iterator {
     return true;
   }
 
+  void save(StateWriter& state) override {
+    state.op("zip", {static_cast<int64_t>(inputs_.size())});
+    state.number(ended_);
+    for (const auto& input : inputs_) input->save(state);
+  }
+  void restore(StateReader& state) override {
+    state.op("zip", {static_cast<int64_t>(inputs_.size())});
+    ended_ = state.flag();
+    for (const auto& input : inputs_) input->restore(state);
+  }
+
  private:
   std::vector<std::unique_ptr<Iterator>> inputs_;
   bool ended_ = false;
