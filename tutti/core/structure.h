@@ -14,8 +14,9 @@
 // - a tuple, pair or std::array of structures;
 // - a std::vector of structures;
 // - a std::map from names to structures, in the order of the names;
-// - a struct that lists its parts in a line: `auto parts() { return std::tie(image, label); }`;
-// - a torch::data::Example<>: a struct with the members data and target.
+// - a plain struct of at most eight structures, as it stands: `struct Sample { Tensor image; Tensor label; };`;
+// - any other class that lists its parts in a line: `auto parts() { return std::tie(image, label); }`;
+// - a torch::data::Example<>: a class with the members data and target.
 namespace tutti::structure {
 
 template <class T>
@@ -41,6 +42,41 @@ inline constexpr bool is_vector = false;
 template <class V>
 inline constexpr bool is_vector<std::vector<V>> = true;
 
+namespace internal {
+
+struct Anything {
+  template <class T>
+  operator T() const;
+};
+
+// How many members a plain struct has: as many as it takes initializers.
+template <class T, class... Members>
+consteval int num_members() {
+  if constexpr (requires { T{Members{}..., Anything{}}; }) {
+    return num_members<T, Members..., Anything>();
+  } else {
+    return sizeof...(Members);
+  }
+}
+
+// clang-format off
+template <class T>
+auto members_of(T& value) {
+  constexpr int n = num_members<T>();
+  static_assert(n >= 1 && n <= 8, "a plain struct of one to eight members; give others `auto parts() { return std::tie(…); }`");
+  if constexpr (n == 1) { auto& [a] = value; return std::tie(a); }
+  if constexpr (n == 2) { auto& [a, b] = value; return std::tie(a, b); }
+  if constexpr (n == 3) { auto& [a, b, c] = value; return std::tie(a, b, c); }
+  if constexpr (n == 4) { auto& [a, b, c, d] = value; return std::tie(a, b, c, d); }
+  if constexpr (n == 5) { auto& [a, b, c, d, e] = value; return std::tie(a, b, c, d, e); }
+  if constexpr (n == 6) { auto& [a, b, c, d, e, f] = value; return std::tie(a, b, c, d, e, f); }
+  if constexpr (n == 7) { auto& [a, b, c, d, e, f, g] = value; return std::tie(a, b, c, d, e, f, g); }
+  if constexpr (n == 8) { auto& [a, b, c, d, e, f, g, h] = value; return std::tie(a, b, c, d, e, f, g, h); }
+}
+// clang-format on
+
+}  // namespace internal
+
 // References to the parts of a value, as a tuple.
 template <class T>
 auto parts_of(T& value) {
@@ -48,11 +84,14 @@ auto parts_of(T& value) {
     return value.parts();
   } else if constexpr (ExampleLike<T>) {
     return std::tie(value.data, value.target);
-  } else {
-    static_assert(TupleLike<T>,
-                  "a structure is made of Tensors, tuples, pairs, std::vector, std::map<std::string, …>, and structs "
-                  "with `auto parts() { return std::tie(…); }`");
+  } else if constexpr (TupleLike<T>) {
     return std::apply([](auto&... parts) { return std::tie(parts...); }, value);
+  } else {
+    static_assert(
+        std::is_aggregate_v<T>,
+        "a structure is made of Tensors, tuples, pairs, std::vector, std::map<std::string, …>, plain structs, "
+        "and classes with `auto parts() { return std::tie(…); }`");
+    return internal::members_of(value);
   }
 }
 
