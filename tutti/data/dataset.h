@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <concepts>
 #include <cstdint>
+#include <filesystem>
 #include <iterator>
 #include <tuple>
 #include <utility>
@@ -20,26 +21,30 @@ namespace tutti::data {
 // tf.data.Dataset.
 //
 // Elements, and batches of consecutive rows, may be views of the tensors that the dataset was made from: don't write
-// into them in place. A write is noticed at the next use of the memory (failed_precondition). Errors: arguments are
-// checked where the operation is called. What a function of map() throws reaches the consumer unchanged, also through
-// prefetch(); the iterator is then to be dropped.
+// into them in place. A write is noticed at the next use of the memory (failed_precondition).
+//
+// Functions are called as const objects and without gradients, and get the parts of a tuple or pair as arguments, any
+// other T as one. They run on the consumer's thread, that of a prefetch() further down, or on num_parallel_calls
+// threads at once.
+//
+// Errors: arguments are checked where the operation is called. What a function throws reaches the consumer, through any
+// threads, behind the elements before it and with its type. Its text names the operation and the element's index there
+// ("map: element 3: …") if it is an Error, a c10::Error or one of <stdexcept>; for another type a warning does. The
+// iterator is then to be dropped, which ends its threads; ignore_errors() goes on.
 template <class T>
 class Dataset {
  public:
   using value_type = T;
 
+  Dataset() : node_(graph::from_elements({})) {}  // no elements
   explicit Dataset(graph::NodePtr node) : node_(std::move(node)) {}
 
-  // Applies f to each element, in order. f takes the parts of a tuple or pair as arguments, any other T as one; it is
-  // called as a const object, without gradients, on the consumer's thread, that of a prefetch() further down, or on
-  // options.num_parallel_calls threads at once.
+  // f of each element, in order.
   template <class F>
   auto map(F f, const MapOptions& options = {}) const;
   // The elements of the datasets that f returns, one dataset after the other; or of several in turn.
   template <class F>
-  auto flat_map(F f) const {
-    return interleave(std::move(f), {.cycle_length = 1});
-  }
+  auto flat_map(F f) const;
   template <class F>
   auto interleave(F f, const InterleaveOptions& options = {}) const;
   // The elements for which f is true; those before the first for which it is not.
@@ -52,21 +57,54 @@ class Dataset {
     return with(graph::take_while(node_, predicate(std::move(f))));
   }
 
+  // (state, output) = f(state, element), from the initial state on; gives the outputs. The state is a structure.
+  template <class S, class F>
+  auto scan(S initial, F f) const;
+  // state = f(state, element), from the initial state on; returns the last state, of any type. Iterates here and now.
+  template <class S, class F>
+  S reduce(S initial, F f) const;
+  // The only element. Throws: invalid_argument if there is none, or another.
+  T get_single_element() const { return from_element<T>(graph::single_element(node_)); }
+
   // Stacks elements along a new first axis. Throws (when iterated): invalid_argument for unequal shapes or dtypes.
   Dataset batch(int64_t size, const BatchOptions& options = {}) const {
     return with(graph::batch(node_, size, options));
   }
-  // The same of elements of unequal sizes: each axis is padded to the longest of the batch.
+  // The same of elements of unequal sizes: each axis is padded to the longest of the batch, or to padded_shapes.
   Dataset padded_batch(int64_t size, const PaddedBatchOptions& options = {}) const {
     return with(graph::padded_batch(node_, size, options));
   }
   // Joins the rows of batches and cuts them again, into batches of these sizes, used cyclically. TF: RebatchDatasetV2.
-  Dataset rebatch(std::vector<int64_t> sizes, const BatchOptions& options = {}) const {
+  Dataset rebatch(std::vector<int64_t> sizes, const RebatchOptions& options = {}) const {
     return with(graph::rebatch(node_, std::move(sizes), options));
   }
-  Dataset rebatch(int64_t size, const BatchOptions& options = {}) const { return rebatch(std::vector{size}, options); }
+  Dataset rebatch(int64_t size, const RebatchOptions& options = {}) const {
+    return rebatch(std::vector{size}, options);
+  }
   // The rows of each element, one by one.
   Dataset unbatch() const { return with(graph::unbatch(node_)); }
+
+  // Datasets of `size` elements each (windows), which flat_map or interleave joins again.
+  Dataset<Dataset<T>> window(int64_t size, const WindowOptions& options = {}) const {
+    return Dataset<Dataset<T>>(graph::window(node_, size, options));
+  }
+  // reduce(key, window) for windows of elements that have the same key(element), an integer; joins the datasets that it
+  // returns. A window is reduced once it has window_size elements, or window_size(key); those that are left at the end,
+  // in the order of their keys.
+  template <class Key, class Reduce>
+  auto group_by_window(Key key, Reduce reduce, int64_t window_size) const;
+  template <class Key, class Reduce, std::invocable<int64_t> WindowSize>
+  auto group_by_window(Key key, Reduce reduce, WindowSize window_size) const;
+  // Padded batches of elements of like length(element), an integer: bucket i has those of boundaries[i - 1] <= length <
+  // boundaries[i], and batches of batch_sizes[i], of which there is one more.
+  template <class Length>
+  Dataset bucket_by_sequence_length(Length length, std::vector<int64_t> boundaries, std::vector<int64_t> batch_sizes,
+                                    const BucketOptions& options = {}) const {
+    return with(graph::bucket_by_sequence_length(node_, number<Length>(std::move(length)), std::move(boundaries),
+                                                 std::move(batch_sizes), options));
+  }
+  // Leaves out elements that equal an earlier one of the pass bit for bit. Each distinct one is kept in memory.
+  Dataset unique() const { return with(graph::unique(node_)); }
 
   // Draws each element at random from a buffer of the next buffer_size ones.
   Dataset shuffle(int64_t buffer_size, const ShuffleOptions& options = {}) const {
@@ -75,6 +113,10 @@ class Dataset {
   Dataset repeat(int64_t count = kInfinite) const { return with(graph::repeat(node_, count)); }
   // Keeps the elements in memory, copied, once a pass came to its end; a pass that was left early keeps nothing.
   Dataset cache() const { return with(graph::cache(node_)); }
+  // Keeps the elements in a file, for other programs too: the first pass that comes to its end writes it (beside it,
+  // then renames), and while it is there, passes read it; remove it when the dataset changes. Tensors come back in host
+  // memory. Throws (when iterated): data_loss for a file that is damaged or of another dataset; unavailable.
+  Dataset cache(const std::filesystem::path& file) const { return with(graph::cache_file(node_, file)); }
   // A thread per iterator computes up to buffer_size elements ahead.
   Dataset prefetch(int64_t buffer_size) const { return with(graph::prefetch(node_, buffer_size)); }
 
@@ -89,6 +131,19 @@ class Dataset {
   }
   Dataset with_options(const DatasetOptions& options) const { return with(graph::with_options(node_, options)); }
 
+  // Leaves out elements that throw, batches if it stands behind batch().
+  Dataset ignore_errors(const IgnoreErrorsOptions& options = {}) const {
+    return with(graph::ignore_errors(node_, options));
+  }
+  // Says how many elements there are, where cardinality() doesn't know. Throws (when iterated): failed_precondition if
+  // there are more or fewer.
+  Dataset assert_cardinality(int64_t count) const { return with(graph::assert_cardinality(node_, count)); }
+  // f(*this): for a chain of operations in a function of one's own.
+  template <class F>
+  auto apply(const F& f) const {
+    return f(*this);
+  }
+
   // The number of elements, kInfinite or kUnknown, without running anything.
   int64_t cardinality() const { return node_->cardinality; }
 
@@ -101,28 +156,13 @@ class Dataset {
   static Dataset with(graph::NodePtr node) { return Dataset(std::move(node)); }
   template <class F>
   static graph::Predicate predicate(F f);
+  template <class F>
+  static graph::NumberFunction number(F f);
 
   graph::NodePtr node_;
 };
 
 namespace dataset_internal {
-
-template <class F, class T>
-inline constexpr bool takes_parts = false;
-template <class F, template <class...> class Tuple, class... Parts>
-inline constexpr bool takes_parts<F, Tuple<Parts...>> =
-    structure::TupleLike<Tuple<Parts...>>&& std::invocable<const F&, Parts...>;
-
-template <class F, class T>
-decltype(auto) call_with_parts(const F& f, T element) {
-  if constexpr (takes_parts<F, T>) {
-    return std::apply(f, std::move(element));
-  } else {
-    static_assert(std::invocable<const F&, T>,
-                  "map(f): f takes the parts of a tuple as arguments, any other element as one, and is not `mutable`");
-    return f(std::move(element));
-  }
-}
 
 template <class... Parts>
 struct Joined {
@@ -140,37 +180,14 @@ Dataset<T> dataset_of(T element, graph::NodePtr (*source)(const std::vector<grap
   return Dataset<T>(source(std::move(flat).leaves(), keys));
 }
 
+template <class T>
+std::vector<graph::NodePtr> nodes_of(const std::vector<Dataset<T>>& datasets) {
+  std::vector<graph::NodePtr> nodes;
+  for (const Dataset<T>& dataset : datasets) nodes.push_back(dataset.node());
+  return nodes;
+}
+
 }  // namespace dataset_internal
-
-template <class T>
-template <class F>
-auto Dataset<T>::map(F f, const MapOptions& options) const {
-  using Result = std::decay_t<decltype(dataset_internal::call_with_parts(f, std::declval<T>()))>;
-  const auto function = [f = std::move(f)](graph::Element element) {
-    return to_element<Result>(dataset_internal::call_with_parts(f, from_element<T>(std::move(element))));
-  };
-  return Dataset<Result>(options.num_parallel_calls == 0
-                             ? graph::map(node_, function)
-                             : graph::parallel_map(node_, function, options.num_parallel_calls));
-}
-
-template <class T>
-template <class F>
-auto Dataset<T>::interleave(F f, const InterleaveOptions& options) const {
-  using Result = std::decay_t<decltype(dataset_internal::call_with_parts(f, std::declval<T>()))>;
-  const auto function = [f = std::move(f)](graph::Element element) {
-    return dataset_internal::call_with_parts(f, from_element<T>(std::move(element))).node();
-  };
-  return Dataset<typename Result::value_type>(graph::interleave(node_, function, options));
-}
-
-template <class T>
-template <class F>
-graph::Predicate Dataset<T>::predicate(F f) {
-  return [f = std::move(f)](const graph::Element& element) -> bool {
-    return dataset_internal::call_with_parts(f, from_element<T>(element));
-  };
-}
 
 // One element: the argument, or the tuple of the arguments.
 template <class... Parts>
@@ -212,4 +229,19 @@ Dataset<std::tuple<Ts...>> zip(const Dataset<Ts>&... datasets) {
   return Dataset<std::tuple<Ts...>>(graph::zip({datasets.node()...}));
 }
 
+// The next element of datasets[i] for each integer scalar i that `choices` gives.
+template <class T>
+Dataset<T> choose_from_datasets(const std::vector<Dataset<T>>& datasets, const Dataset<Tensor>& choices,
+                                const ChooseOptions& options = {}) {
+  return Dataset<T>(graph::choose_from(dataset_internal::nodes_of(datasets), choices.node(), options));
+}
+
+// The next element of a dataset drawn at random, by the weights.
+template <class T>
+Dataset<T> sample_from_datasets(const std::vector<Dataset<T>>& datasets, const SampleOptions& options = {}) {
+  return Dataset<T>(graph::sample_from(dataset_internal::nodes_of(datasets), options));
+}
+
 }  // namespace tutti::data
+
+#include "tutti/data/dataset_functions.h"

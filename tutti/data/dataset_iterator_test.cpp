@@ -287,7 +287,7 @@ TEST(DatasetIteratorState, KeepsAnErrorThatWaits) {
     auto again = resumed(dataset, iterator.save_state());
     for (auto* it : {&iterator, &again}) {
       for (int i = 0; i < 3; ++i) ++*it;
-      EXPECT_EQ(error_of([&] { ++*it; }), "unavailable: the fifth");
+      EXPECT_EQ(error_of([&] { ++*it; }), "unavailable: map: element 4: the fifth");
       EXPECT_EQ(code_of([&] { it->save_state(); }), ErrorCode::failed_precondition);
     }
   }

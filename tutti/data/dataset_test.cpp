@@ -82,7 +82,7 @@ TEST(Dataset, ElementsOfInferenceModeAreOrdinaryTensors) {
     EXPECT_FALSE(element.is_inference());
 }
 
-TEST(Dataset, AThrowingMapReachesTheConsumerUnchanged) {
+TEST(Dataset, AThrowingMapReachesTheConsumerWithItsType) {
   const auto dataset = range(5).map([](const Tensor& x) {
     if (x.item<int64_t>() == 3) throw std::domain_error("three");
     return x;
@@ -172,7 +172,8 @@ TEST(Dataset, AnIteratorOutlivesItsDataset) {
 
 TEST(Dataset, AWriteIntoAnElementIsNoticed) {
   const auto dataset = from_tensor_slices(at::arange(6)).map([](Tensor x) { return x.add_(1); });
-  EXPECT_THAT(error_of([&] { numbers(dataset); }), HasSubstr("failed_precondition: Dataset: the memory behind leaf 0"));
+  EXPECT_THAT(error_of([&] { numbers(dataset); }),
+              HasSubstr("failed_precondition: map: element 1: Dataset: the memory behind leaf 0"));
 }
 
 }  // namespace

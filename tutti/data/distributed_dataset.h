@@ -99,6 +99,14 @@ class DistributedDataset {
   }
   std::default_sentinel_t end() const { return {}; }
 
+  // state = f(state, values of the replicas), from the initial state on; returns the last state. f may call
+  // strategy.run. TF: tf.distribute.DistributedDataset.reduce.
+  template <class S, class F>
+  S reduce(S initial, const F& f) const {
+    for (DistributedIterator<T> step = begin(); step != end(); ++step) initial = f(std::move(initial), *step);
+    return initial;
+  }
+
  private:
   graph::NodePtr dealt_;
   int num_replicas_;

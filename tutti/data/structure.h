@@ -9,9 +9,13 @@
 #include "tutti/data/graph/element.h"
 
 // How the type of a dataset's elements is taken apart into leaves and put together again: an element is what
-// core/structure.h says, with Tensors and Strings as leaves and without std::vector, which stands for a list of
-// examples.
+// core/structure.h says, with Tensors, Strings and Datasets (see Dataset::window) as leaves and without std::vector,
+// which stands for a list of examples.
 namespace tutti::data {
+
+template <class T>
+class Dataset;
+
 namespace structure_internal {
 
 struct Writer {
@@ -20,6 +24,10 @@ struct Writer {
 
   void leaf(Tensor& value) { leaves.emplace_back(std::move(value)); }
   void leaf(Strings& value) { leaves.emplace_back(std::move(value)); }
+  template <class T>
+  void leaf(Dataset<T>& value) {
+    leaves.emplace_back(value.node());
+  }
   template <class V>
   void map(const std::map<std::string, V>& value) {
     auto& names = keys.emplace_back();
@@ -35,6 +43,10 @@ struct Reader {
 
   void leaf(Tensor& value) { value = take<Tensor>(); }
   void leaf(Strings& value) { value = take<Strings>(); }
+  template <class T>
+  void leaf(Dataset<T>& value) {
+    value = Dataset<T>(take<graph::NodePtr>());
+  }
   template <class V>
   void map(std::map<std::string, V>& value) {
     if (!keys || next_keys == keys->size()) graph::throw_other_structure();

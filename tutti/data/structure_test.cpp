@@ -49,6 +49,32 @@ TEST(Structure, ExamplesHaveDataAndTarget) {
   for (const Example& batch : dataset) EXPECT_EQ(numbers(batch.data + 4), numbers(batch.target));
 }
 
+struct Image {
+  Tensor pixels;
+  Strings label;
+};
+
+TEST(Structure, PlainStructsAreElements) {
+  const auto images = from_tensor_slices(Image{at::arange(4), Strings({"a", "b", "c", "d"}, {4})});
+  static_assert(std::is_same_v<decltype(images), const Dataset<Image>>);
+  const auto doubled = images.map([](const Image& image) { return Image{image.pixels * 2, image.label}; });
+  std::vector<double> pixels;
+  for (const Image& batch : doubled.filter([](const Image& image) { return image.label[0] != "b"; }).batch(3)) {
+    pixels = numbers(batch.pixels);
+    EXPECT_EQ(batch.label, Strings({"a", "c", "d"}, {3}));
+  }
+  EXPECT_EQ(pixels, (std::vector<double>{0, 4, 6}));
+}
+
+TEST(Structure, ElementsOfAnotherTypeAreRefused) {
+  using Named = std::map<std::string, Tensor>;
+  EXPECT_EQ(code_of([] { from_element<Tensor>(to_element(std::tuple(scalar(1), scalar(2)))); }), ErrorCode::data_loss);
+  EXPECT_EQ(code_of([] { from_element<std::tuple<Tensor, Tensor>>(to_element(scalar(1))); }), ErrorCode::data_loss);
+  EXPECT_EQ(code_of([] { from_element<Strings>(to_element(scalar(1))); }), ErrorCode::data_loss);
+  EXPECT_EQ(code_of([] { from_element<Named>(to_element(scalar(1))); }), ErrorCode::data_loss);
+  EXPECT_EQ(code_of([] { from_element<Tensor>(to_element(Named{{"x", scalar(1)}})); }), ErrorCode::data_loss);
+}
+
 TEST(Structure, NamesSurviveBatchingCachingAndZipping) {
   using Named = std::map<std::string, Tensor>;
   const auto named = range(5).map([](const Tensor& x) { return Named{{"x", x}, {"double", x * 2}}; });

@@ -41,6 +41,15 @@ int64_t num_batches(int64_t elements, int64_t size, const BatchOptions& options)
   return elements / size + (!options.drop_remainder && elements % size != 0);
 }
 
+// Collects rows on one thread and stacks them on others.
+NodePtr stacked_side_by_side(const NodePtr& input, int64_t size, const BatchOptions& options) {
+  const auto stack_window = [](const Element& window) {
+    return stack(*std::get<NodePtr>(window.leaves().front())->elements);
+  };
+  return parallel_map(window(input, size, {.drop_remainder = options.drop_remainder}), stack_window,
+                      {.num_parallel_calls = options.num_parallel_calls}, "batch");
+}
+
 }  // namespace
 
 NodePtr batch(const NodePtr& input, int64_t size, const BatchOptions& options) {
@@ -48,6 +57,10 @@ NodePtr batch(const NodePtr& input, int64_t size, const BatchOptions& options) {
   Node node = after(input);
   node.cardinality = num_batches(input->cardinality, size, options);
   node.batch_size = size;
+  if (options.num_parallel_calls != 0) {
+    node.iterate = stacked_side_by_side(input, size, options)->iterate;
+    return std::make_shared<const Node>(std::move(node));
+  }
   node.iterate = [=](const std::stop_token& stop) {
     return std::make_unique<BatchIterator>(input->iterate(stop), size, options);
   };

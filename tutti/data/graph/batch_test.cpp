@@ -57,5 +57,16 @@ TEST(Rebatch, CutsAcrossBatches) {
   EXPECT_THAT(error_of([] { range(5).batch(2).rebatch({2, -1}); }), HasSubstr("sizes [2, -1]"));
 }
 
+TEST(Batch, SeveralThreadsStackTheSameBatches) {
+  for (const int64_t rows : {0, 5, 6, 23})
+    for (const bool drop : {false, true}) {
+      const auto parallel = range(rows).batch(3, {.drop_remainder = drop, .num_parallel_calls = 2});
+      EXPECT_EQ(numbers(parallel), numbers(range(rows).batch(3, {.drop_remainder = drop})));
+      EXPECT_EQ(parallel.cardinality(), range(rows).batch(3, {.drop_remainder = drop}).cardinality());
+    }
+  EXPECT_THAT(error_of([] { range(5).batch(2, {.num_parallel_calls = -1}); }),
+              HasSubstr("batch: num_parallel_calls -1"));
+}
+
 }  // namespace
 }  // namespace tutti::data

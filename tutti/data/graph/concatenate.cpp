@@ -34,17 +34,12 @@ class ConcatenateIterator : public Iterator {
   std::unique_ptr<Iterator> second_;
 };
 
-int64_t sum(int64_t a, int64_t b) {
-  if (a == kInfinite || b == kInfinite) return kInfinite;
-  return a == kUnknown || b == kUnknown ? kUnknown : a + b;
-}
-
 }  // namespace
 
 NodePtr concatenate(const NodePtr& first, const NodePtr& second) {
   Node node = after(first);
   node.inputs = {first, second};
-  node.cardinality = sum(first->cardinality, second->cardinality);
+  node.cardinality = total_cardinality({first, second});
   node.batch_size = common_batch_size({first, second});
   node.auto_shard_policy = common_policy({first, second});
   node.iterate = [first, second](const std::stop_token& stop) {

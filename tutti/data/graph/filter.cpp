@@ -1,4 +1,5 @@
 #include "tutti/core/error.h"
+#include "tutti/data/graph/at_element.h"
 #include "tutti/data/graph/ops.h"
 
 namespace tutti::data::graph {
@@ -16,7 +17,9 @@ class FilterIterator : public Iterator {
   bool next(Element& element) override {
     while (!ended_ && input_->next(element)) {
       if (stop_.stop_requested()) throw Error(ErrorCode::cancelled, "filter: the consumer is gone");
-      if ((*predicate_)(element)) return true;
+      if (at_element(otherwise_ == Otherwise::skip ? "filter" : "take_while", index_++,
+                     [&] { return (*predicate_)(element); }))
+        return true;
       ended_ = otherwise_ == Otherwise::stop;
     }
     ended_ = true;
@@ -26,11 +29,13 @@ class FilterIterator : public Iterator {
   void save(StateWriter& state) override {
     state.op(name());
     state.number(ended_);
+    state.number(index_);
     input_->save(state);
   }
   void restore(StateReader& state) override {
     state.op(name());
     ended_ = state.flag();
+    index_ = state.number_in(0, INT64_MAX);
     input_->restore(state);
   }
 
@@ -41,6 +46,7 @@ class FilterIterator : public Iterator {
   std::shared_ptr<const Predicate> predicate_;
   Otherwise otherwise_;
   std::stop_token stop_;
+  int64_t index_ = 0;  // of the input's next element
   bool ended_ = false;
 };
 

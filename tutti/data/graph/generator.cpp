@@ -1,5 +1,6 @@
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/data/graph/at_element.h"
 #include "tutti/data/graph/ops.h"
 
 namespace tutti::data::graph {
@@ -10,9 +11,12 @@ class GeneratorIterator : public Iterator {
   explicit GeneratorIterator(Generator generator) : generator_(std::move(generator)) {}
 
   bool next(Element& element) override {
-    auto made = ended_ ? std::nullopt : generator_();
-    if (!made) return !(ended_ = true);
+    if (ended_) return false;
+    ended_ = true;  // also where the generator throws
+    auto made = at_element("from_generator", taken_, [this] { return generator_(); });
+    if (!made) return false;
     element = *std::move(made);
+    ended_ = false;
     ++taken_;
     return true;
   }

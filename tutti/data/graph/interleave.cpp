@@ -1,5 +1,6 @@
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/data/graph/at_element.h"
 #include "tutti/data/graph/ops.h"
 
 namespace tutti::data::graph {
@@ -10,8 +11,8 @@ namespace {
 class InterleaveIterator : public Iterator {
  public:
   InterleaveIterator(std::unique_ptr<Iterator> input, std::shared_ptr<const FlatMapFunction> function,
-                     const InterleaveOptions& options, std::stop_token stop)
-      : input_(std::move(input)), function_(std::move(function)), options_(options), stop_(std::move(stop)) {
+                     const InterleaveOptions& options, const char* op, std::stop_token stop)
+      : input_(std::move(input)), function_(std::move(function)), options_(options), op_(op), stop_(std::move(stop)) {
     open_.resize(static_cast<size_t>(options.cycle_length));
   }
 
@@ -43,6 +44,7 @@ class InterleaveIterator : public Iterator {
     state.number(static_cast<int64_t>(slot_));
     state.number(taken_);
     state.number(ended_);
+    state.number(index_);
     for (const Open& open : open_) {
       state.number(open.dataset != nullptr);
       if (!open.dataset) continue;
@@ -58,6 +60,7 @@ class InterleaveIterator : public Iterator {
     slot_ = static_cast<size_t>(state.number_in(0, options_.cycle_length - 1));
     taken_ = state.number_in(0, options_.block_length - 1);
     ended_ = state.flag();
+    index_ = state.number_in(0, INT64_MAX);
     for (Open& open : open_) {
       if (!state.flag()) continue;
       open.element = state.element();
@@ -81,26 +84,32 @@ class InterleaveIterator : public Iterator {
     taken_ = 0;
   }
 
+  NodePtr made_of(const Element& element) {
+    return at_element(op_, index_++, [&] { return (*function_)(element); });
+  }
+
   void open_next(Open& place) {
     Element element;
     if (ended_ || (ended_ = !input_->next(element))) return;
-    place = {.element = element, .dataset = (*function_)(element), .pass = nullptr};
+    place = {.element = element, .dataset = made_of(element), .pass = nullptr};
     place.pass = place.dataset->iterate(stop_);
   }
 
   std::unique_ptr<Iterator> input_;
   std::shared_ptr<const FlatMapFunction> function_;
   InterleaveOptions options_;
+  const char* op_;
   std::stop_token stop_;
   std::vector<Open> open_;
   size_t slot_ = 0;
   int64_t taken_ = 0;  // of this turn
+  int64_t index_ = 0;  // of the input's next element
   bool ended_ = false;
 };
 
 }  // namespace
 
-NodePtr interleave(const NodePtr& input, FlatMapFunction function, const InterleaveOptions& options) {
+NodePtr interleave(const NodePtr& input, FlatMapFunction function, const InterleaveOptions& options, const char* op) {
   if (options.cycle_length < 1 || options.block_length < 1)
     throw Error(ErrorCode::invalid_argument, str("interleave: cycle_length ", options.cycle_length, ", block_length ",
                                                  options.block_length, "; both must be at least 1"));
@@ -110,7 +119,7 @@ NodePtr interleave(const NodePtr& input, FlatMapFunction function, const Interle
   node.batch_size = kUnknown;
   node.row_sizes_vary = false;
   node.iterate = [=](const std::stop_token& stop) {
-    return std::make_unique<InterleaveIterator>(input->iterate(stop), shared, options, stop);
+    return std::make_unique<InterleaveIterator>(input->iterate(stop), shared, options, op, stop);
   };
   return std::make_shared<const Node>(std::move(node));
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "tutti/core/error.h"
 #include "tutti/core/str.h"
 
 namespace tutti::data::graph {
@@ -22,12 +23,18 @@ std::vector<T> values_of(std::span<const Leaf> leaves) {
 }  // namespace
 
 std::span<const int64_t> shape_of(const Leaf& leaf) {
+  if (std::holds_alternative<NodePtr>(leaf))
+    throw Error(
+        ErrorCode::invalid_argument,
+        "Dataset: an element is itself a dataset, which has no shape and cannot be stacked, cut or cached; join "
+        "the elements' elements with flat_map first");
   if (const auto* text = std::get_if<Strings>(&leaf)) return text->shape();
   const at::IntArrayRef sizes = std::get<Tensor>(leaf).sizes();
   return {sizes.data(), sizes.size()};
 }
 
 std::string describe(const Leaf& leaf) {
+  if (std::holds_alternative<NodePtr>(leaf)) return "a dataset";
   const auto* tensor = std::get_if<Tensor>(&leaf);
   if (!tensor) return str("Strings ", str_list(shape_of(leaf)));
   return str(c10::toString(tensor->scalar_type()), ' ', str_list(tensor->sizes()), " on ", tensor->device().str());
@@ -52,6 +59,7 @@ Leaf rows_of(const Leaf& leaf, int64_t first, int64_t count) {
 }
 
 Leaf stack_leaves(std::span<const Leaf> leaves) {
+  shape_of(leaves.front());
   if (std::holds_alternative<Strings>(leaves.front())) return stack(values_of<Strings>(leaves));
   return at::stack(values_of<Tensor>(leaves));
 }

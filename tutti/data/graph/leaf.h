@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <variant>
@@ -12,12 +13,16 @@
 
 namespace tutti::data::graph {
 
-// One part of an element: numbers or text.
-using Leaf = std::variant<Tensor, Strings>;
+struct Node;
+using NodePtr = std::shared_ptr<const Node>;
 
+// One part of an element: numbers, text, or a dataset, which is passed along and cannot be stacked.
+using Leaf = std::variant<Tensor, Strings, NodePtr>;
+
+// Throws: invalid_argument for a dataset. What looks at shapes, stacks or takes apart throws so too.
 std::span<const int64_t> shape_of(const Leaf& leaf);
 
-// "Float [2, 3] on cpu", "Strings [2]".
+// "Float [2, 3] on cpu", "Strings [2]", "a dataset".
 std::string describe(const Leaf& leaf);
 
 // Whether shape, dtype and device agree.

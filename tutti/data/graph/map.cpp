@@ -1,4 +1,5 @@
 #include "tutti/core/error.h"
+#include "tutti/data/graph/at_element.h"
 #include "tutti/data/graph/ops.h"
 
 namespace tutti::data::graph {
@@ -12,16 +13,18 @@ class MapIterator : public Iterator {
   bool next(Element& element) override {
     if (stop_.stop_requested()) throw Error(ErrorCode::cancelled, "map: the consumer is gone");
     if (!input_->next(element)) return false;
-    element = (*function_)(std::move(element));
+    element = at_element("map", index_++, [&] { return (*function_)(std::move(element)); });
     return true;
   }
 
   void save(StateWriter& state) override {
     state.op("map");
+    state.number(index_);
     input_->save(state);
   }
   void restore(StateReader& state) override {
     state.op("map");
+    index_ = state.number_in(0, INT64_MAX);
     input_->restore(state);
   }
 
@@ -29,6 +32,7 @@ class MapIterator : public Iterator {
   std::unique_ptr<Iterator> input_;
   std::shared_ptr<const MapFunction> function_;
   std::stop_token stop_;
+  int64_t index_ = 0;  // of the input's next element
 };
 
 }  // namespace

@@ -70,6 +70,16 @@ std::vector<Element> restore_passes(std::span<Pass> passes, const Tensor& state,
   return taken;
 }
 
+int64_t total_cardinality(const std::vector<NodePtr>& inputs) {
+  int64_t total = 0;
+  for (const NodePtr& input : inputs) {
+    if (input->cardinality == kInfinite) return kInfinite;
+    if (input->cardinality == kUnknown) total = kUnknown;
+    if (total != kUnknown && __builtin_add_overflow(total, input->cardinality, &total)) total = kUnknown;
+  }
+  return total;
+}
+
 int64_t common_batch_size(const std::vector<NodePtr>& inputs) {
   int64_t result = inputs.front()->batch_size;
   for (const NodePtr& input : inputs) {

@@ -24,7 +24,8 @@ namespace tutti::data::graph {
 // What Node::batch_size says instead of a size: elements known to hold a scalar.
 inline constexpr int64_t kNotBatched = -1;
 
-// One pass over a dataset. Used by one thread at a time; after an exception it is at its end or undefined: drop it.
+// One pass over a dataset. Used by one thread at a time. After an exception next() goes on behind what failed, or is at
+// the end: it never throws for the same element again (ignore_errors goes on calling).
 class Iterator {
  public:
   virtual ~Iterator() = default;
@@ -50,9 +51,6 @@ class SharedState {
   virtual void restore(StateReader& state) = 0;
 };
 
-struct Node;
-using NodePtr = std::shared_ptr<const Node>;
-
 // One operation of a dataset's graph, immutable.
 struct Node {
   // What the operation reads, and the same operation on other inputs, as many. A source has no inputs.
@@ -62,6 +60,8 @@ struct Node {
   // For a source of elements in memory: all of them, in order. An element of this table is saved as its row.
   std::shared_ptr<const Table> table;
 
+  // For elements that were kept (from_elements): all of them, in order. Such a dataset can be saved inside an element.
+  std::shared_ptr<const std::vector<Element>> elements;
   // Null where passes have nothing in common.
   std::shared_ptr<SharedState> shared;
 
@@ -89,8 +89,9 @@ struct Node {
 // An op on this input that keeps its properties.
 Node after(const NodePtr& input);
 
-// What an op with several inputs inherits. Batch sizes that differ are kUnknown.
+// What an op with several inputs inherits. Cardinalities add up; batch sizes that differ are kUnknown.
 // Throws: invalid_argument for different policies.
+int64_t total_cardinality(const std::vector<NodePtr>& inputs);
 int64_t common_batch_size(const std::vector<NodePtr>& inputs);
 AutoShardPolicy common_policy(const std::vector<NodePtr>& inputs);
 

@@ -11,8 +11,20 @@ namespace {
 
 using Shape = std::vector<int64_t>;
 
-// The largest size of each axis.
-Shape common_shape(std::span<const Leaf> leaves) {
+// The shape asked for, with the longest in its open axes.
+Shape fitted(const Shape& longest, Shape asked) {
+  bool fits = asked.size() == longest.size();
+  for (size_t axis = 0; fits && axis < asked.size(); ++axis) {
+    if (asked[axis] < 0) asked[axis] = longest[axis];
+    fits = asked[axis] >= longest[axis];
+  }
+  if (fits) return asked;
+  throw Error(ErrorCode::invalid_argument, str("padded_batch: rows of up to ", str_list(longest),
+                                               " are to be padded to ", str_list(asked), ", which they exceed"));
+}
+
+// The largest size of each axis, or what is asked for.
+Shape common_shape(std::span<const Leaf> leaves, const Shape* asked) {
   Shape shape(shape_of(leaves.front()).begin(), shape_of(leaves.front()).end());
   for (const Leaf& leaf : leaves) {
     const auto sizes = shape_of(leaf);
@@ -21,7 +33,7 @@ Shape common_shape(std::span<const Leaf> leaves) {
                                                    " in one batch; the numbers of axes must agree"));
     for (size_t axis = 0; axis < shape.size(); ++axis) shape[axis] = std::max(shape[axis], sizes[axis]);
   }
-  return shape;
+  return asked ? fitted(shape, *asked) : shape;
 }
 
 Leaf padded(const Tensor& tensor, const Shape& shape, double value) {
@@ -51,7 +63,7 @@ Leaf padded(const Strings& text, const Shape& shape) {
   return Strings(std::move(values), shape);
 }
 
-std::vector<Leaf> stack_padded(std::span<const Element> elements, double value) {
+std::vector<Leaf> stack_padded(std::span<const Element> elements, const PaddedBatchOptions& options) {
   check_same_keys(elements);
   std::vector<std::vector<Leaf>> columns(elements.front().leaves().size());
   for (const Element& element : elements) {
@@ -61,12 +73,17 @@ std::vector<Leaf> stack_padded(std::span<const Element> elements, double value) 
                                                    " leaves in one batch; they must agree"));
     for (size_t i = 0; i < leaves.size(); ++i) columns[i].push_back(leaves[i]);
   }
+  const std::vector<Shape>& asked = options.padded_shapes;
+  if (!asked.empty() && asked.size() != columns.size())
+    throw Error(ErrorCode::invalid_argument,
+                str("padded_batch: ", asked.size(), " padded_shapes for elements of ", columns.size(), " leaves"));
   std::vector<Leaf> stacked;
-  for (auto& column : columns) {
-    const Shape shape = common_shape(column);
+  for (size_t i = 0; i < columns.size(); ++i) {
+    std::vector<Leaf>& column = columns[i];
+    const Shape shape = common_shape(column, asked.empty() ? nullptr : &asked[i]);
     for (Leaf& leaf : column) {
       const auto* text = std::get_if<Strings>(&leaf);
-      leaf = text ? padded(*text, shape) : padded(std::get<Tensor>(leaf), shape, value);
+      leaf = text ? padded(*text, shape) : padded(std::get<Tensor>(leaf), shape, options.padding_value);
     }
     stacked.push_back(stack_leaves(column));
   }
@@ -82,7 +99,7 @@ class PaddedBatchIterator : public Iterator {
     elements_.clear();
     while (elements_.size() < size_ && input_->next(element)) elements_.push_back(std::move(element));
     if (elements_.empty() || (options_.drop_remainder && elements_.size() < size_)) return false;
-    element = Element(stack_padded(elements_, options_.padding_value), elements_.front().keys());
+    element = Element(stack_padded(elements_, options_), elements_.front().keys());
     return true;
   }
 

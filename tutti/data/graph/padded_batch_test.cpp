@@ -40,5 +40,21 @@ TEST(PaddedBatch, RefusesUnequalNumbersOfAxes) {
   EXPECT_THAT(error_of([] { growing(3).padded_batch(0); }), ::testing::HasSubstr("batch: size 0"));
 }
 
+TEST(PaddedBatch, PadsToTheShapesAskedFor) {
+  const auto growing = range(1, 3).map([](const Tensor& x) { return x.expand({x.item<int64_t>(), 1}); });
+  EXPECT_EQ(numbers(growing.padded_batch(2, {.padding_value = 7, .padded_shapes = {{3, -1}}})),
+            (Numbers{{1, 7, 7, 2, 2, 7}}));
+  EXPECT_THAT(error_of([&] {
+                growing.padded_batch(2, {.padded_shapes = {{1, 1}}}).begin();
+              }),
+              ::testing::HasSubstr("rows of up to [2, 1] are to be padded to [1, 1]"));
+  EXPECT_THAT(error_of([&] { growing.padded_batch(2, {.padded_shapes = {{2}}}).begin(); }),
+              ::testing::HasSubstr("padded to [2]"));
+  EXPECT_THAT(error_of([&] {
+                growing.padded_batch(2, {.padded_shapes = {{2, 1}, {}}}).begin();
+              }),
+              ::testing::HasSubstr("2 padded_shapes for elements of 1 leaves"));
+}
+
 }  // namespace
 }  // namespace tutti::data

@@ -7,21 +7,24 @@
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/data/graph/at_element.h"
 #include "tutti/data/graph/ops.h"
 #include "tutti/data/graph/pipeline_scope.h"
 
 namespace tutti::data::graph {
 namespace {
 
-// Threads that take elements one after the other, and compute side by side; results come out in the input's order. No
-// lock is held while the input or the function runs, and whoever waits sleeps.
+// Threads that take elements one after the other, and compute side by side; results come out in the input's order, or
+// as they become ready. No lock is held while the input or the function runs, and whoever waits sleeps.
 class ParallelMapIterator : public Iterator {
  public:
-  ParallelMapIterator(const NodePtr& input, std::shared_ptr<const MapFunction> function, int num_threads,
-                      std::stop_token consumer_stop)
+  ParallelMapIterator(const NodePtr& input, std::shared_ptr<const MapFunction> function, const MapOptions& options,
+                      const char* op, std::stop_token consumer_stop)
       : consumer_stop_(std::move(consumer_stop)),
         function_(std::move(function)),
-        num_threads_(static_cast<size_t>(num_threads)),
+        deterministic_(options.deterministic),
+        op_(op),
+        num_threads_(static_cast<size_t>(options.num_parallel_calls)),
         dataset_(input),
         input_(input->iterate(stop_.get_token())) {}
 
@@ -30,12 +33,17 @@ class ParallelMapIterator : public Iterator {
   bool next(Element& element) override {
     std::unique_lock lock(mutex_);
     while (threads_.size() < num_threads_ && !ended_) threads_.emplace_back([this] { work(); });
-    const auto ready = [this] { return results_.empty() ? ended_ : results_.front()->done; };
-    if (!changed_.wait(lock, consumer_stop_, ready)) throw Error(ErrorCode::cancelled, "map: the consumer is gone");
+    auto found = results_.end();
+    const auto ready = [&] {
+      found = std::ranges::find_if(results_, [](const auto& result) { return result->done; });
+      if (deterministic_ && found != results_.begin()) found = results_.end();
+      return found != results_.end() || (results_.empty() && ended_);
+    };
+    if (!changed_.wait(lock, consumer_stop_, ready))
+      throw Error(ErrorCode::cancelled, str(op_, ": the consumer is gone"));
     if (results_.empty()) return false;
-    const std::shared_ptr<Result> result = std::move(results_.front());
-    results_.pop_front();
-    if (result->error) ended_ = true;
+    const std::shared_ptr<Result> result = std::move(*found);
+    results_.erase(found);
     lock.unlock();
     changed_.notify_all();
     if (result->error) std::rethrow_exception(result->error);
@@ -43,15 +51,14 @@ class ParallelMapIterator : public Iterator {
     return true;
   }
 
-  // The threads finish what they compute, and wait until all is written. An input that has failed is at its end.
+  // The threads finish what they compute, and wait until all is written.
   void save(StateWriter& state) override {
     const Pause pause(*this);
     state.op("parallel_map");
     state.graph(*dataset_);
-    const bool failed = ended_ && std::ranges::any_of(results_, [](const auto& it) { return it->error != nullptr; });
-    state.number(failed);
+    state.number(next_index_);
     state.number(ended_);
-    if (!failed) input_->save(state);
+    input_->save(state);
     state.number(static_cast<int64_t>(results_.size()));
     for (const auto& result : results_) {
       state.number(result->error != nullptr);
@@ -64,9 +71,9 @@ class ParallelMapIterator : public Iterator {
   void restore(StateReader& state) override {
     state.op("parallel_map");
     state.graph(*dataset_);
-    const bool failed = state.flag();
-    ended_ = state.number_in(failed, 1) != 0;
-    if (!failed) input_->restore(state);
+    next_index_ = state.number_in(0, INT64_MAX);
+    ended_ = state.flag();
+    input_->restore(state);
     for (int64_t left = state.number_in(0, INT64_MAX); left > 0; --left) {
       const auto& result = results_.emplace_back(std::make_shared<Result>());
       result->done = true;
@@ -101,6 +108,7 @@ class ParallelMapIterator : public Iterator {
 
   struct Result {
     Element element;
+    int64_t index = 0;
     std::exception_ptr error;
     bool done = false;
   };
@@ -110,7 +118,7 @@ class ParallelMapIterator : public Iterator {
     while (const auto result = take()) {
       std::exception_ptr error;
       if (!result->error) try {
-          result->element = (*function_)(std::move(result->element));
+          result->element = at_element(op_, result->index, [&] { return (*function_)(std::move(result->element)); });
         } catch (...) {
           error = std::current_exception();
         }
@@ -125,7 +133,7 @@ class ParallelMapIterator : public Iterator {
   std::shared_ptr<Result> take() {
     std::unique_lock lock(mutex_);
     const auto may_take = [this] { return ended_ || (!taking_ && !paused_ && results_.size() < 2 * num_threads_); };
-    if (!changed_.wait(lock, stop_.get_token(), may_take) || ended_) return nullptr;
+    if (!changed_.wait(lock, stop_.get_token(), may_take) || ended_ || stop_.stop_requested()) return nullptr;
     taking_ = true;
     lock.unlock();
     auto result = std::make_shared<Result>();
@@ -137,7 +145,9 @@ class ParallelMapIterator : public Iterator {
     }
     lock.lock();
     taking_ = false;
-    ended_ = ended_ || !any || result->error;
+    ended_ = ended_ || !any;
+    result->index = next_index_;
+    if (!result->error) ++next_index_;
     if (any) results_.push_back(result);
     changed_.notify_all();
     return any ? result : nullptr;
@@ -145,10 +155,13 @@ class ParallelMapIterator : public Iterator {
 
   std::stop_token consumer_stop_;
   std::shared_ptr<const MapFunction> function_;
+  const bool deterministic_;
+  const char* op_;
   const size_t num_threads_;
   std::mutex mutex_;
   std::condition_variable_any changed_;
-  std::deque<std::shared_ptr<Result>> results_;  // guarded by mutex_, as the next three; in the input's order
+  std::deque<std::shared_ptr<Result>> results_;  // guarded by mutex_, as the next four; in the input's order
+  int64_t next_index_ = 0;                       // of the input's next element
   bool taking_ = false;                          // a thread is at the input
   bool paused_ = false;                          // none may go there
   bool ended_ = false;                           // nothing more will be taken
@@ -160,16 +173,16 @@ class ParallelMapIterator : public Iterator {
 
 }  // namespace
 
-NodePtr parallel_map(const NodePtr& input, MapFunction function, int num_threads) {
-  if (num_threads < 1)
+NodePtr parallel_map(const NodePtr& input, MapFunction function, const MapOptions& options, const char* op) {
+  if (options.num_parallel_calls < 1)
     throw Error(ErrorCode::invalid_argument,
-                str("map: num_parallel_calls ", num_threads, "; it must be at least 1, or left out"));
+                str(op, ": num_parallel_calls ", options.num_parallel_calls, "; it must be at least 1, or left out"));
   const auto shared = std::make_shared<const MapFunction>(std::move(function));
   Node node = after(input);
   node.batch_size = kUnknown;
   node.row_sizes_vary = false;
   node.iterate = [=](const std::stop_token& stop) {
-    return std::make_unique<ParallelMapIterator>(input, shared, num_threads, stop);
+    return std::make_unique<ParallelMapIterator>(input, shared, options, op, stop);
   };
   return std::make_shared<const Node>(std::move(node));
 }

@@ -33,6 +33,21 @@ TEST(ParallelMap, ComputesSideBySide) {
   EXPECT_EQ(numbers(range(3).map(meet, {.num_parallel_calls = 3})).size(), 3U);
 }
 
+TEST(ParallelMap, GivesResultsAsTheyBecomeReadyWhenAllowed) {
+  const Watchdog watchdog(60s);
+  std::latch others(3);
+  const auto first_comes_last = [&](const Tensor& x) {
+    if (x.item<int64_t>() == 0) others.wait();
+    return x;
+  };
+  auto iterator = range(4).map(first_comes_last, {.num_parallel_calls = 2, .deterministic = false}).begin();
+  for (int i = 1; i < 4; ++i, ++iterator) {
+    EXPECT_EQ(iterator->item<int64_t>(), i);
+    others.count_down();
+  }
+  EXPECT_EQ(iterator->item<int64_t>(), 0);
+}
+
 TEST(ParallelMap, WorksAheadByTwoResultsForEachThread) {
   const Watchdog watchdog(60s);
   std::atomic<int> calls = 0;

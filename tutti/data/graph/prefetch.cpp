@@ -30,18 +30,17 @@ class PrefetchIterator : public Iterator {
   bool next(Element& element) override {
     std::unique_lock lock(mutex_);
     if (!thread_.joinable() && !ended_) start();
-    const auto ready = [this] { return !elements_.empty() || ended_; };
+    const auto ready = [this] { return !made_.empty() || ended_; };
     if (!ready() && !not_empty_.wait(lock, consumer_stop_, ready))
       throw Error(ErrorCode::cancelled, "prefetch: the consumer is gone");
-    if (elements_.empty()) {
-      if (error_) std::rethrow_exception(error_);
-      return false;
-    }
-    element = std::move(elements_.front());
-    elements_.pop_front();
-    const bool wake = 2 * elements_.size() <= capacity_;  // not for every element: a wake-up costs a microsecond
+    if (made_.empty()) return false;
+    Made made = std::move(made_.front());
+    made_.pop_front();
+    const bool wake = 2 * made_.size() <= capacity_;  // not for every element: a wake-up costs a microsecond
     lock.unlock();
     if (wake) not_full_.notify_one();
+    if (made.error) std::rethrow_exception(made.error);
+    element = std::move(made.element);
     return true;
   }
 
@@ -50,24 +49,37 @@ class PrefetchIterator : public Iterator {
     const Pause pause(*this);
     state.op("prefetch");
     state.graph(*dataset_);
-    state.number(error_ != nullptr);
     state.number(ended_);
-    if (!error_) input_->save(state);
-    state.number(static_cast<int64_t>(elements_.size()));
-    for (const Element& element : elements_) state.element(element);
-    if (error_) state.error(error_);
+    input_->save(state);
+    state.number(static_cast<int64_t>(made_.size()));
+    for (const Made& made : made_) {
+      state.number(made.error != nullptr);
+      if (made.error)
+        state.error(made.error);
+      else
+        state.element(made.element);
+    }
   }
   void restore(StateReader& state) override {
     state.op("prefetch");
     state.graph(*dataset_);
-    const bool failed = state.flag();
-    ended_ = state.number_in(failed, 1) != 0;
-    if (!failed) input_->restore(state);
-    std::ranges::move(state.elements(), std::back_inserter(elements_));
-    if (failed) error_ = state.error();
+    ended_ = state.flag();
+    input_->restore(state);
+    for (int64_t left = state.number_in(0, INT64_MAX); left > 0; --left) {
+      Made& made = made_.emplace_back();
+      if (state.flag())
+        made.error = state.error();
+      else
+        made.element = state.element();
+    }
   }
 
  private:
+  struct Made {
+    Element element;
+    std::exception_ptr error;
+  };
+
   // While it lives, the thread is not at the input, nor are the elements changed.
   class Pause {
    public:
@@ -96,22 +108,23 @@ class PrefetchIterator : public Iterator {
 
   void produce() {
     const PipelineScope scope;
-    try {
-      Element element;
-      while (input_->next(element))
-        if (!put(std::move(element))) return;
-      end(nullptr);
-    } catch (...) {
-      end(std::current_exception());
+    while (!stop_.stop_requested()) {
+      Made made;
+      try {
+        if (!input_->next(made.element)) return end();
+      } catch (...) {
+        made.error = std::current_exception();
+      }
+      if (!put(std::move(made))) return;
     }
   }
 
   // Returns false if the consumer is gone. For a pause, the buffer takes one element more.
-  bool put(Element element) {
+  bool put(Made made) {
     std::unique_lock lock(mutex_);
-    const auto room = [this] { return elements_.size() < capacity_ || paused_; };
+    const auto room = [this] { return made_.size() < capacity_ || paused_; };
     if (!not_full_.wait(lock, stop_.get_token(), room)) return false;
-    elements_.push_back(std::move(element));
+    made_.push_back(std::move(made));
     if (paused_) {
       at_input_ = false;
       away_from_input_.notify_one();
@@ -123,10 +136,9 @@ class PrefetchIterator : public Iterator {
     return true;
   }
 
-  void end(std::exception_ptr error) {
+  void end() {
     const std::scoped_lock lock(mutex_);
     ended_ = true;
-    error_ = std::move(error);
     at_input_ = false;
     away_from_input_.notify_one();
     not_empty_.notify_one();
@@ -138,9 +150,8 @@ class PrefetchIterator : public Iterator {
   std::condition_variable_any not_empty_;
   std::condition_variable_any not_full_;
   std::condition_variable_any away_from_input_;
-  std::deque<Element> elements_;  // guarded by mutex_, as the next four
+  std::deque<Made> made_;  // guarded by mutex_, as the next three
   bool ended_ = false;
-  std::exception_ptr error_;
   bool paused_ = false;
   bool at_input_ = false;  // the thread is, or has an element of it in hand
   std::stop_source stop_;

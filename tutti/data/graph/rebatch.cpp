@@ -10,7 +10,7 @@ namespace {
 // Cuts the rows of all input batches, one after the other, into batches of the given sizes, used cyclically.
 class RebatchIterator : public Iterator {
  public:
-  RebatchIterator(std::unique_ptr<Iterator> input, std::vector<int64_t> sizes, const BatchOptions& options)
+  RebatchIterator(std::unique_ptr<Iterator> input, std::vector<int64_t> sizes, const RebatchOptions& options)
       : input_(std::move(input)), sizes_(std::move(sizes)), options_(options) {}
 
   bool next(Element& element) override {
@@ -94,7 +94,7 @@ class RebatchIterator : public Iterator {
 
   std::unique_ptr<Iterator> input_;
   std::vector<int64_t> sizes_;
-  BatchOptions options_;
+  RebatchOptions options_;
   size_t slot_ = 0;
   bool ended_ = false;
   std::vector<Leaf> leaves_;  // the input batch that is being cut, from row_ on
@@ -105,7 +105,7 @@ class RebatchIterator : public Iterator {
 
 }  // namespace
 
-NodePtr rebatch(const NodePtr& input, std::vector<int64_t> sizes, const BatchOptions& options) {
+NodePtr rebatch(const NodePtr& input, std::vector<int64_t> sizes, const RebatchOptions& options) {
   const bool negative = std::ranges::any_of(sizes, [](int64_t size) { return size < 0; });
   const bool all_zero = std::ranges::all_of(sizes, [](int64_t size) { return size == 0; });
   if (negative || all_zero)

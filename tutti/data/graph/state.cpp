@@ -10,7 +10,7 @@
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
-#include "tutti/data/graph/node.h"
+#include "tutti/data/graph/ops.h"
 
 namespace tutti::data::graph {
 namespace {
@@ -18,8 +18,9 @@ namespace {
 static_assert(std::endian::native == std::endian::little);
 
 enum Form : int64_t { kValues, kRow };
-enum Kind : int64_t { kTensor, kText };
+enum Kind : int64_t { kTensor, kText, kDataset };
 constexpr int64_t kMaxAxes = 64;
+constexpr int kMaxDepth = 16;
 constexpr int64_t kMaxEmpty =
     int64_t{1} << 31;          // the size of an empty tensor, its empty axes left out: no byte shows it
 constexpr int64_t kHost = -1;  // in the place of a GPU's number
@@ -88,6 +89,15 @@ void StateWriter::text(const std::string& value) {
 }
 
 void StateWriter::leaf(const Leaf& leaf) {
+  if (const auto* dataset = std::get_if<NodePtr>(&leaf)) {
+    if (!(*dataset)->elements)
+      throw Error(
+          ErrorCode::failed_precondition,
+          "saving an iterator: it keeps an element with a dataset that a function made; only those of window and "
+          "group_by_window can be saved");
+    number(kDataset);
+    return elements(*(*dataset)->elements);
+  }
   const auto* tensor = std::get_if<Tensor>(&leaf);
   number(tensor ? kTensor : kText);
   number(static_cast<int64_t>(shape_of(leaf).size()));
@@ -215,7 +225,13 @@ std::string StateReader::text() {
 }
 
 Leaf StateReader::leaf() {
-  const int64_t kind = number_in(kTensor, kText);
+  const int64_t kind = number_in(kTensor, kDataset);
+  if (kind == kDataset) {
+    if (++depth_ > kMaxDepth) damaged("datasets in datasets");
+    NodePtr dataset = from_elements(elements());
+    --depth_;
+    return dataset;
+  }
   std::vector<int64_t> sizes(static_cast<size_t>(number_in(0, kMaxAxes)));
   int64_t count = 1;
   int64_t stride = 1;  // an empty axis counts as 1 in it

@@ -86,6 +86,7 @@ class StateReader {
   Tensor state_;
   Tables tables_;
   uint64_t position_ = 0;
+  int depth_ = 0;  // of elements in datasets in elements
   std::vector<std::function<void()>> changes_;
 };
 

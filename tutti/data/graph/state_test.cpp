@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/error_of.h"
+#include "tutti/data/graph/ops.h"
 
 namespace tutti::data::graph {
 namespace {
@@ -19,6 +20,7 @@ Tensor written() {
   writer.element(Element(kTable, 2));
   const Keys keys = std::make_shared<const Keys::element_type>(Keys::element_type{{"a", "b"}});
   writer.element(Element({Leaf(at::ones({2, 3}, at::kHalf)), Leaf(Strings({"x", "yz"}, {1, 2}))}, keys));
+  writer.element(Element({Leaf(from_elements({Element(kTable, 1), Element({Leaf(Strings("z"))})}))}));
   return writer.finish();
 }
 
@@ -26,6 +28,7 @@ void read(const Tensor& state) {
   StateReader reader(state, {kTable});
   reader.number();
   reader.text();
+  reader.element();
   reader.element();
   reader.element();
   reader.finish();
@@ -42,6 +45,10 @@ TEST(GraphState, ComesBackAsItWas) {
   EXPECT_TRUE(std::get<Tensor>(element.leaves()[0]).equal(at::ones({2, 3}, at::kHalf)));
   EXPECT_EQ(std::get<Strings>(element.leaves()[1]), Strings({"x", "yz"}, {1, 2}));
   EXPECT_EQ(element.keys()->front(), (std::vector<std::string>{"a", "b"}));
+  const NodePtr dataset = std::get<NodePtr>(reader.element().leaves()[0]);
+  ASSERT_EQ(dataset->elements->size(), 2U);
+  EXPECT_EQ(dataset->elements->front().row(), 1);
+  EXPECT_EQ(std::get<Strings>(dataset->elements->back().leaves()[0]), Strings("z"));
   reader.finish();
 }
 
@@ -62,6 +69,19 @@ TEST(GraphState, DamageNeverCrashes) {
         EXPECT_EQ(error.code(), ErrorCode::data_loss) << error.what();
       }
     }
+}
+
+TEST(GraphState, ADatasetThatAFunctionMadeIsRefused) {
+  StateWriter writer({});
+  EXPECT_EQ(code_of([&] { writer.leaf(Leaf(range(0, 3, 1))); }), ErrorCode::failed_precondition);
+}
+
+TEST(GraphState, DatasetsInDatasetsEndSomewhere) {
+  StateWriter writer({});
+  NodePtr dataset = from_elements({});
+  for (int depth = 0; depth < 100; ++depth) dataset = from_elements({Element({Leaf(dataset)})});
+  writer.leaf(Leaf(dataset));
+  EXPECT_EQ(code_of([&] { StateReader(writer.finish(), {}).leaf(); }), ErrorCode::data_loss);
 }
 
 TEST(GraphState, BytesThatBelongToNothingAreNoticed) {

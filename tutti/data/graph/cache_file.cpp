@@ -1,0 +1,262 @@
+#include <unistd.h>
+#include <zlib.h>
+
+#include <ATen/ops/empty.h>
+
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <fstream>
+
+#include "tutti/core/error.h"
+#include "tutti/core/str.h"
+#include "tutti/data/graph/ops.h"
+
+// A cache's file, numbers little-endian:
+//   magic            8 bytes
+//   for each element: size of its bytes (8), CRC-32 of that size and the bytes (4), the bytes as StateWriter has them
+//   the end:          2^64 - 1 (8), CRC-32 of the next (4), number of elements (8)
+namespace tutti::data::graph {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kMagic = "tuttids1";
+constexpr uint64_t kEnd = UINT64_MAX;
+
+struct Header {
+  uint64_t size;
+  uint32_t checksum;
+};
+constexpr size_t kHeaderBytes = 12;
+
+uint32_t checksum_of(uint64_t size, const void* bytes, size_t count) {
+  std::array<Bytef, sizeof size> prefix;
+  std::memcpy(prefix.data(), &size, sizeof size);
+  const uLong begun = crc32_z(0, prefix.data(), prefix.size());
+  return static_cast<uint32_t>(crc32_z(begun, static_cast<const Bytef*>(bytes), count));
+}
+
+// Writes beside the file, which appears whole with finish(), or never.
+class CacheWriter {
+ public:
+  explicit CacheWriter(const fs::path& path)
+      : path_(path), beside_(name_beside(path)), file_(beside_, std::ios::binary) {
+    file_.write(kMagic.data(), kMagic.size());
+    check();
+  }
+  CacheWriter(const CacheWriter&) = delete;
+  CacheWriter& operator=(const CacheWriter&) = delete;
+  ~CacheWriter() {
+    file_.close();
+    std::error_code ignored;
+    fs::remove(beside_, ignored);
+  }
+
+  void add(const Element& element) {
+    StateWriter writer({});
+    writer.element(element);
+    const Tensor bytes = writer.finish();
+    const auto size = static_cast<uint64_t>(bytes.numel());
+    record(size, bytes.const_data_ptr<uint8_t>(), size);
+    ++count_;
+  }
+
+  void finish() {
+    record(kEnd, &count_, sizeof count_);
+    file_.close();
+    check();
+    fs::rename(beside_, path_);
+  }
+
+ private:
+  static fs::path name_beside(const fs::path& path) {
+    static std::atomic<uint64_t> number = 0;
+    return path.string() + str(".", getpid(), ".", number++, ".part");
+  }
+
+  void record(uint64_t size, const void* bytes, size_t count) {
+    const uint32_t checksum = checksum_of(size, bytes, count);
+    file_.write(reinterpret_cast<const char*>(&size), sizeof size);
+    file_.write(reinterpret_cast<const char*>(&checksum), sizeof checksum);
+    file_.write(static_cast<const char*>(bytes), static_cast<std::streamsize>(count));
+    check();
+  }
+
+  void check() const {
+    if (!file_)
+      throw Error(ErrorCode::unavailable,
+                  str("cache: cannot write '", beside_.string(), "'; is the folder there, and the disk not full?"));
+  }
+
+  fs::path path_;
+  fs::path beside_;
+  std::ofstream file_;
+  uint64_t count_ = 0;
+};
+
+// Reads such a file. Nothing in it is believed.
+class CacheReader {
+ public:
+  explicit CacheReader(const fs::path& path) : path_(path), size_(fs::file_size(path)), file_(path, std::ios::binary) {
+    if (!file_) throw Error(ErrorCode::unavailable, str("cache: cannot open '", path.string(), "'"));
+    std::array<char, kMagic.size()> magic{};
+    read(magic.data(), magic.size());
+    if (std::string_view(magic.data(), magic.size()) != kMagic)
+      damaged(str("it begins with other bytes than '", kMagic, "'"));
+  }
+
+  // Returns false at the end.
+  bool next(Element& element) {
+    if (ended_) return false;
+    const uint64_t begin = position_;
+    const Header header = read_header();
+    const uint64_t size = header.size == kEnd ? sizeof count_ : header.size;
+    if (size > size_ - position_)
+      damaged(str("the element at byte ", begin, " announces ", size, " bytes, and ", size_ - position_, " follow"));
+    const Tensor bytes = at::empty({static_cast<int64_t>(size)}, at::kByte);
+    read(bytes.mutable_data_ptr(), size);
+    const uint32_t computed = checksum_of(header.size, bytes.const_data_ptr(), size);
+    if (computed != header.checksum)
+      damaged(str("the checksum at byte ", begin, " is ", header.checksum, ", of its bytes it is ", computed));
+    if (header.size == kEnd) {
+      end(bytes);
+      return false;
+    }
+    element = parse(bytes, begin);
+    ++count_;
+    return true;
+  }
+
+ private:
+  [[noreturn]] void damaged(const std::string& what) {
+    ended_ = true;
+    throw Error(ErrorCode::data_loss,
+                str("cache: '", path_.string(), "': ", what, "; remove the file, and the next pass writes it anew"));
+  }
+
+  void read(void* to, uint64_t count) {
+    if (count > size_ - position_ || !file_.read(static_cast<char*>(to), static_cast<std::streamsize>(count)))
+      damaged(str("it ends at byte ", size_, ", in the middle"));
+    position_ += count;
+  }
+
+  Header read_header() {
+    std::array<char, kHeaderBytes> bytes;
+    read(bytes.data(), bytes.size());
+    Header header;
+    std::memcpy(&header.size, bytes.data(), sizeof header.size);
+    std::memcpy(&header.checksum, bytes.data() + sizeof header.size, sizeof header.checksum);
+    return header;
+  }
+
+  Element parse(const Tensor& bytes, uint64_t begin) {
+    try {
+      StateReader reader(bytes, {});
+      Element element = reader.element();
+      reader.finish();
+      return element;
+    } catch (const Error& error) {
+      damaged(str("the element at byte ", begin, ": ", error.what()));
+    }
+  }
+
+  void end(const Tensor& bytes) {
+    uint64_t count;
+    std::memcpy(&count, bytes.const_data_ptr(), sizeof count);
+    if (count != count_) damaged(str("it has ", count_, " elements and says ", count));
+    if (position_ != size_) damaged(str("its end at byte ", position_, " is followed by more"));
+    ended_ = true;
+  }
+
+  fs::path path_;
+  uint64_t size_;
+  std::ifstream file_;
+  uint64_t position_ = 0;
+  uint64_t count_ = 0;
+  bool ended_ = false;
+};
+
+// A pass that reads the file where there is one when it begins, and else writes it. A pass that was restored writes
+// none: it did not see the elements before.
+class CacheFileIterator : public Iterator {
+ public:
+  CacheFileIterator(NodePtr input, const fs::path& path, const std::stop_token& stop)
+      : input_(std::move(input)), path_(path), stop_(stop) {
+    if (fs::exists(path_))
+      reader_.emplace(path_);
+    else
+      pass_ = input_->iterate(stop_);
+  }
+
+  bool next(Element& element) override {
+    if (reader_ ? !reader_->next(element) : ended_ || !read_input(element)) return false;
+    ++given_;
+    return true;
+  }
+
+  void save(StateWriter& state) override {
+    state.op("cache_file");
+    state.number(given_);
+    state.number(pass_ != nullptr);
+    if (pass_) pass_->save(state);
+  }
+
+  // The file may have come or gone since the state was written.
+  void restore(StateReader& state) override {
+    state.op("cache_file");
+    const int64_t given = state.number_in(0, INT64_MAX);
+    may_write_ = given == 0;
+    if (state.flag()) {
+      auto pass = input_->iterate(stop_);
+      pass->restore(state);
+      if (!reader_) {
+        pass_ = std::move(pass);
+        given_ = given;
+        return;
+      }
+    }
+    Element passed_over;
+    while (given_ < given)
+      if (!next(passed_over))
+        throw Error(ErrorCode::data_loss, str("restoring an iterator: ", given, " elements of the cache '",
+                                              path_.string(), "' had been read, which now has ", given_));
+  }
+
+ private:
+  bool read_input(Element& element) {
+    if (pass_->next(element)) {
+      if (may_write_ && !writer_) writer_.emplace(path_);
+      if (writer_) writer_->add(element);
+      return true;
+    }
+    ended_ = true;
+    if (may_write_ && !writer_) writer_.emplace(path_);
+    if (writer_) writer_->finish();
+    writer_.reset();
+    return false;
+  }
+
+  NodePtr input_;
+  fs::path path_;
+  std::stop_token stop_;
+  std::optional<CacheReader> reader_;
+  std::unique_ptr<Iterator> pass_;  // over the input; null where the file is read
+  std::optional<CacheWriter> writer_;
+  bool may_write_ = true;
+  bool ended_ = false;
+  int64_t given_ = 0;
+};
+
+}  // namespace
+
+NodePtr cache_file(const NodePtr& input, const fs::path& path) {
+  if (path.empty())
+    throw Error(ErrorCode::invalid_argument, "cache: the file has no name; cache() keeps the elements in memory");
+  Node node = after(input);
+  node.rebuild = [path](const std::vector<NodePtr>& inputs) { return cache_file(inputs.front(), path); };
+  node.iterate = [=](const std::stop_token& stop) { return std::make_unique<CacheFileIterator>(input, path, stop); };
+  return std::make_shared<const Node>(std::move(node));
+}
+
+}  // namespace tutti::data::graph

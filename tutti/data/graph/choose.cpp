@@ -1,0 +1,191 @@
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "tutti/core/error.h"
+#include "tutti/core/str.h"
+#include "tutti/data/graph/ops.h"
+#include "tutti/data/graph/passes.h"
+
+namespace tutti::data::graph {
+namespace {
+
+// Says which dataset gives the next element.
+class Choices {
+ public:
+  virtual ~Choices() = default;
+  // An index, or nothing at the end; one that has `ended` may be chosen again, or not.
+  virtual std::optional<size_t> next(const std::vector<bool>& ended) = 0;
+  virtual void save(StateWriter& state) = 0;
+  virtual void restore(StateReader& state) = 0;
+};
+
+class GivenChoices : public Choices {
+ public:
+  GivenChoices(std::unique_ptr<Iterator> indices, size_t num_datasets)
+      : indices_(std::move(indices)), num_datasets_(num_datasets) {}
+
+  std::optional<size_t> next(const std::vector<bool>&) override {
+    Element element;
+    if (!indices_->next(element)) return {};
+    const std::vector<Leaf> leaves = std::move(element).leaves();
+    const auto* tensor = leaves.size() == 1 ? std::get_if<Tensor>(&leaves.front()) : nullptr;
+    if (!tensor || tensor->dim() != 0 || !at::isIntegralType(tensor->scalar_type(), /*includeBool=*/false))
+      throw Error(ErrorCode::invalid_argument, "choose_from_datasets: a choice is not an integer scalar");
+    const auto choice = tensor->item<int64_t>();
+    if (choice < 0 || choice >= static_cast<int64_t>(num_datasets_))
+      throw Error(ErrorCode::invalid_argument,
+                  str("choose_from_datasets: a choice is ", choice, "; there are ", num_datasets_, " datasets"));
+    return static_cast<size_t>(choice);
+  }
+
+  void save(StateWriter& state) override { indices_->save(state); }
+  void restore(StateReader& state) override { indices_->restore(state); }
+
+ private:
+  std::unique_ptr<Iterator> indices_;
+  size_t num_datasets_;
+};
+
+class RandomChoices : public Choices {
+ public:
+  RandomChoices(std::vector<double> weights, uint64_t seed) : weights_(std::move(weights)), random_(seed) {}
+
+  std::optional<size_t> next(const std::vector<bool>& ended) override {
+    for (size_t i = 0; i < weights_.size(); ++i)
+      if (ended[i]) weights_[i] = 0;
+    const double total = std::reduce(weights_.begin(), weights_.end());
+    if (total <= 0) return {};
+    double left = random_.uniform() * total;
+    size_t choice = weights_.size();
+    for (size_t i = 0; i < weights_.size() && left >= 0; ++i)
+      if (weights_[i] > 0) left -= weights_[choice = i];
+    return choice;
+  }
+
+  void save(StateWriter& state) override { state.number(static_cast<int64_t>(random_.state())); }
+  void restore(StateReader& state) override { random_ = SplitMix64(static_cast<uint64_t>(state.number())); }
+
+ private:
+  std::vector<double> weights_;  // 0 once a dataset has ended
+  SplitMix64 random_;
+};
+
+// TF: DirectedInterleaveDataset.
+class ChooseIterator : public Iterator {
+ public:
+  ChooseIterator(const std::vector<NodePtr>& inputs, std::unique_ptr<Choices> choices, bool stop_on_empty_dataset,
+                 const std::stop_token& stop)
+      : choices_(std::move(choices)),
+        ended_(inputs.size()),
+        num_open_(inputs.size()),
+        stop_on_empty_dataset_(stop_on_empty_dataset),
+        stop_(stop) {
+    for (const NodePtr& input : inputs) inputs_.push_back(input->iterate(stop));
+  }
+
+  bool next(Element& element) override {
+    while (num_open_ > 0) {
+      if (stop_.stop_requested()) throw Error(ErrorCode::cancelled, "choose_from_datasets: the consumer is gone");
+      const auto choice = choices_->next(ended_);
+      if (!choice) num_open_ = 0;
+      if (!choice || ended_[*choice]) continue;
+      if (inputs_[*choice]->next(element)) return true;
+      ended_[*choice] = true;
+      num_open_ = stop_on_empty_dataset_ ? 0 : num_open_ - 1;
+    }
+    return false;
+  }
+
+  void save(StateWriter& state) override {
+    state.op("choose", {static_cast<int64_t>(inputs_.size()), stop_on_empty_dataset_});
+    for (const auto& input : inputs_) input->save(state);
+    choices_->save(state);
+    for (const bool ended : ended_) state.number(ended);
+    state.number(static_cast<int64_t>(num_open_));
+  }
+  void restore(StateReader& state) override {
+    state.op("choose", {static_cast<int64_t>(inputs_.size()), stop_on_empty_dataset_});
+    for (const auto& input : inputs_) input->restore(state);
+    choices_->restore(state);
+    for (size_t i = 0; i < ended_.size(); ++i) ended_[i] = state.flag();
+    num_open_ = static_cast<size_t>(state.number_in(0, static_cast<int64_t>(inputs_.size())));
+  }
+
+ private:
+  std::unique_ptr<Choices> choices_;
+  std::vector<std::unique_ptr<Iterator>> inputs_;
+  std::vector<bool> ended_;
+  size_t num_open_;  // 0: the end
+  bool stop_on_empty_dataset_;
+  std::stop_token stop_;
+};
+
+Node of_all(const std::vector<NodePtr>& inputs, const char* op) {
+  if (inputs.empty()) throw Error(ErrorCode::invalid_argument, str(op, ": no datasets; there must be at least one"));
+  Node node = after(inputs.front());
+  node.inputs = inputs;
+  node.batch_size = common_batch_size(inputs);
+  node.auto_shard_policy = common_policy(inputs);
+  return node;
+}
+
+std::vector<double> checked_weights(const SampleOptions& options, size_t num_datasets) {
+  if (options.weights.empty()) return std::vector<double>(num_datasets, 1.0);
+  const auto usable = [](double weight) { return std::isfinite(weight) && weight >= 0; };
+  const double total = std::reduce(options.weights.begin(), options.weights.end());
+  if (options.weights.size() != num_datasets || !std::ranges::all_of(options.weights, usable) || !(total > 0) ||
+      !std::isfinite(total))
+    throw Error(ErrorCode::invalid_argument,
+                str("sample_from_datasets: weights ", str_list(options.weights), " for ", num_datasets,
+                    " datasets; there must be one for each, finite and not negative, and one must be positive"));
+  return options.weights;
+}
+
+// How many elements follow if all that can be drawn are given.
+int64_t sampled_cardinality(const std::vector<NodePtr>& inputs, const std::vector<double>& weights,
+                            bool stop_on_empty) {
+  std::vector<NodePtr> drawn;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (weights[i] > 0) drawn.push_back(inputs[i]);
+  const auto infinite = [](const NodePtr& input) { return input->cardinality == kInfinite; };
+  if (drawn.size() == 1 || std::ranges::all_of(drawn, infinite)) return drawn.front()->cardinality;
+  return stop_on_empty ? kUnknown : total_cardinality(drawn);
+}
+
+}  // namespace
+
+NodePtr choose_from(const std::vector<NodePtr>& inputs, const NodePtr& choices, const ChooseOptions& options) {
+  Node node = of_all(inputs, "choose_from_datasets");
+  node.inputs.push_back(choices);
+  node.rebuild = [options](std::vector<NodePtr> inputs) {
+    const NodePtr choices = inputs.back();
+    inputs.pop_back();
+    return choose_from(inputs, choices, options);
+  };
+  node.cardinality = kUnknown;
+  node.iterate = [=](const std::stop_token& stop) {
+    return std::make_unique<ChooseIterator>(inputs,
+                                            std::make_unique<GivenChoices>(choices->iterate(stop), inputs.size()),
+                                            options.stop_on_empty_dataset, stop);
+  };
+  return std::make_shared<const Node>(std::move(node));
+}
+
+NodePtr sample_from(const std::vector<NodePtr>& inputs, const SampleOptions& options) {
+  Node node = of_all(inputs, "sample_from_datasets");
+  SampleOptions fixed = options;
+  fixed.weights = checked_weights(options, inputs.size());
+  fixed.seed = options.seed ? *options.seed : draw_seed();
+  node.rebuild = [fixed](const std::vector<NodePtr>& inputs) { return sample_from(inputs, fixed); };
+  node.cardinality = sampled_cardinality(inputs, fixed.weights, fixed.stop_on_empty_dataset);
+  const auto passes = std::make_shared<Passes>("sample_from_datasets", *fixed.seed, fixed.rerandomize_each_iteration);
+  node.shared = passes;
+  node.iterate = [=](const std::stop_token& stop) {
+    return std::make_unique<ChooseIterator>(inputs, std::make_unique<RandomChoices>(fixed.weights, passes->begin()),
+                                            fixed.stop_on_empty_dataset, stop);
+  };
+  return std::make_shared<const Node>(std::move(node));
+}
+
+}  // namespace tutti::data::graph

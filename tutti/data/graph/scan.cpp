@@ -1,0 +1,58 @@
+#include "tutti/core/error.h"
+#include "tutti/data/graph/at_element.h"
+#include "tutti/data/graph/ops.h"
+
+namespace tutti::data::graph {
+namespace {
+
+class ScanIterator : public Iterator {
+ public:
+  ScanIterator(std::unique_ptr<Iterator> input, Element initial, std::shared_ptr<const ScanFunction> function,
+               std::stop_token stop)
+      : input_(std::move(input)), state_(std::move(initial)), function_(std::move(function)), stop_(std::move(stop)) {}
+
+  bool next(Element& element) override {
+    if (stop_.stop_requested()) throw Error(ErrorCode::cancelled, "scan: the consumer is gone");
+    if (!input_->next(element)) return false;
+    auto [state, output] = at_element("scan", index_++, [&] { return (*function_)(state_, std::move(element)); });
+    state_ = std::move(state);
+    element = std::move(output);
+    return true;
+  }
+
+  void save(StateWriter& state) override {
+    state.op("scan");
+    input_->save(state);
+    state.number(index_);
+    state.element(state_);
+  }
+  void restore(StateReader& state) override {
+    state.op("scan");
+    input_->restore(state);
+    index_ = state.number_in(0, INT64_MAX);
+    state_ = state.element();
+  }
+
+ private:
+  std::unique_ptr<Iterator> input_;
+  Element state_;
+  std::shared_ptr<const ScanFunction> function_;
+  std::stop_token stop_;
+  int64_t index_ = 0;
+};
+
+}  // namespace
+
+NodePtr scan(const NodePtr& input, Element initial, ScanFunction function) {
+  const auto shared = std::make_shared<const ScanFunction>(std::move(function));
+  Node node = after(input);
+  node.rebuild = [=](const std::vector<NodePtr>& inputs) { return scan(inputs.front(), initial, *shared); };
+  node.batch_size = kUnknown;
+  node.row_sizes_vary = false;
+  node.iterate = [=](const std::stop_token& stop) {
+    return std::make_unique<ScanIterator>(input->iterate(stop), initial, shared, stop);
+  };
+  return std::make_shared<const Node>(std::move(node));
+}
+
+}  // namespace tutti::data::graph
