@@ -80,7 +80,7 @@ class Dataset {
 
   Dataset take(int64_t count) const { return with(graph::take(node_, count)); }
   Dataset skip(int64_t count) const { return with(graph::skip(node_, count)); }
-  // Elements index, index + num_shards, index + 2 num_shards, …
+  // Elements index, index + num_shards, index + 2 num_shards, … Both kShardHint: what AutoShardPolicy::hint will say.
   Dataset shard(int64_t num_shards, int64_t index) const { return with(graph::shard(node_, num_shards, index)); }
   Dataset concatenate(const Dataset& other) const { return with(graph::concatenate(node_, other.node_)); }
   // Pairs (index, element); the index is an int64 scalar.
@@ -210,5 +210,10 @@ template <class... Ts>
 Dataset<std::tuple<Ts...>> zip(const Dataset<Ts>&... datasets) {
   return Dataset<std::tuple<Ts...>>(graph::zip({datasets.node()...}));
 }
+
+template <class T>
+inline constexpr bool is_dataset = false;
+template <class T>
+inline constexpr bool is_dataset<Dataset<T>> = true;
 
 }  // namespace tutti::data

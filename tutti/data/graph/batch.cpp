@@ -34,9 +34,11 @@ int64_t num_batches(int64_t elements, int64_t size, const BatchOptions& options)
 
 NodePtr batch(const NodePtr& input, int64_t size, const BatchOptions& options) {
   if (size < 1) throw Error(ErrorCode::invalid_argument, str("batch: size ", size, "; it must be at least 1"));
-  Node node = after(input);
+  Node node = after(input, [=](const NodePtr& other) { return batch(other, size, options); });
   node.cardinality = num_batches(input->cardinality, size, options);
   node.batch_size = size;
+  node.batch_size_of_rows = input->batch_size;
+  node.uniform = options.drop_remainder;
   node.iterate = [=](const std::stop_token& stop) {
     return std::make_unique<BatchIterator>(input->iterate(stop), size, options);
   };

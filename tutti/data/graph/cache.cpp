@@ -151,7 +151,7 @@ class StoreIterator : public Iterator {
 
 NodePtr cache(const NodePtr& input) {
   const auto cache = std::make_shared<Cache>();
-  Node node = after(input);
+  Node node = after(input, graph::cache);
   node.iterate = [input, cache](const std::stop_token& stop) -> std::unique_ptr<Iterator> {
     std::unique_lock lock(cache->mutex);
     if (cache->store) return std::make_unique<StoreIterator>(cache->store);

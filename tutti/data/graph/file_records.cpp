@@ -48,6 +48,16 @@ class FilesIterator : public Iterator {
   std::unique_ptr<RecordReader> reader_;  // null until a record of that file is asked for
 };
 
+NodePtr too_few_files(int64_t num_files, int64_t num_shards) {
+  Node node;
+  node.iterate = [=](const std::stop_token&) -> std::unique_ptr<Iterator> {
+    throw Error(ErrorCode::invalid_argument,
+                str("auto-sharding: a reader of ", num_files, " files for ", num_shards,
+                    " input pipelines; each needs one: use fewer pipelines, more files, or AutoShardPolicy::data"));
+  };
+  return std::make_shared<const Node>(std::move(node));
+}
+
 }  // namespace
 
 void RecordReader::skip(int64_t count) {
@@ -64,9 +74,12 @@ NodePtr read_files(std::vector<std::filesystem::path> files, OpenRecords open, i
   Node node;
   if (files.empty()) node.cardinality = 0;
   node.batch_size = batch_size;
+  node.uniform = batch_size == kNotBatched;
   const auto shared = std::make_shared<const Files>(Files{std::move(files), std::move(open)});
   node.shard_files = [shared, batch_size](int64_t num_shards, int64_t index) {
     const auto& paths = shared->paths;
+    const auto num_files = static_cast<int64_t>(paths.size());
+    if (index < num_files && num_files < num_shards) return too_few_files(num_files, num_shards);
     std::vector<std::filesystem::path> own;
     for (auto i = static_cast<size_t>(index); i < paths.size(); i += static_cast<size_t>(num_shards))
       own.push_back(paths[i]);

@@ -26,8 +26,8 @@ class RecordReader {
 using OpenRecords = std::function<std::unique_ptr<RecordReader>(const std::filesystem::path& file)>;
 
 // The records of files, one file after the other. `open` is called when a file is reached, at once for several passes.
-// An iterator is saved as the file and the number of its records that were read. `batch_size`: as
-// Node::batch_size of the records.
+// An iterator is saved as the file and the number of its records that were read. batch_size: of
+// the records, as in Node.
 NodePtr read_files(std::vector<std::filesystem::path> files, OpenRecords open, int64_t batch_size = kUnknown);
 
 }  // namespace tutti::data::graph

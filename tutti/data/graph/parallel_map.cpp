@@ -107,8 +107,9 @@ NodePtr parallel_map(const NodePtr& input, MapFunction function, int num_threads
     throw Error(ErrorCode::invalid_argument,
                 str("map: num_parallel_calls ", num_threads, "; it must be at least 1, or left out"));
   const auto shared = std::make_shared<const MapFunction>(std::move(function));
-  Node node = after(input);
+  Node node = after(input, [=](const NodePtr& other) { return parallel_map(other, *shared, num_threads); });
   node.batch_size = kUnknown;
+  node.batch_size_of_rows = kUnknown;
   node.row_sizes_vary = false;
   node.iterate = [=](const std::stop_token& stop) {
     return std::make_unique<ParallelMapIterator>(input, shared, num_threads, stop);

@@ -62,21 +62,37 @@ uint64_t draw_seed() {
   return generator.get<at::CPUGeneratorImpl>()->random64();
 }
 
+// A dataset that is rebuilt goes on with the order, so that no two of its passes are alike.
+struct Order {
+  uint64_t seed = 0;
+  bool reshuffle = true;
+  // Passes are numbered in the order in which they begin; the order of pass n is a function of the seed and n.
+  std::atomic<uint64_t> num_passes = 0;
+
+  uint64_t next_seed() {
+    const uint64_t pass = reshuffle ? num_passes.fetch_add(1) : 0;
+    return SplitMix64(seed ^ SplitMix64(pass).next()).next();
+  }
+};
+
+NodePtr shuffled(const NodePtr& input, int64_t buffer_size, const std::shared_ptr<Order>& order) {
+  Node node = after(input, [=](const NodePtr& other) { return shuffled(other, buffer_size, order); });
+  node.role = Role::shuffle;
+  node.iterate = [=](const std::stop_token& stop) {
+    return std::make_unique<ShuffleIterator>(input->iterate(stop), buffer_size, order->next_seed());
+  };
+  return std::make_shared<const Node>(std::move(node));
+}
+
 }  // namespace
 
 NodePtr shuffle(const NodePtr& input, int64_t buffer_size, const ShuffleOptions& options) {
   if (buffer_size < 1)
     throw Error(ErrorCode::invalid_argument, str("shuffle: buffer_size ", buffer_size, "; it must be at least 1"));
-  const uint64_t seed = options.seed ? *options.seed : draw_seed();
-  // Passes are numbered in the order in which they begin; the order of pass n is a function of the seed and n.
-  const auto passes = std::make_shared<std::atomic<uint64_t>>(0);
-  Node node = after(input);
-  node.iterate = [=, reshuffle = options.reshuffle_each_iteration](const std::stop_token& stop) {
-    const uint64_t pass = reshuffle ? passes->fetch_add(1) : 0;
-    const uint64_t pass_seed = SplitMix64(seed ^ SplitMix64(pass).next()).next();
-    return std::make_unique<ShuffleIterator>(input->iterate(stop), buffer_size, pass_seed);
-  };
-  return std::make_shared<const Node>(std::move(node));
+  const auto order = std::make_shared<Order>();
+  order->seed = options.seed ? *options.seed : draw_seed();
+  order->reshuffle = options.reshuffle_each_iteration;
+  return shuffled(input, buffer_size, order);
 }
 
 }  // namespace tutti::data::graph
