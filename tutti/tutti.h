@@ -15,6 +15,7 @@
 #include "tutti/core/tune_allocator.h"
 #include "tutti/data/dataset.h"
 #include "tutti/data/distributed_dataset.h"
+#include "tutti/data/graph/auto_shard.h"
 #include "tutti/data/idx.h"
 #include "tutti/data/imdb.h"
 #include "tutti/data/mnist.h"

@@ -122,7 +122,7 @@ class Dataset {
 
   Dataset take(int64_t count) const { return with(graph::take(node_, count)); }
   Dataset skip(int64_t count) const { return with(graph::skip(node_, count)); }
-  // Elements index, index + num_shards, index + 2 num_shards, …
+  // Elements index, index + num_shards, index + 2 num_shards, … Both kShardHint: what AutoShardPolicy::hint will say.
   Dataset shard(int64_t num_shards, int64_t index) const { return with(graph::shard(node_, num_shards, index)); }
   Dataset concatenate(const Dataset& other) const { return with(graph::concatenate(node_, other.node_)); }
   // Pairs (index, element); the index is an int64 scalar.
@@ -241,6 +241,11 @@ template <class T>
 Dataset<T> sample_from_datasets(const std::vector<Dataset<T>>& datasets, const SampleOptions& options = {}) {
   return Dataset<T>(graph::sample_from(dataset_internal::nodes_of(datasets), options));
 }
+
+template <class T>
+inline constexpr bool is_dataset = false;
+template <class T>
+inline constexpr bool is_dataset<Dataset<T>> = true;
 
 }  // namespace tutti::data
 

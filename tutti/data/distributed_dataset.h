@@ -8,7 +8,9 @@
 
 #include "tutti/core/error.h"
 #include "tutti/core/per_replica.h"
+#include "tutti/core/str.h"
 #include "tutti/data/dataset.h"
+#include "tutti/data/graph/ops.h"
 #include "tutti/data/graph/replica_steps.h"
 #include "tutti/tensor/savable.h"
 
@@ -78,24 +80,38 @@ class DistributedIterator : public Savable {
   mutable bool computed_ = false;
 };
 
-// A dataset whose batches (of the global batch size) are divided among the replicas of this process, as slices that are
-// views of the batch. deal_to_replicas() in graph/replica_steps.h has the rule; a replica for which nothing is left in
-// the last step gets tensors of zero rows. With one replica each element is that replica's. TF:
-// experimental_distribute_dataset.
+// What the replicas of this process get: one element each in every step. TF: tf.distribute.DistributedDataset.
 template <class T>
 class DistributedDataset {
  public:
   using value_type = PerReplica<T>;
 
+  // Batches (of the global batch size) are divided among the replicas, as slices that are views of the batch.
+  // graph::deal_to_replicas() has the rule; a replica for which nothing is left in the last step gets tensors of zero
+  // rows. With one replica each element is that replica's. TF: experimental_distribute_dataset.
   // Throws: invalid_argument for elements that are known not to be batched; where only running tells, iterating throws
-  // it.
-  DistributedDataset(const Dataset<T>& dataset, int num_replicas, Placement placement = {})
-      : dealt_(graph::deal_to_replicas(dataset.node(), num_replicas)),
-        num_replicas_(num_replicas),
-        placement_(std::move(placement)) {}
+  // it; what auto-sharding throws.
+  DistributedDataset(const Dataset<T>& dataset, int num_replicas, Placement placement = {},
+                     int64_t per_replica_buffer_size = 1)
+      : num_replicas_(num_replicas), placement_(std::move(placement)) {
+    add(graph::deal_to_replicas(dataset.node(), {.replicas_per_worker = num_replicas}), per_replica_buffer_size);
+  }
+
+  // Every replica takes whole elements of its pipeline, in turn with the others that the pipeline feeds: as many for
+  // each pipeline, the first replicas for the first. A replica for which the last step has none gets zero rows; where
+  // all elements have one shape, as with drop_remainder, that step is left out.
+  // TF: distribute_datasets_from_function.
+  DistributedDataset(const std::vector<Dataset<T>>& pipelines, int num_replicas, Placement placement = {},
+                     int64_t per_replica_buffer_size = 1)
+      : num_replicas_(num_replicas), placement_(std::move(placement)) {
+    for (const Dataset<T>& pipeline : pipelines) add(pipeline.node(), per_replica_buffer_size);
+    if (pipelines.empty() || num_replicas_ % static_cast<int>(pipelines.size()) != 0)
+      throw Error(ErrorCode::invalid_argument, str("distribute: ", pipelines.size(), " pipelines for ", num_replicas,
+                                                   " replicas; each must feed as many"));
+  }
 
   DistributedIterator<T> begin() const {
-    return DistributedIterator<T>(graph::ReplicaSteps(dealt_, num_replicas_, placement_));
+    return DistributedIterator<T>(graph::ReplicaSteps(pipelines_, num_replicas_, placement_));
   }
   std::default_sentinel_t end() const { return {}; }
 
@@ -108,7 +124,12 @@ class DistributedDataset {
   }
 
  private:
-  graph::NodePtr dealt_;
+  void add(graph::NodePtr pipeline, int64_t per_replica_buffer_size) {
+    const int64_t ahead = (per_replica_buffer_size - 1) * num_replicas_;
+    pipelines_.push_back(ahead > 0 ? graph::prefetch(pipeline, ahead) : std::move(pipeline));
+  }
+
+  std::vector<graph::NodePtr> pipelines_;
   int num_replicas_;
   Placement placement_;
 };

@@ -2,7 +2,11 @@
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/scalar_tensor.h>
 #include <gmock/gmock.h>
+
+#include <atomic>
+#include <thread>
 
 #include "tests/support/dataset_values.h"
 
@@ -66,6 +70,45 @@ TEST(DistributedDataset, PlacesEachLeafForItsReplica) {
   const auto batch = *DistributedDataset(dataset, 2, placement).begin();
   EXPECT_EQ(numbers(std::get<1>(batch[0])), (std::vector<double>{0, 1}));
   EXPECT_EQ(numbers(std::get<1>(batch[1])), (std::vector<double>{102, 103}));
+}
+
+using Pipelines = std::vector<Dataset<Tensor>>;
+
+TEST(DistributedDataset, OfPipelinesGivesWholeElements) {
+  EXPECT_EQ(steps({Pipelines({range(9).batch(2)}), 2}),
+            (std::vector<Numbers>{{{0, 1}, {2, 3}}, {{4, 5}, {6, 7}}, {{8}, {}}}));
+  EXPECT_EQ(steps({Pipelines({range(2).batch(1), range(10, 13).batch(1)}), 2}),
+            (std::vector<Numbers>{{{0}, {10}}, {{1}, {11}}, {{}, {12}}}));
+  EXPECT_EQ(steps({Pipelines({range(3).batch(1), range(10, 14).batch(1)}), 4}),
+            (std::vector<Numbers>{{{0}, {1}, {10}, {11}}, {{2}, {}, {12}, {13}}}));
+}
+
+TEST(DistributedDataset, OfPipelinesLeavesOutAStepThatIsNotWholeIfElementsAre) {
+  const BatchOptions whole{.drop_remainder = true};
+  EXPECT_EQ(steps({Pipelines({range(9).batch(2, whole)}), 3}), (std::vector<Numbers>{{{0, 1}, {2, 3}, {4, 5}}}));
+  EXPECT_EQ(steps({Pipelines({range(3)}), 2}), (std::vector<Numbers>{{{0}, {1}}}));
+}
+
+TEST(DistributedDataset, OfPipelinesRefusesWhatCannotBeDealt) {
+  EXPECT_THAT(error_of([] { DistributedDataset(Pipelines{}, 2); }), HasSubstr("0 pipelines for 2 replicas"));
+  EXPECT_THAT(error_of([] { DistributedDataset(Pipelines({range(2), range(2)}), 3); }), HasSubstr("2 pipelines for 3"));
+  const auto scalars = from_generator(
+      [] { return [n = 0]() mutable { return n < 3 ? std::optional(at::scalar_tensor(n++)) : std::nullopt; }; });
+  EXPECT_THAT(error_of([&] { steps({Pipelines({scalars}), 2}); }), HasSubstr("distribute: a leaf is a scalar"));
+}
+
+TEST(DistributedDataset, ComputesAheadWhereItIsAskedTo) {
+  std::atomic<int> computed = 0;
+  const auto counted = range(8).batch(2).map([&](const Tensor& x) {
+    ++computed;
+    return x;
+  });
+  const DistributedDataset<Tensor> ahead(counted, 2, {}, 2);
+  EXPECT_EQ(steps(ahead), steps({counted, 2}));
+  computed = 0;
+  auto iterator = ahead.begin();
+  iterator.next();
+  while (computed < 2) std::this_thread::yield();
 }
 
 TEST(DistributedIterator, GivesStepsOneByOneUntilTheEnd) {

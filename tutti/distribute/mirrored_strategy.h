@@ -18,6 +18,9 @@ class MirroredStrategy final : public LocalStrategy {
   // Throws: invalid_argument for an empty list or a device listed twice; not_found for a device that does not exist.
   explicit MirroredStrategy(MirroredStrategyOptions options = {})
       : LocalStrategy("MirroredStrategy", options.devices, options.mesh, options.cross_device_ops) {}
+
+ private:
+  bool has_pipelines_of_replicas() const override { return true; }
 };
 
 }  // namespace tutti

@@ -12,14 +12,11 @@
 #include <vector>
 
 #include "tutti/core/regroup.h"
-#include "tutti/data/dataset.h"
-#include "tutti/data/distributed_dataset.h"
-#include "tutti/data/distributed_loader.h"
-#include "tutti/data/distributed_tensors.h"
 #include "tutti/device/device.h"
 #include "tutti/distribute/call_in_parts.h"
 #include "tutti/distribute/component_update.h"
 #include "tutti/distribute/cross_device_ops.h"
+#include "tutti/distribute/input_distribution.h"
 #include "tutti/distribute/leaf_columns.h"
 #include "tutti/distribute/reduce.h"
 #include "tutti/distribute/replica_context.h"
@@ -33,13 +30,11 @@ namespace tutti {
 // Where a program's variables lie and its computation runs. Changing the object and nothing else moves the program.
 // Threads: calls of run from several threads take turns; other calls are as safe as what they touch.
 // TF: tf.distribute.Strategy.
-class Strategy {
+class Strategy : public InputDistribution {
  public:
-  virtual ~Strategy() = default;
   Strategy(const Strategy&) = delete;
   Strategy& operator=(const Strategy&) = delete;
 
-  virtual int64_t num_replicas_in_sync() const = 0;
   // "MirroredStrategy"
   virtual std::string_view name() const = 0;
   // The device of each replica.
@@ -114,43 +109,15 @@ class Strategy {
     return component_update::call(devices(), variable, f, arguments...);
   }
 
-  // Divides batches among the replicas: of a dataset; of a torch::data loader or any range of batches, which must
-  // outlive what is returned; of tensors in memory, cut along axis 0. TF: experimental_distribute_dataset.
-  template <class T>
-  data::DistributedDataset<T> distribute(const data::Dataset<T>& dataset) const {
-    require_cross_replica("distribute");
-    return data::DistributedDataset<T>(dataset, num_replicas(), placement());
-  }
-  PerReplica<Tensor> distribute(const Tensor& value) const {
-    require_cross_replica("distribute");
-    return data::distribute_tensors(value, num_replicas(), placement());
-  }
-  template <class... Ts>
-  PerReplica<std::tuple<Ts...>> distribute(const std::tuple<Ts...>& values) const {
-    require_cross_replica("distribute");
-    return data::distribute_tensors(values, num_replicas(), placement());
-  }
-  template <class Loader>
-  requires requires(Loader& loader) {
-    loader.begin();
-    loader.end();
-  }
-  data::DistributedLoader<Loader> distribute(Loader& loader) const {
-    require_cross_replica("distribute");
-    return data::DistributedLoader<Loader>(loader, num_replicas(), placement());
-  }
-
  protected:
   Strategy() = default;
   // Calls function(replica) once for each replica and returns when all have ended.
   virtual void run_replicas(FunctionRef<void(int replica)> function, const RunOptions& options) = 0;
-  virtual data::Placement placement() const = 0;
-  int num_replicas() const { return static_cast<int>(num_replicas_in_sync()); }
 
   // Throw failed_precondition: for a call on a thread that is in the scope or the run of another strategy; for one that
   // speaks for all replicas, in the function of one.
   void refuse_other_strategy(const char* call, std::source_location location = {}) const;
-  void require_cross_replica(const char* call) const;
+  void require_cross_replica(const char* call) const final;
 
  private:
   // Leaf by leaf; each has a value for each replica.

@@ -4,6 +4,7 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
 #include <gmock/gmock.h>
 
 #include <latch>
@@ -235,6 +236,47 @@ TEST_F(Distribute, DividesTheBatchesOfALoader) {
   for (const auto& batch : strategy.distribute(loader))
     rows.push_back(strategy.run([](const Tensor& x, const Tensor&) { return x.size(0); }, batch).values());
   EXPECT_THAT(rows, ElementsAre(ElementsAre(1, 1, 1), ElementsAre(1, 1, 0)));
+}
+
+TEST_F(Distribute, ADatasetIsADatasetWhetherConstOrNot) {
+  auto dataset = data::range(3).batch(3);
+  static_assert(std::is_same_v<decltype(strategy.distribute(dataset)), data::DistributedDataset<Tensor>>);
+  static_assert(
+      std::is_same_v<decltype(strategy.distribute(std::as_const(dataset))), data::DistributedDataset<Tensor>>);
+}
+
+TEST_F(Distribute, FromAFunctionCallsItForEachPipelineOutsideOfScopes) {
+  const auto pipelines = [&](const data::InputOptions& options) {
+    std::vector<std::vector<int>> contexts;
+    const auto scope = strategy.scope();
+    const auto dataset = strategy.distribute_datasets_from_function(
+        [&](const data::InputContext& context) {
+          EXPECT_FALSE(at::zeros({}).key_set().has(c10::DispatchKey::PrivateUse3));
+          contexts.push_back({context.num_input_pipelines, context.input_pipeline_id, context.num_replicas_in_sync});
+          const int64_t first = 10 * context.input_pipeline_id;
+          return data::range(first, first + 3).batch(1);
+        },
+        options);
+    std::vector<double> values;
+    const auto first_step = dataset.begin();
+    for (const Tensor& value : first_step->values()) values.push_back(value.item<double>());
+    return std::pair(contexts, values);
+  };
+  EXPECT_THAT(pipelines({}), Pair(ElementsAre(ElementsAre(1, 0, 3)), ElementsAre(0, 1, 2)));
+  EXPECT_THAT(
+      pipelines({.replication_mode = data::InputReplicationMode::per_replica}),
+      Pair(ElementsAre(ElementsAre(3, 0, 3), ElementsAre(3, 1, 3), ElementsAre(3, 2, 3)), ElementsAre(0, 10, 20)));
+}
+
+TEST_F(Distribute, RefusesInputOptionsAsTensorFlowDoes) {
+  const data::InputOptions per_replica{.replication_mode = data::InputReplicationMode::per_replica};
+  const auto make = [](const data::InputContext&) { return data::range(3).batch(1); };
+  EXPECT_THAT(error_of([&] { strategy.distribute(data::range(3).batch(3), per_replica); }),
+              HasSubstr("unimplemented: distribute: InputReplicationMode::per_replica"));
+  EXPECT_THAT(error_of([&] { get_strategy().distribute_datasets_from_function(make, per_replica); }),
+              HasSubstr("unimplemented: distribute_datasets_from_function"));
+  EXPECT_THAT(error_of([&] { strategy.run([&] { strategy.distribute_datasets_from_function(make); }); }),
+              HasSubstr("failed_precondition: distribute_datasets_from_function"));
 }
 
 TEST_F(Distribute, LocalResultsAreTheValuesOfTheReplicas) {

@@ -46,8 +46,7 @@ NodePtr assert_cardinality(const NodePtr& input, int64_t count) {
     throw Error(ErrorCode::invalid_argument,
                 str("assert_cardinality: ", count, " is asserted of a dataset whose cardinality is ",
                     input->cardinality, " (", kInfinite, " is infinite)"));
-  Node node = after(input);
-  node.rebuild = [](const std::vector<NodePtr>& inputs) { return inputs.front(); };  // a part of the input has fewer
+  Node node = after(input, std::identity());  // a part of the input has fewer
   node.cardinality = count;
   node.iterate = [=](const std::stop_token& stop) {
     return std::make_unique<AssertCardinalityIterator>(input->iterate(stop), count);

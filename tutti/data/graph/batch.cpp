@@ -54,9 +54,11 @@ NodePtr stacked_side_by_side(const NodePtr& input, int64_t size, const BatchOpti
 
 NodePtr batch(const NodePtr& input, int64_t size, const BatchOptions& options) {
   if (size < 1) throw Error(ErrorCode::invalid_argument, str("batch: size ", size, "; it must be at least 1"));
-  Node node = after(input);
+  Node node = after(input, [=](const NodePtr& other) { return batch(other, size, options); });
   node.cardinality = num_batches(input->cardinality, size, options);
   node.batch_size = size;
+  node.batch_size_of_rows = input->batch_size;
+  node.uniform = options.drop_remainder;
   if (options.num_parallel_calls != 0) {
     node.iterate = stacked_side_by_side(input, size, options)->iterate;
     return std::make_shared<const Node>(std::move(node));

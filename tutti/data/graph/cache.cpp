@@ -235,7 +235,7 @@ class CacheIterator : public Iterator {
 
 NodePtr cache(const NodePtr& input) {
   const auto cache = std::make_shared<Cache>();
-  Node node = after(input);
+  Node node = after(input, graph::cache);
   node.shared = cache;
   node.iterate = [input, cache](const std::stop_token& stop) {
     return std::make_unique<CacheIterator>(input, cache, stop);

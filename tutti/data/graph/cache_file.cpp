@@ -253,8 +253,7 @@ class CacheFileIterator : public Iterator {
 NodePtr cache_file(const NodePtr& input, const fs::path& path) {
   if (path.empty())
     throw Error(ErrorCode::invalid_argument, "cache: the file has no name; cache() keeps the elements in memory");
-  Node node = after(input);
-  node.rebuild = [path](const std::vector<NodePtr>& inputs) { return cache_file(inputs.front(), path); };
+  Node node = after(input, [path](const NodePtr& other) { return cache_file(other, path); });
   node.iterate = [=](const std::stop_token& stop) { return std::make_unique<CacheFileIterator>(input, path, stop); };
   return std::make_shared<const Node>(std::move(node));
 }

@@ -121,13 +121,8 @@ class ChooseIterator : public Iterator {
   std::stop_token stop_;
 };
 
-Node of_all(const std::vector<NodePtr>& inputs, const char* op) {
+void require_datasets(const std::vector<NodePtr>& inputs, const char* op) {
   if (inputs.empty()) throw Error(ErrorCode::invalid_argument, str(op, ": no datasets; there must be at least one"));
-  Node node = after(inputs.front());
-  node.inputs = inputs;
-  node.batch_size = common_batch_size(inputs);
-  node.auto_shard_policy = common_policy(inputs);
-  return node;
 }
 
 std::vector<double> checked_weights(const SampleOptions& options, size_t num_datasets) {
@@ -156,13 +151,11 @@ int64_t sampled_cardinality(const std::vector<NodePtr>& inputs, const std::vecto
 }  // namespace
 
 NodePtr choose_from(const std::vector<NodePtr>& inputs, const NodePtr& choices, const ChooseOptions& options) {
-  Node node = of_all(inputs, "choose_from_datasets");
+  require_datasets(inputs, "choose_from_datasets");
+  Node node = after_all(inputs, [options](const std::vector<NodePtr>& others) {
+    return choose_from({others.begin(), others.end() - 1}, others.back(), options);
+  });
   node.inputs.push_back(choices);
-  node.rebuild = [options](std::vector<NodePtr> inputs) {
-    const NodePtr choices = inputs.back();
-    inputs.pop_back();
-    return choose_from(inputs, choices, options);
-  };
   node.cardinality = kUnknown;
   node.iterate = [=](const std::stop_token& stop) {
     return std::make_unique<ChooseIterator>(inputs,
@@ -173,11 +166,11 @@ NodePtr choose_from(const std::vector<NodePtr>& inputs, const NodePtr& choices, 
 }
 
 NodePtr sample_from(const std::vector<NodePtr>& inputs, const SampleOptions& options) {
-  Node node = of_all(inputs, "sample_from_datasets");
+  require_datasets(inputs, "sample_from_datasets");
   SampleOptions fixed = options;
   fixed.weights = checked_weights(options, inputs.size());
   fixed.seed = options.seed ? *options.seed : draw_seed();
-  node.rebuild = [fixed](const std::vector<NodePtr>& inputs) { return sample_from(inputs, fixed); };
+  Node node = after_all(inputs, [fixed](const std::vector<NodePtr>& others) { return sample_from(others, fixed); });
   node.cardinality = sampled_cardinality(inputs, fixed.weights, fixed.stop_on_empty_dataset);
   const auto passes = std::make_shared<Passes>("sample_from_datasets", *fixed.seed, fixed.rerandomize_each_iteration);
   node.shared = passes;

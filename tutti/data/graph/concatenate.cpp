@@ -37,11 +37,9 @@ class ConcatenateIterator : public Iterator {
 }  // namespace
 
 NodePtr concatenate(const NodePtr& first, const NodePtr& second) {
-  Node node = after(first);
-  node.inputs = {first, second};
+  Node node = after_all({first, second},
+                        [](const std::vector<NodePtr>& inputs) { return concatenate(inputs.at(0), inputs.at(1)); });
   node.cardinality = total_cardinality({first, second});
-  node.batch_size = common_batch_size({first, second});
-  node.auto_shard_policy = common_policy({first, second});
   node.iterate = [first, second](const std::stop_token& stop) {
     return std::make_unique<ConcatenateIterator>(first->iterate(stop), second->iterate(stop));
   };

@@ -31,8 +31,12 @@ class ElementsIterator : public Iterator {
 
 NodePtr from_elements(std::vector<Element> elements, const NodePtr& of) {
   const auto kept = std::make_shared<const std::vector<Element>>(std::move(elements));
-  Node node = of ? after(of) : Node();
-  node.inputs.clear();
+  Node node;
+  if (of) {
+    node = after(of, {});
+    node.inputs.clear();
+    node.rebuild = {};
+  }
   node.elements = kept;
   node.cardinality = static_cast<int64_t>(kept->size());
   node.iterate = [kept](const std::stop_token&) { return std::make_unique<ElementsIterator>(kept); };

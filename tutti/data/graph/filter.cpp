@@ -50,9 +50,8 @@ class FilterIterator : public Iterator {
   bool ended_ = false;
 };
 
-NodePtr filtered(const NodePtr& input, Predicate predicate, Otherwise otherwise) {
-  const auto shared = std::make_shared<const Predicate>(std::move(predicate));
-  Node node = after(input);
+NodePtr filtered(const NodePtr& input, const std::shared_ptr<const Predicate>& shared, Otherwise otherwise) {
+  Node node = after(input, [=](const NodePtr& other) { return filtered(other, shared, otherwise); });
   node.cardinality = kUnknown;
   node.iterate = [=](const std::stop_token& stop) {
     return std::make_unique<FilterIterator>(input->iterate(stop), shared, otherwise, stop);
@@ -63,11 +62,11 @@ NodePtr filtered(const NodePtr& input, Predicate predicate, Otherwise otherwise)
 }  // namespace
 
 NodePtr filter(const NodePtr& input, Predicate predicate) {
-  return filtered(input, std::move(predicate), Otherwise::skip);
+  return filtered(input, std::make_shared<const Predicate>(std::move(predicate)), Otherwise::skip);
 }
 
 NodePtr take_while(const NodePtr& input, Predicate predicate) {
-  return filtered(input, std::move(predicate), Otherwise::stop);
+  return filtered(input, std::make_shared<const Predicate>(std::move(predicate)), Otherwise::stop);
 }
 
 }  // namespace tutti::data::graph

@@ -119,13 +119,12 @@ class GroupByWindowIterator : public Iterator {
 
 NodePtr group_by_window(const NodePtr& input, GroupFunctions functions, const char* op) {
   const auto shared = std::make_shared<const GroupFunctions>(std::move(functions));
-  Node node = after(input);
-  node.rebuild = [shared, op](const std::vector<NodePtr>& inputs) {
-    return group_by_window(inputs.front(), *shared, op);
-  };
+  Node node = after(input, [shared, op](const NodePtr& other) { return group_by_window(other, *shared, op); });
   node.cardinality = input->cardinality == kInfinite ? kInfinite : kUnknown;
   node.batch_size = kUnknown;
+  node.batch_size_of_rows = kUnknown;
   node.row_sizes_vary = false;
+  node.uniform = false;
   node.iterate = [=](const std::stop_token& stop) {
     return std::make_unique<GroupByWindowIterator>(input, shared, op, stop);
   };

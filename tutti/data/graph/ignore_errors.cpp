@@ -51,8 +51,7 @@ class IgnoreErrorsIterator : public Iterator {
 }  // namespace
 
 NodePtr ignore_errors(const NodePtr& input, const IgnoreErrorsOptions& options) {
-  Node node = after(input);
-  node.rebuild = [options](const std::vector<NodePtr>& inputs) { return ignore_errors(inputs.front(), options); };
+  Node node = after(input, [options](const NodePtr& other) { return ignore_errors(other, options); });
   node.cardinality = kUnknown;
   node.iterate = [=](const std::stop_token& stop) {
     return std::make_unique<IgnoreErrorsIterator>(input->iterate(stop), options, stop);

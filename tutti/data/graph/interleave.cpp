@@ -114,10 +114,13 @@ NodePtr interleave(const NodePtr& input, FlatMapFunction function, const Interle
     throw Error(ErrorCode::invalid_argument, str("interleave: cycle_length ", options.cycle_length, ", block_length ",
                                                  options.block_length, "; both must be at least 1"));
   const auto shared = std::make_shared<const FlatMapFunction>(std::move(function));
-  Node node = after(input);
+  Node node = after(input, [=](const NodePtr& other) { return interleave(other, *shared, options, op); });
+  node.make_dataset = *shared;
   node.cardinality = kUnknown;
   node.batch_size = kUnknown;
+  node.batch_size_of_rows = kUnknown;
   node.row_sizes_vary = false;
+  node.uniform = false;
   node.iterate = [=](const std::stop_token& stop) {
     return std::make_unique<InterleaveIterator>(input->iterate(stop), shared, options, op, stop);
   };

@@ -39,8 +39,9 @@ class MapIterator : public Iterator {
 
 NodePtr map(const NodePtr& input, MapFunction function) {
   const auto shared = std::make_shared<const MapFunction>(std::move(function));
-  Node node = after(input);
+  Node node = after(input, [=](const NodePtr& other) { return map(other, *shared); });
   node.batch_size = kUnknown;
+  node.batch_size_of_rows = kUnknown;
   node.row_sizes_vary = false;
   node.iterate = [input, shared](const std::stop_token& stop) {
     return std::make_unique<MapIterator>(input->iterate(stop), shared, stop);

@@ -11,13 +11,49 @@ namespace tutti::data::graph {
 // The first bytes of a state; another number stands for another form.
 constexpr auto kFormat = "iterator state 1";
 
-Node after(const NodePtr& input) {
+namespace {
+
+int64_t common(const std::vector<NodePtr>& inputs, int64_t Node::*batch_size) {
+  const auto is = [&](int64_t size) { return [=](const NodePtr& input) { return (*input).*batch_size == size; }; };
+  if (std::ranges::any_of(inputs, is(kNotBatched))) return kNotBatched;
+  const int64_t first = (*inputs.front()).*batch_size;
+  return std::ranges::all_of(inputs, is(first)) ? first : kUnknown;
+}
+
+AutoShardPolicy common_policy(const std::vector<NodePtr>& inputs) {
+  const AutoShardPolicy policy = inputs.front()->auto_shard_policy;
+  if (!std::ranges::all_of(inputs, [&](const NodePtr& input) { return input->auto_shard_policy == policy; }))
+    throw Error(ErrorCode::invalid_argument,
+                "zip, concatenate: the datasets have different auto-shard policies; call with_options on the result");
+  return policy;
+}
+
+}  // namespace
+
+Node after(const NodePtr& input, std::function<NodePtr(const NodePtr& input)> rebuild) {
   Node node;
   node.inputs = {input};
+  node.rebuild = [rebuild = std::move(rebuild)](const std::vector<NodePtr>& inputs) { return rebuild(inputs.at(0)); };
   node.cardinality = input->cardinality;
   node.batch_size = input->batch_size;
+  node.batch_size_of_rows = input->batch_size_of_rows;
   node.row_sizes_vary = input->row_sizes_vary;
+  node.uniform = input->uniform;
   node.auto_shard_policy = input->auto_shard_policy;
+  return node;
+}
+
+Node after_all(const std::vector<NodePtr>& inputs, std::function<NodePtr(const std::vector<NodePtr>& inputs)> rebuild) {
+  Node node;
+  node.inputs = inputs;
+  node.rebuild = std::move(rebuild);
+  node.batch_size = common(inputs, &Node::batch_size);
+  node.batch_size_of_rows = common(inputs, &Node::batch_size_of_rows);
+  const auto row_sizes_vary = [](const NodePtr& input) { return input->row_sizes_vary; };
+  const auto uniform = [](const NodePtr& input) { return input->uniform; };
+  node.row_sizes_vary = std::ranges::any_of(inputs, row_sizes_vary);
+  node.uniform = std::ranges::all_of(inputs, uniform);
+  node.auto_shard_policy = common_policy(inputs);
   return node;
 }
 
@@ -78,23 +114,6 @@ int64_t total_cardinality(const std::vector<NodePtr>& inputs) {
     if (total != kUnknown && __builtin_add_overflow(total, input->cardinality, &total)) total = kUnknown;
   }
   return total;
-}
-
-int64_t common_batch_size(const std::vector<NodePtr>& inputs) {
-  int64_t result = inputs.front()->batch_size;
-  for (const NodePtr& input : inputs) {
-    if (input->batch_size == kNotBatched) return kNotBatched;
-    if (input->batch_size != result) result = kUnknown;
-  }
-  return result;
-}
-
-AutoShardPolicy common_policy(const std::vector<NodePtr>& inputs) {
-  const AutoShardPolicy policy = inputs.front()->auto_shard_policy;
-  if (!std::ranges::all_of(inputs, [&](const NodePtr& input) { return input->auto_shard_policy == policy; }))
-    throw Error(ErrorCode::invalid_argument,
-                "zip, concatenate: the datasets have different auto-shard policies; call with_options on the result");
-  return policy;
 }
 
 }  // namespace tutti::data::graph

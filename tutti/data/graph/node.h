@@ -17,12 +17,25 @@ namespace tutti::data {
 inline constexpr int64_t kInfinite = -1;
 inline constexpr int64_t kUnknown = -2;
 
+// shard(kShardHint, kShardHint) stands for the shard of an input pipeline, under AutoShardPolicy::hint.
+// TF: tf.data.experimental.SHARD_HINT.
+inline constexpr int64_t kShardHint = -1;
+
 }  // namespace tutti::data
 
 namespace tutti::data::graph {
 
 // What Node::batch_size says instead of a size: elements known to hold a scalar.
 inline constexpr int64_t kNotBatched = -1;
+
+// What auto-sharding must tell an operation from others by.
+enum class Role {
+  other,
+  shuffle,     // changes the order alone, and that at random
+  rebatch,     // cuts batches for replicas by given sizes
+  shard_hint,  // stands for a shard to come
+  trailing,    // gives the input's elements in their order: a shard by data goes before it
+};
 
 // One pass over a dataset. Used by one thread at a time. After an exception next() goes on behind what failed, or is at
 // the end: it never throws for the same element again (ignore_errors goes on calling).
@@ -53,9 +66,12 @@ class SharedState {
 
 // One operation of a dataset's graph, immutable.
 struct Node {
-  // What the operation reads, and the same operation on other inputs, as many. A source has no inputs.
+  // What the operation reads, and the same operation on other inputs, as many: with the state that its passes share, as
+  // the order of a shuffle, but for kept elements. A source has no inputs.
   std::vector<NodePtr> inputs;
-  std::function<NodePtr(std::vector<NodePtr> inputs)> rebuild;
+  std::function<NodePtr(const std::vector<NodePtr>& inputs)> rebuild;
+
+  Role role = Role::other;
 
   // For a source of elements in memory: all of them, in order. An element of this table is saved as its row.
   std::shared_ptr<const Table> table;
@@ -66,7 +82,11 @@ struct Node {
   std::shared_ptr<SharedState> shared;
 
   // For a reader of files: the same reader of the files index, index + num_shards, …
+  // Iterating throws invalid_argument for fewer files than shards; but a shard without any is empty.
   std::function<NodePtr(int64_t num_shards, int64_t index)> shard_files;
+
+  // For an operation whose function makes a dataset of each element of its input: that function.
+  std::function<NodePtr(Element)> make_dataset;
 
   // How many elements one pass has, or kInfinite or kUnknown.
   int64_t cardinality = kUnknown;
@@ -74,10 +94,16 @@ struct Node {
   // How many rows a full element has, as far as the graph shows without being run, or kUnknown or kNotBatched.
   // TF: compute_batch_size.
   int64_t batch_size = kUnknown;
+  // The same of the rows of an element.
+  int64_t batch_size_of_rows = kUnknown;
 
   // Whether batches are known to differ in more than their number of rows: a batch made up for a replica that has none
   // is then empty in every axis, as TensorFlow's is, which knows no size for them.
   bool row_sizes_vary = false;
+
+  // Whether all elements have one shape, the last one too; a function of map is taken to keep it. A step that lacks an
+  // element for a replica is then left out, as drop_remainder asks. TF: static shapes.
+  bool uniform = false;
 
   AutoShardPolicy auto_shard_policy = AutoShardPolicy::auto_;
 
@@ -86,14 +112,15 @@ struct Node {
   std::function<std::unique_ptr<Iterator>(const std::stop_token& stop)> iterate;
 };
 
-// An op on this input that keeps its properties.
-Node after(const NodePtr& input);
+// An op on this input that keeps its properties, and the same op on another.
+Node after(const NodePtr& input, std::function<NodePtr(const NodePtr& input)> rebuild);
 
-// What an op with several inputs inherits. Cardinalities add up; batch sizes that differ are kUnknown.
+// An op on these inputs with what they have in common: batch sizes that differ are kUnknown. Sets no cardinality.
 // Throws: invalid_argument for different policies.
+Node after_all(const std::vector<NodePtr>& inputs, std::function<NodePtr(const std::vector<NodePtr>& inputs)> rebuild);
+
+// How many elements the inputs have together.
 int64_t total_cardinality(const std::vector<NodePtr>& inputs);
-int64_t common_batch_size(const std::vector<NodePtr>& inputs);
-AutoShardPolicy common_policy(const std::vector<NodePtr>& inputs);
 
 // One pass as a consumer sees it: dataset code runs in a PipelineScope, whatever state the caller's thread is in.
 class Pass {

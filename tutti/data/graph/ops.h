@@ -58,6 +58,9 @@ NodePtr prefetch(const NodePtr& input, int64_t buffer_size);
 NodePtr take(const NodePtr& input, int64_t count);
 NodePtr skip(const NodePtr& input, int64_t count);
 NodePtr shard(const NodePtr& input, int64_t num_shards, int64_t index);
+// As auto-sharding wants it: iterating throws invalid_argument unless each shard has an element; a shard that has none
+// is empty. TF: ShardDataset with require_non_empty.
+NodePtr non_empty_shard(const NodePtr& input, int64_t num_shards, int64_t index);
 NodePtr zip(const std::vector<NodePtr>& inputs);
 NodePtr concatenate(const NodePtr& first, const NodePtr& second);
 NodePtr choose_from(const std::vector<NodePtr>& inputs, const NodePtr& choices, const ChooseOptions& options);

@@ -125,7 +125,9 @@ class PaddedBatchIterator : public Iterator {
 
 NodePtr padded_batch(const NodePtr& input, int64_t size, const PaddedBatchOptions& options) {
   Node node = *batch(input, size, {.drop_remainder = options.drop_remainder});
+  node.rebuild = [=](const std::vector<NodePtr>& inputs) { return padded_batch(inputs.at(0), size, options); };
   node.row_sizes_vary = true;
+  node.uniform = options.drop_remainder && input->batch_size == kNotBatched;
   node.iterate = [=](const std::stop_token& stop) {
     return std::make_unique<PaddedBatchIterator>(input->iterate(stop), size, options);
   };

@@ -338,7 +338,7 @@ NodePtr parallel_interleave(const NodePtr& input, FlatMapFunction function, cons
   const auto shared = std::make_shared<const FlatMapFunction>(std::move(function));
   Node node = *interleave(input, *shared, options);
   node.rebuild = [=](const std::vector<NodePtr>& inputs) {
-    return parallel_interleave(inputs.front(), *shared, options);
+    return parallel_interleave(inputs.at(0), *shared, options);
   };
   node.iterate = [=](const std::stop_token& stop) {
     return std::make_unique<ParallelInterleaveIterator>(input, shared, options, stop);

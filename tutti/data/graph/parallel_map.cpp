@@ -178,8 +178,9 @@ NodePtr parallel_map(const NodePtr& input, MapFunction function, const MapOption
     throw Error(ErrorCode::invalid_argument,
                 str(op, ": num_parallel_calls ", options.num_parallel_calls, "; it must be at least 1, or left out"));
   const auto shared = std::make_shared<const MapFunction>(std::move(function));
-  Node node = after(input);
+  Node node = after(input, [=](const NodePtr& other) { return parallel_map(other, *shared, options, op); });
   node.batch_size = kUnknown;
+  node.batch_size_of_rows = kUnknown;
   node.row_sizes_vary = false;
   node.iterate = [=](const std::stop_token& stop) {
     return std::make_unique<ParallelMapIterator>(input, shared, options, op, stop);

@@ -165,7 +165,8 @@ class PrefetchIterator : public Iterator {
 NodePtr prefetch(const NodePtr& input, int64_t buffer_size) {
   if (buffer_size < 1)
     throw Error(ErrorCode::invalid_argument, str("prefetch: buffer_size ", buffer_size, "; it must be at least 1"));
-  Node node = after(input);
+  Node node = after(input, [=](const NodePtr& other) { return prefetch(other, buffer_size); });
+  node.role = Role::trailing;
   node.iterate = [=](const std::stop_token& stop) {
     return std::make_unique<PrefetchIterator>(input, buffer_size, stop);
   };

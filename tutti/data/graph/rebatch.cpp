@@ -113,9 +113,11 @@ NodePtr rebatch(const NodePtr& input, std::vector<int64_t> sizes, const RebatchO
                 str("rebatch: sizes ", str_list(sizes), "; none may be negative and at least one must be positive"));
   if (input->batch_size == kNotBatched)
     throw Error(ErrorCode::invalid_argument, "rebatch: the elements are scalars; call batch first");
-  Node node = after(input);
+  Node node = after(input, [=](const NodePtr& other) { return rebatch(other, sizes, options); });
+  node.role = Role::rebatch;
   node.cardinality = input->cardinality == kInfinite ? kInfinite : kUnknown;
   node.batch_size = kUnknown;
+  node.uniform = false;
   node.iterate = [=](const std::stop_token& stop) {
     return std::make_unique<RebatchIterator>(input->iterate(stop), sizes, options);
   };

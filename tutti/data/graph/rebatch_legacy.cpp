@@ -53,9 +53,10 @@ class LegacyRebatchIterator : public Iterator {
 }  // namespace
 
 NodePtr rebatch_legacy(const NodePtr& input, int num_replicas) {
-  Node node = after(input);
+  Node node = after(input, [=](const NodePtr& other) { return rebatch_legacy(other, num_replicas); });
   node.cardinality = input->cardinality < 0 ? input->cardinality : input->cardinality * num_replicas;
   node.batch_size = kUnknown;
+  node.uniform = false;
   node.iterate = [=](const std::stop_token& stop) {
     return std::make_unique<LegacyRebatchIterator>(input->iterate(stop), num_replicas);
   };

@@ -62,7 +62,7 @@ int64_t repeated(int64_t elements, int64_t count) {
 NodePtr repeat(const NodePtr& input, int64_t count) {
   if (count < 0 && count != kInfinite)
     throw Error(ErrorCode::invalid_argument, str("repeat: count ", count, "; it must be at least 0, or kInfinite"));
-  Node node = after(input);
+  Node node = after(input, [=](const NodePtr& other) { return repeat(other, count); });
   node.cardinality = repeated(input->cardinality, count);
   node.iterate = [=](const std::stop_token& stop) { return std::make_unique<RepeatIterator>(input, count, stop); };
   return std::make_shared<const Node>(std::move(node));

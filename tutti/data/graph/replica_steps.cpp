@@ -2,26 +2,35 @@
 
 #include <ATen/ops/new_empty.h>
 
+#include <algorithm>
+
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/data/graph/auto_shard.h"
 #include "tutti/data/graph/ops.h"
-#include "tutti/data/rebatch.h"
 
 namespace tutti::data::graph {
 
-NodePtr deal_to_replicas(const NodePtr& input, int num_replicas) {
-  if (num_replicas < 1)
-    throw Error(ErrorCode::invalid_argument,
-                str("distribute: ", num_replicas, " replicas; there must be at least one"));
-  if (num_replicas == 1) return input;
-  if (input->batch_size == kNotBatched)
+int64_t compute_batch_size(const NodePtr& dataset) {
+  if (dataset->batch_size == kNotBatched)
     throw Error(ErrorCode::invalid_argument,
                 "distribute: the dataset's elements are scalars, which cannot be divided among replicas; call "
                 "batch(global_batch_size) on it first");
-  const bool by_data =
-      input->auto_shard_policy == AutoShardPolicy::auto_ || input->auto_shard_policy == AutoShardPolicy::data;
-  if (by_data || input->batch_size < 1) return rebatch_legacy(input, num_replicas);
-  return rebatch(input, batch_sizes_for_worker(input->batch_size, {.replicas_per_worker = num_replicas}), {});
+  return dataset->batch_size;
+}
+
+NodePtr deal_to_replicas(const NodePtr& input, const WorkerSlot& slot) {
+  if (slot.num_workers < 1 || slot.replicas_per_worker < 1)
+    throw Error(ErrorCode::invalid_argument, str("distribute: ", slot.num_workers, " workers with ",
+                                                 slot.replicas_per_worker, " replicas; there must be at least one"));
+  const int num_replicas = slot.num_workers * slot.replicas_per_worker;
+  NodePtr dealt = input;
+  if (num_replicas > 1) {
+    const int64_t global_batch = compute_batch_size(input);
+    dealt = global_batch < 1 ? rebatch_legacy(input, num_replicas)
+                             : rebatch(input, batch_sizes_for_worker(global_batch, slot), {});
+  }
+  return auto_shard(dealt, {.num_pipelines = slot.num_workers, .index = slot.worker, .num_replicas = num_replicas});
 }
 
 Element place(Element element, int replica_id, const Placement& placement) {
@@ -37,6 +46,7 @@ namespace {
 
 // What a replica gets for which nothing is left.
 Element no_rows(const Element& other, bool row_sizes_vary) {
+  num_rows(other.leaves(), "distribute");
   std::vector<Leaf> leaves = narrow_rows(other.leaves(), 0, 0);
   for (Leaf& leaf : leaves) {
     if (!row_sizes_vary) break;
@@ -51,27 +61,34 @@ Element no_rows(const Element& other, bool row_sizes_vary) {
 
 }  // namespace
 
-ReplicaSteps::ReplicaSteps(const NodePtr& dealt, int num_replicas, Placement placement)
-    : pass_(dealt),
-      num_replicas_(num_replicas),
-      row_sizes_vary_(dealt->row_sizes_vary),
-      placement_(std::move(placement)) {}
+ReplicaSteps::ReplicaSteps(const std::vector<NodePtr>& pipelines, int num_replicas, Placement placement)
+    : num_replicas_(static_cast<size_t>(num_replicas)), placement_(std::move(placement)) {
+  passes_.reserve(pipelines.size());
+  for (const NodePtr& pipeline : pipelines) passes_.emplace_back(pipeline);
+  row_sizes_vary_ = std::ranges::any_of(pipelines, [](const NodePtr& pipeline) { return pipeline->row_sizes_vary; });
+  uniform_ = std::ranges::all_of(pipelines, [](const NodePtr& pipeline) { return pipeline->uniform; });
+}
 
 std::vector<Element> ReplicaSteps::next() {
-  step_.clear();
-  Element element;
-  while (static_cast<int>(step_.size()) < num_replicas_ && pass_.next(element)) step_.push_back(std::move(element));
-  if (step_.empty()) return {};
-  while (static_cast<int>(step_.size()) < num_replicas_) step_.push_back(no_rows(step_.front(), row_sizes_vary_));
+  step_.assign(num_replicas_, {});
+  std::vector<size_t> without;  // the replicas for which nothing is left, ascending
+  const size_t replicas_per_pipeline = num_replicas_ / passes_.size();
+  for (size_t replica = 0; replica < num_replicas_; ++replica)
+    if (!passes_[replica / replicas_per_pipeline].next(step_[replica])) without.push_back(replica);
+  if (without.size() == num_replicas_ || (uniform_ && !without.empty())) step_.clear();
+  size_t other = 0;
+  while (other < without.size() && without[other] == other) ++other;
+  for (const size_t replica : without)
+    if (!step_.empty()) step_[replica] = no_rows(step_[other], row_sizes_vary_);
   return placed_step();
 }
 
 Tensor ReplicaSteps::save(bool before_last_step) {
-  return save_passes({&pass_, 1}, before_last_step ? std::span<const Element>(step_) : std::span<const Element>());
+  return save_passes(passes_, before_last_step ? std::span<const Element>(step_) : std::span<const Element>());
 }
 
 std::vector<Element> ReplicaSteps::restore(const Tensor& state) {
-  step_ = restore_passes({&pass_, 1}, state, static_cast<size_t>(num_replicas_));
+  step_ = restore_passes(passes_, state, num_replicas_);
   return placed_step();
 }
 

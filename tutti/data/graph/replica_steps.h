@@ -2,23 +2,33 @@
 
 #include "tutti/data/graph/node.h"
 #include "tutti/data/placement.h"
+#include "tutti/data/rebatch.h"
 
 namespace tutti::data::graph {
 
-// The node whose successive elements are dealt to the replicas of one process: the dataset itself for one replica; else
-// its batches cut by ceil(rows / replicas) under AutoShardPolicy auto_ and data and where the batch size is unknown,
-// and by sizes that differ by at most one, across the ends of short batches, under the others. So does TensorFlow 2.21,
-// whose sharding by data rewrites the second form into the first even for a single pipeline. Throws: invalid_argument
-// for no replica, and for elements that are known not to be batched.
-NodePtr deal_to_replicas(const NodePtr& input, int num_replicas);
+// The number of rows of a full element, as far as the graph shows it without being run, or kUnknown.
+// TF: compute_batch_size. Throws: invalid_argument for elements that are known to hold a scalar.
+int64_t compute_batch_size(const NodePtr& input);
+
+// The node whose successive elements are dealt to the replicas of one worker, whose input pipeline it is. Batches are
+// cut for the replicas of all workers, by batch_sizes_for_worker() where their size is known and as replica_rows() says
+// where it is not; then auto_shard() takes the worker's part. So with the policies data and auto_ batches in memory are
+// cut as replica_rows() says, also for one worker. With one replica in all there is nothing to cut.
+// There is no prefetch() at the end, as TensorFlow has one: user code would run ahead of the program on another thread,
+// where a pass is left early too, and a slice of a batch costs less than handing it over.
+// Throws: invalid_argument for counts that are not positive, a worker that is none of them, elements that are known not
+// to be batched; as auto_shard.
+NodePtr deal_to_replicas(const NodePtr& input, const WorkerSlot& slot);
 
 // The element with every tensor where the replica computes.
 Element place(Element element, int replica_id, const Placement& placement);
 
-// One pass over steps: each takes one element per replica. Replicas for which the last step has none get zero rows.
+// One pass over steps: each takes one element per replica. Replicas for which the last step has none get zero rows; if
+// the pipelines' elements are uniform, that step is left out instead.
 class ReplicaSteps {
  public:
-  ReplicaSteps(const NodePtr& dealt, int num_replicas, Placement placement);
+  // Each pipeline feeds as many replicas, the first pipeline the first ones.
+  ReplicaSteps(const std::vector<NodePtr>& pipelines, int num_replicas, Placement placement);
 
   // The elements of the next step, one per replica, or nothing at the end.
   std::vector<Element> next();
@@ -31,9 +41,10 @@ class ReplicaSteps {
  private:
   std::vector<Element> placed_step() const;
 
-  Pass pass_;
-  int num_replicas_;
+  std::vector<Pass> passes_;
+  size_t num_replicas_;
   bool row_sizes_vary_;
+  bool uniform_;
   Placement placement_;
   std::vector<Element> step_;  // the last one, before it is placed
 };

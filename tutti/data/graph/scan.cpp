@@ -45,9 +45,9 @@ class ScanIterator : public Iterator {
 
 NodePtr scan(const NodePtr& input, Element initial, ScanFunction function) {
   const auto shared = std::make_shared<const ScanFunction>(std::move(function));
-  Node node = after(input);
-  node.rebuild = [=](const std::vector<NodePtr>& inputs) { return scan(inputs.front(), initial, *shared); };
+  Node node = after(input, [=](const NodePtr& other) { return scan(other, initial, *shared); });
   node.batch_size = kUnknown;
+  node.batch_size_of_rows = kUnknown;
   node.row_sizes_vary = false;
   node.iterate = [=](const std::stop_token& stop) {
     return std::make_unique<ScanIterator>(input->iterate(stop), initial, shared, stop);

@@ -35,13 +35,25 @@ class ShardIterator : public Iterator {
   int64_t passed_over_;  // elements of other shards before the next of this one
 };
 
+NodePtr shard_hint(const NodePtr& input) {
+  Node node = after(input, shard_hint);
+  node.role = Role::shard_hint;
+  node.iterate = [](const std::stop_token&) -> std::unique_ptr<Iterator> {
+    throw Error(ErrorCode::failed_precondition,
+                "shard: the shard that the hint stands for was not put in its place; distribute the dataset under "
+                "AutoShardPolicy::hint, or call shard with numbers");
+  };
+  return std::make_shared<const Node>(std::move(node));
+}
+
 }  // namespace
 
 NodePtr shard(const NodePtr& input, int64_t num_shards, int64_t index) {
+  if (num_shards == kShardHint) return shard_hint(input);
   if (num_shards < 1 || index < 0 || index >= num_shards)
     throw Error(ErrorCode::invalid_argument, str("shard: index ", index, " of ", num_shards,
                                                  " shards; there must be at least one and 0 <= index < num_shards"));
-  Node node = after(input);
+  Node node = after(input, [=](const NodePtr& other) { return shard(other, num_shards, index); });
   if (input->cardinality >= 0)
     node.cardinality = input->cardinality / num_shards + (index < input->cardinality % num_shards);
   node.iterate = [=](const std::stop_token& stop) {

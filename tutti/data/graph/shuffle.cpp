@@ -49,20 +49,25 @@ class ShuffleIterator : public Iterator {
   std::vector<Element> buffer_;
 };
 
-}  // namespace
-
-NodePtr shuffle(const NodePtr& input, int64_t buffer_size, const ShuffleOptions& options) {
-  if (buffer_size < 1)
-    throw Error(ErrorCode::invalid_argument, str("shuffle: buffer_size ", buffer_size, "; it must be at least 1"));
-  const uint64_t seed = options.seed ? *options.seed : draw_seed();
-  const auto passes = std::make_shared<Passes>("shuffle", seed, options.reshuffle_each_iteration);
-  Node node = after(input);
+// A dataset that is rebuilt shares the passes' numbers, so that no two of its passes are alike.
+NodePtr shuffled(const NodePtr& input, int64_t buffer_size, const std::shared_ptr<Passes>& passes) {
+  Node node = after(input, [=](const NodePtr& other) { return shuffled(other, buffer_size, passes); });
+  node.role = Role::shuffle;
   node.shared = passes;
   node.iterate = [=](const std::stop_token& stop) {
     const uint64_t pass_seed = passes->begin();
     return std::make_unique<ShuffleIterator>(input->iterate(stop), buffer_size, pass_seed);
   };
   return std::make_shared<const Node>(std::move(node));
+}
+
+}  // namespace
+
+NodePtr shuffle(const NodePtr& input, int64_t buffer_size, const ShuffleOptions& options) {
+  if (buffer_size < 1)
+    throw Error(ErrorCode::invalid_argument, str("shuffle: buffer_size ", buffer_size, "; it must be at least 1"));
+  const uint64_t seed = options.seed ? *options.seed : draw_seed();
+  return shuffled(input, buffer_size, std::make_shared<Passes>("shuffle", seed, options.reshuffle_each_iteration));
 }
 
 }  // namespace tutti::data::graph

@@ -39,7 +39,7 @@ class SkipIterator : public Iterator {
 
 NodePtr skip(const NodePtr& input, int64_t count) {
   if (count < 0) throw Error(ErrorCode::invalid_argument, str("skip: count ", count, "; it must not be negative"));
-  Node node = after(input);
+  Node node = after(input, [=](const NodePtr& other) { return skip(other, count); });
   if (input->cardinality >= 0) node.cardinality = std::max<int64_t>(input->cardinality - count, 0);
   node.iterate = [=](const std::stop_token& stop) {
     return std::make_unique<SkipIterator>(input->iterate(stop), count);

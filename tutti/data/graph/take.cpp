@@ -39,7 +39,7 @@ class TakeIterator : public Iterator {
 
 NodePtr take(const NodePtr& input, int64_t count) {
   if (count < 0) throw Error(ErrorCode::invalid_argument, str("take: count ", count, "; it must not be negative"));
-  Node node = after(input);
+  Node node = after(input, [=](const NodePtr& other) { return take(other, count); });
   if (input->cardinality == kInfinite || count == 0) node.cardinality = count;
   if (input->cardinality >= 0) node.cardinality = std::min(input->cardinality, count);
   node.iterate = [=](const std::stop_token& stop) {

@@ -47,10 +47,12 @@ class UnbatchIterator : public Iterator {
 }  // namespace
 
 NodePtr unbatch(const NodePtr& input) {
-  Node node = after(input);
+  Node node = after(input, unbatch);
   node.cardinality = input->cardinality == kInfinite ? kInfinite : kUnknown;
-  node.batch_size = kUnknown;
+  node.batch_size = input->batch_size_of_rows;
+  node.batch_size_of_rows = kUnknown;
   node.row_sizes_vary = false;
+  node.uniform = input->uniform;
   node.iterate = [input](const std::stop_token& stop) {
     return std::make_unique<UnbatchIterator>(input->iterate(stop));
   };

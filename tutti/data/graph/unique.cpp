@@ -50,8 +50,7 @@ class UniqueIterator : public Iterator {
 }  // namespace
 
 NodePtr unique(const NodePtr& input) {
-  Node node = after(input);
-  node.rebuild = [](const std::vector<NodePtr>& inputs) { return unique(inputs.front()); };
+  Node node = after(input, unique);
   node.cardinality = input->cardinality == 0 ? 0 : kUnknown;
   node.iterate = [input](const std::stop_token& stop) {
     return std::make_unique<UniqueIterator>(input->iterate(stop), stop);

@@ -88,11 +88,12 @@ NodePtr window(const NodePtr& input, int64_t size, const WindowOptions& options)
                                                  "; all must be at least 1, and a window may span 2^63 - 1 elements"));
   const Span span{static_cast<size_t>(elements + 1), static_cast<size_t>(shift), static_cast<size_t>(options.stride),
                   options.drop_remainder};
-  Node node = after(input);
-  node.rebuild = [=](const std::vector<NodePtr>& inputs) { return window(inputs.front(), size, options); };
+  Node node = after(input, [=](const NodePtr& other) { return window(other, size, options); });
   node.cardinality = num_windows(input->cardinality, span);
   node.batch_size = kUnknown;
+  node.batch_size_of_rows = kUnknown;
   node.row_sizes_vary = false;
+  node.uniform = false;
   node.iterate = [=](const std::stop_token& stop) { return std::make_unique<WindowIterator>(input, span, stop); };
   return std::make_shared<const Node>(std::move(node));
 }

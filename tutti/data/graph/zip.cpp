@@ -53,11 +53,8 @@ int64_t shortest(const std::vector<NodePtr>& inputs) {
 
 NodePtr zip(const std::vector<NodePtr>& inputs) {
   if (inputs.empty()) throw Error(ErrorCode::invalid_argument, "zip: no datasets; there must be at least one");
-  Node node = after(inputs.front());
-  node.inputs = inputs;
+  Node node = after_all(inputs, zip);
   node.cardinality = shortest(inputs);
-  node.batch_size = common_batch_size(inputs);
-  node.auto_shard_policy = common_policy(inputs);
   node.iterate = [inputs](const std::stop_token& stop) {
     std::vector<std::unique_ptr<Iterator>> iterators;
     for (const NodePtr& input : inputs) iterators.push_back(input->iterate(stop));

@@ -1,0 +1,61 @@
+#include "tutti/core/error.h"
+#include "tutti/core/str.h"
+#include "tutti/data/graph/ops.h"
+
+namespace tutti::data::graph {
+namespace {
+
+// Looks, before it gives its first element, whether the other shards have one too.
+class NonEmptyShardIterator : public Iterator {
+ public:
+  NonEmptyShardIterator(std::unique_ptr<Iterator> input, int64_t num_shards, int64_t index)
+      : input_(std::move(input)), num_shards_(num_shards), passed_over_(index), unseen_(num_shards - index - 1) {}
+
+  bool next(Element& element) override {
+    for (; passed_over_ > 0; --passed_over_)
+      if (!input_->next(element)) return false;
+    if (!input_->next(element)) return false;
+    passed_over_ = num_shards_ - 1;
+    for (Element other; unseen_ > 0; --unseen_, --passed_over_)
+      if (!input_->next(other)) refuse();
+    return true;
+  }
+
+  void save(StateWriter& state) override {
+    state.number(passed_over_);
+    state.number(unseen_);
+    input_->save(state);
+  }
+
+  void restore(StateReader& state) override {
+    passed_over_ = state.number_in(0, num_shards_ - 1);
+    unseen_ = state.number_in(0, num_shards_ - 1);
+    input_->restore(state);
+  }
+
+ private:
+  [[noreturn]] void refuse() const {
+    throw Error(ErrorCode::invalid_argument,
+                str("auto-sharding: the dataset has ", num_shards_ - unseen_, " elements (or files) for ", num_shards_,
+                    " input pipelines; each needs one: use fewer pipelines, more files, or AutoShardPolicy::off"));
+  }
+
+  std::unique_ptr<Iterator> input_;
+  int64_t num_shards_;
+  int64_t passed_over_;  // elements of other shards before the next of this one
+  int64_t unseen_;       // shards behind this one whose first element was not seen
+};
+
+}  // namespace
+
+NodePtr non_empty_shard(const NodePtr& input, int64_t num_shards, int64_t index) {
+  if (num_shards == 1) return input;
+  Node node = *shard(input, num_shards, index);
+  node.rebuild = [=](const std::vector<NodePtr>& inputs) { return non_empty_shard(inputs.at(0), num_shards, index); };
+  node.iterate = [=](const std::stop_token& stop) {
+    return std::make_unique<NonEmptyShardIterator>(input->iterate(stop), num_shards, index);
+  };
+  return std::make_shared<const Node>(std::move(node));
+}
+
+}  // namespace tutti::data::graph

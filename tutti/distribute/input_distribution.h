@@ -1,0 +1,96 @@
+#pragma once
+
+#include <tuple>
+#include <type_traits>
+#include <vector>
+
+#include "tutti/data/dataset.h"
+#include "tutti/data/distributed_dataset.h"
+#include "tutti/data/distributed_loader.h"
+#include "tutti/data/distributed_tensors.h"
+#include "tutti/data/input_context.h"
+#include "tutti/data/input_options.h"
+#include "tutti/distribute/replica_context.h"
+#include "tutti/tensor/view.h"
+
+namespace tutti {
+
+// What a loader is: a range of batches, and no Dataset.
+template <class Range>
+concept BatchRange = !data::is_dataset<Range> && requires(Range & range) {
+  range.begin();
+  range.end();
+};
+
+// How a strategy's replicas come by their input. All throw failed_precondition in a replica's function.
+class InputDistribution {
+ public:
+  virtual ~InputDistribution() = default;
+
+  virtual int64_t num_replicas_in_sync() const = 0;
+
+  // Divides batches among the replicas: of a dataset; of a torch::data loader or any range of batches, which must
+  // outlive what is returned; of tensors in memory, cut along axis 0. TF: experimental_distribute_dataset.
+  // Throws: as DistributedDataset and check_input_options.
+  template <class T>
+  data::DistributedDataset<T> distribute(const data::Dataset<T>& dataset,
+                                         const data::InputOptions& options = {}) const {
+    require_cross_replica("distribute");
+    data::check_input_options("distribute", options, /*per_replica=*/false);
+    return data::DistributedDataset<T>(dataset, num_replicas(), placement_for(options),
+                                       options.per_replica_buffer_size);
+  }
+  PerReplica<Tensor> distribute(const Tensor& value) const {
+    require_cross_replica("distribute");
+    return data::distribute_tensors(value, num_replicas(), placement());
+  }
+  template <class... Ts>
+  PerReplica<std::tuple<Ts...>> distribute(const std::tuple<Ts...>& values) const {
+    require_cross_replica("distribute");
+    return data::distribute_tensors(values, num_replicas(), placement());
+  }
+  template <BatchRange Loader>
+  data::DistributedLoader<Loader> distribute(Loader& loader) const {
+    require_cross_replica("distribute");
+    return data::DistributedLoader<Loader>(loader, num_replicas(), placement());
+  }
+
+  // Calls f(InputContext) for each input pipeline, on this thread and outside of scopes: it makes its Dataset, batched
+  // for one replica, which is neither divided nor cut any more. There is one pipeline, or one for each replica; every
+  // replica takes a whole element in each step. TF: distribute_datasets_from_function.
+  // Throws: what f throws; as check_input_options.
+  template <class F>
+  auto distribute_datasets_from_function(const F& f, const data::InputOptions& options = {}) const;
+
+ protected:
+  // Puts a tensor where a replica computes.
+  virtual data::Placement placement() const = 0;
+  // Whether InputReplicationMode::per_replica is there.
+  virtual bool has_pipelines_of_replicas() const { return false; }
+  // Throws failed_precondition in the function of a replica, or under another strategy.
+  virtual void require_cross_replica(const char* call) const = 0;
+  int num_replicas() const { return static_cast<int>(num_replicas_in_sync()); }
+
+ private:
+  data::Placement placement_for(const data::InputOptions& options) const {
+    return options.fetch_to_device || options.place_dataset_on_device ? placement() : data::Placement();
+  }
+};
+
+template <class F>
+auto InputDistribution::distribute_datasets_from_function(const F& f, const data::InputOptions& options) const {
+  constexpr auto* call = "distribute_datasets_from_function";
+  require_cross_replica(call);
+  data::check_input_options(call, options, has_pipelines_of_replicas());
+  const bool of_replicas = options.replication_mode == data::InputReplicationMode::per_replica;
+  const int num_pipelines = of_replicas ? num_replicas() : 1;
+  const DistributionContextGuard outside({});
+  const ThreadViewGuard global_view({});
+  std::vector<std::decay_t<std::invoke_result_t<const F&, data::InputContext>>> pipelines;
+  for (int i = 0; i < num_pipelines; ++i)
+    pipelines.push_back(f(data::InputContext{
+        .num_input_pipelines = num_pipelines, .input_pipeline_id = i, .num_replicas_in_sync = num_replicas()}));
+  return data::DistributedDataset(pipelines, num_replicas(), placement_for(options), options.per_replica_buffer_size);
+}
+
+}  // namespace tutti
