@@ -30,6 +30,7 @@ class FilesIterator : public Iterator {
   void save(StateWriter& state) override {
     state.number(static_cast<int64_t>(file_));
     state.number(num_read_);
+    if (num_read_ > 0) reader_->save(state);
   }
 
   void restore(StateReader& state) override {
@@ -38,7 +39,7 @@ class FilesIterator : public Iterator {
     num_read_ = state.number_in(0, file_ < files_->paths.size() ? INT64_MAX : 0);
     if (num_read_ == 0) return;
     reader_ = files_->open(files_->paths[file_]);
-    reader_->skip(num_read_);
+    reader_->restore(state, num_read_);
   }
 
  private:
@@ -50,14 +51,15 @@ class FilesIterator : public Iterator {
 
 }  // namespace
 
-void RecordReader::skip(int64_t count) {
+void RecordReader::save(StateWriter&) const {}
+
+void RecordReader::restore(StateReader&, int64_t num_read) {
   Element passed_over;
-  for (int64_t i = 0; i < count; ++i)
+  for (int64_t i = 0; i < num_read; ++i)
     if (!next(passed_over))
-      throw Error(ErrorCode::data_loss, str("restoring an iterator: ", count,
-                                            " records of a file had been read, which "
-                                            "has now ",
-                                            i, "; the file has changed, or the state is of another"));
+      throw Error(ErrorCode::data_loss,
+                  str("restoring an iterator: ", num_read, " records of a file had been read, which has now ", i,
+                      "; the file has changed, or the state is of another"));
 }
 
 NodePtr read_files(std::vector<std::filesystem::path> files, OpenRecords open, int64_t batch_size) {
