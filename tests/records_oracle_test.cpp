@@ -1,15 +1,15 @@
-// tests/oracle/records.json: files of records byte for byte, what is read of damaged ones, and messages of
-// tf.train.Example.
+// tests/oracle/records.json: files of records byte for byte, what is read of damaged ones, messages of
+// tf.train.Example, and TensorBoard's event files.
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <functional>
 #include <map>
-#include <set>
-#include <sstream>
 
 #include "tests/support/oracle_cases.h"
 #include "tests/support/temporary_folder.h"
 #include "tutti/core/crc32c.h"
+#include "tutti/data/event_file_writer.h"
 #include "tutti/data/parse_example.h"
 #include "tutti/data/tfrecord.h"
 
@@ -146,12 +146,54 @@ bool parse_example_case(const Json& test) {
   return true;
 }
 
+// The value in a recorded tensor of an event: float [], string [] or double [n, 3]. Its bytes end the message.
+SummaryValue summary_value(const Json& recorded) {
+  SummaryValue value{recorded.at("tag"), {}, recorded.at("description")};
+  const std::string message = bytes_of(recorded.at("tensor_message_hex"));
+  const int dtype = recorded.at("tensor_dtype");
+  if (dtype == 7) {
+    size_t first = 5;  // behind dtype, shape and the tag, where the length begins
+    while (message[first++] & 0x80) continue;
+    value.value = message.substr(first);
+  } else if (dtype == 1) {
+    std::memcpy(&value.value.emplace<float>(), message.data() + message.size() - sizeof(float), sizeof(float));
+  } else {
+    auto& buckets = value.value.emplace<HistogramBuckets>(recorded.at("tensor_shape")[0].get<size_t>());
+    const size_t size = buckets.size() * sizeof buckets[0];
+    std::memcpy(buckets.data(), message.data() + message.size() - size, size);
+  }
+  return value;
+}
+
+bool events(const Json& test) {
+  const Json& expected = test.at("expected");
+  const auto messages = all_bytes_of(expected.at("messages_wall_time_1000_hex"));
+  const TemporaryFolder folder;
+  TFRecordWriter writer(folder / "file");
+  for (size_t i = 0; i < messages.size(); ++i) {
+    const Json& decoded = expected.at("decoded")[i];
+    Event event{.wall_time = 1000, .step = decoded.at("step")};
+    if (decoded.contains("values"))
+      for (const Json& value : decoded.at("values")) event.values.push_back(summary_value(value));
+    const std::string bytes =
+        decoded.at("file_version").is_null() ? event.serialize() : serialize_file_version(event.wall_time);
+    if (bytes != messages[i]) return false;
+    writer.write(bytes);
+  }
+  writer.close();
+  const std::string name = EventFileWriter(folder / "run").path().filename().string();
+  return folder.read("file") == bytes_of(expected.at("file_wall_time_1000_hex")) &&
+         name.starts_with(test.at("file_name_prefix").get<std::string>() + '.') &&
+         name.ends_with('.' + test.at("file_name_suffix").get<std::string>());
+}
+
 TEST(RecordsOracle, IsMet) {
   const std::map<std::string, std::function<bool(const Json&)>> kinds{
       {"tfrecord", tfrecord}, {"tfrecord_read", tfrecord_read}, {"tfrecord_compressed", tfrecord_compressed},
       {"example", example},   {"example_map", example_map},     {"parse_example", parse_example_case},
+      {"events", events},
   };
-  oracle::run_cases("records.json", [&](const Json& test) { return kinds.at(test.at("kind"))(test); }, {"events"});
+  oracle::run_cases("records.json", [&](const Json& test) { return kinds.at(test.at("kind"))(test); });
 }
 
 // What TensorFlow takes for the end of a file, inside the 12 bytes before a record, is an error here.

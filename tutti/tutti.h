@@ -16,6 +16,7 @@
 #include "tutti/data/dataset.h"
 #include "tutti/data/decode_raw.h"
 #include "tutti/data/distributed_dataset.h"
+#include "tutti/data/event_file_writer.h"
 #include "tutti/data/example.h"
 #include "tutti/data/fixed_length_record_dataset.h"
 #include "tutti/data/idx.h"
