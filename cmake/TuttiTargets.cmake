@@ -1,13 +1,15 @@
 # The build vocabulary of the project: a folder of the library, a test binary, a program.
 
+set(TUTTI_PROTO_DIR "${PROJECT_BINARY_DIR}/proto")  # where protoc's headers lie, as their .proto files do in the project
+
 add_library(tutti_options INTERFACE)
 target_compile_options(tutti_options INTERFACE -Wall -Wextra -Werror -Wno-missing-field-initializers
-  -Wno-restrict)  # GCC 12 invents overlaps in std::string, bug 105651
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)  # GCC 12 invents overlaps in std::string, bug 105651
 # LibTorch's headers then include only the operators they need, which saves a third of the compile time.
 target_compile_definitions(tutti_options INTERFACE AT_PER_OPERATOR_HEADERS)
 if(TUTTI_SANITIZE)
   set(sanitize -fsanitize=${TUTTI_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer
-    -Wno-maybe-uninitialized)  # GCC 12 mistakes what AddressSanitizer adds
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)  # GCC 12 mistakes what AddressSanitizer adds
   if(TUTTI_SANITIZE MATCHES thread)
     list(APPEND sanitize -Wno-tsan)  # LibTorch's reference counts have fences, which ThreadSanitizer does not follow
   endif()
@@ -20,16 +22,36 @@ if(TUTTI_MOLD)
 endif()
 
 # tutti_folder(NAME): every source below tutti/NAME joins the library; every *_test.cpp joins the binary NAME_test.
+# A .proto is compiled by protoc, to NAME.pb.h; it and the source beside it of the same name join tutti_proto, which sees
+# protobuf and never LibTorch, whose folder of headers holds those of another protobuf.
 function(tutti_folder name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cpp")
   set(tests ${sources})
   list(FILTER sources EXCLUDE REGEX "_test\\.cpp$")
   list(FILTER tests INCLUDE REGEX "_test\\.cpp$")
+  file(GLOB_RECURSE protos CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.proto")
+  foreach(proto IN LISTS protos)
+    cmake_path(REPLACE_EXTENSION proto LAST_ONLY cpp OUTPUT_VARIABLE source)
+    list(REMOVE_ITEM sources "${source}")
+    tutti_protoc("${proto}" generated)
+    target_sources(tutti_proto PRIVATE "${source}" "${generated}")
+  endforeach()
   target_sources(tutti PRIVATE ${sources})
   if(TUTTI_TESTS AND tests)
     set_property(GLOBAL APPEND PROPERTY TUTTI_TEST_FOLDERS ${name})
     set_property(GLOBAL PROPERTY TUTTI_TESTS_${name} ${tests})
   endif()
+endfunction()
+
+# tutti_protoc(FILE VARIABLE): has protoc compile the file; the source that it makes goes into the variable.
+function(tutti_protoc proto variable)
+  cmake_path(RELATIVE_PATH proto BASE_DIRECTORY "${PROJECT_SOURCE_DIR}" OUTPUT_VARIABLE name)
+  cmake_path(REPLACE_EXTENSION name LAST_ONLY pb OUTPUT_VARIABLE name)
+  set(generated "${TUTTI_PROTO_DIR}/${name}")
+  file(MAKE_DIRECTORY "${TUTTI_PROTO_DIR}")
+  add_custom_command(OUTPUT "${generated}.cc" "${generated}.h" DEPENDS "${proto}"
+    COMMAND protobuf::protoc "--cpp_out=${TUTTI_PROTO_DIR}" "--proto_path=${PROJECT_SOURCE_DIR}" "${proto}")
+  set(${variable} "${generated}.cc" PARENT_SCOPE)
 endfunction()
 
 # tutti_test(NAME SOURCE...): a gtest binary linked with the library, its cases known to ctest.

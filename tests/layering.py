@@ -8,7 +8,7 @@ import re
 import sys
 from pathlib import Path
 
-ROOMS = ("tutti", "tests", "examples", "benchmarks")
+ROOMS = ("tutti", "tests", "examples", "benchmarks", "fuzz")
 FRONT = "tutti/tutti.h"  # the convenience header, above every folder
 HEAVY = {"torch/torch.h", "torch/nn.h", "ATen/ATen.h"}  # 8 to 20 seconds for every file that reads one
 BANNED = {"util", "utils", "common", "helper", "helpers", "misc"}  # also as the last word: string_utils

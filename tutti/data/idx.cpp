@@ -57,7 +57,7 @@ Header read_header(CompressedFile& file, const std::filesystem::path& path) {
     overflow |= __builtin_mul_overflow(stride_bytes, std::max<int64_t>(size, 1), &stride_bytes);
     header.num_bytes *= size;
   }
-  if (overflow || header.num_bytes > file.max_bytes())
+  if (overflow || header.num_bytes > file.max_left())
     damaged(path, str("says that its shape is ", str_list(header.sizes), ", which its ",
                       std::filesystem::file_size(path), " bytes cannot hold"));
   return header;

@@ -24,6 +24,13 @@ class LineReader : public graph::RecordReader {
     return true;
   }
 
+  void save(graph::StateWriter& state) const override {
+    state.number(static_cast<int64_t>(file_.position() - (end_ - begin_)));
+  }
+  void restore(graph::StateReader& state, int64_t) override {
+    file_.seek(static_cast<uint64_t>(state.number_in(0, INT64_MAX)));
+  }
+
  private:
   bool next_line(std::string& line) {
     bool any = false;

@@ -17,31 +17,45 @@ class FilesIterator : public Iterator {
 
   bool next(Element& element) override {
     for (; file_ < files_->paths.size(); ++file_, num_read_ = 0) {
-      if (!reader_) reader_ = files_->open(files_->paths[file_]);
-      if (reader_->next(element)) {
-        ++num_read_;
-        return true;
-      }
+      if (read(element)) return true;
       reader_.reset();
     }
     return false;
   }
 
   void save(StateWriter& state) override {
+    state.op("files", {static_cast<int64_t>(files_->paths.size())});
     state.number(static_cast<int64_t>(file_));
     state.number(num_read_);
+    if (num_read_ > 0) reader_->save(state);
   }
 
   void restore(StateReader& state) override {
     const auto num_files = static_cast<int64_t>(files_->paths.size());
+    state.op("files", {num_files});
     file_ = static_cast<size_t>(state.number_in(0, num_files));
     num_read_ = state.number_in(0, file_ < files_->paths.size() ? INT64_MAX : 0);
     if (num_read_ == 0) return;
     reader_ = files_->open(files_->paths[file_]);
-    reader_->skip(num_read_);
+    reader_->restore(state, num_read_);
   }
 
  private:
+  // The next record of the file. After an error the rest of the file is passed over.
+  bool read(Element& element) {
+    try {
+      if (!reader_) reader_ = files_->open(files_->paths[file_]);
+      const bool any = reader_->next(element);
+      num_read_ += any;
+      return any;
+    } catch (...) {
+      reader_.reset();
+      ++file_;
+      num_read_ = 0;
+      throw;
+    }
+  }
+
   std::shared_ptr<const Files> files_;
   size_t file_ = 0;
   int64_t num_read_ = 0;                  // of that file
@@ -60,14 +74,15 @@ NodePtr too_few_files(int64_t num_files, int64_t num_shards) {
 
 }  // namespace
 
-void RecordReader::skip(int64_t count) {
+void RecordReader::save(StateWriter&) const {}
+
+void RecordReader::restore(StateReader&, int64_t num_read) {
   Element passed_over;
-  for (int64_t i = 0; i < count; ++i)
+  for (int64_t i = 0; i < num_read; ++i)
     if (!next(passed_over))
-      throw Error(ErrorCode::data_loss, str("restoring an iterator: ", count,
-                                            " records of a file had been read, which "
-                                            "has now ",
-                                            i, "; the file has changed, or the state is of another"));
+      throw Error(ErrorCode::data_loss,
+                  str("restoring an iterator: ", num_read, " records of a file had been read, which has now ", i,
+                      "; the file has changed, or the state is of another"));
 }
 
 NodePtr read_files(std::vector<std::filesystem::path> files, OpenRecords open, int64_t batch_size) {

@@ -18,15 +18,17 @@ class RecordReader {
   // Puts the next record in place, or returns false at the end of the file; not called after that.
   virtual bool next(Element& record) = 0;
 
-  // Passes over the next `count` records, as many calls of next would. A reader that can do better overrides it.
-  // Throws: data_loss if the file has fewer.
-  virtual void skip(int64_t count);
+  // Passes over the records that were read when the state was saved, `num_read` of them; in a new reader of the same
+  // file. A reader that need not read them again saves where the next one begins.
+  // Throws: data_loss if the file does not have so many, or no such place.
+  virtual void save(StateWriter& state) const;
+  virtual void restore(StateReader& state, int64_t num_read);
 };
 
 using OpenRecords = std::function<std::unique_ptr<RecordReader>(const std::filesystem::path& file)>;
 
 // The records of files, one file after the other. `open` is called when a file is reached, at once for several passes.
-// An iterator is saved as the file and the number of its records that were read. batch_size: of
+// An iterator is saved as the file, the number of its records that were read, and what its reader saves. batch_size: of
 // the records, as in Node.
 NodePtr read_files(std::vector<std::filesystem::path> files, OpenRecords open, int64_t batch_size = kUnknown);
 

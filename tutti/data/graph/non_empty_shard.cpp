@@ -22,12 +22,14 @@ class NonEmptyShardIterator : public Iterator {
   }
 
   void save(StateWriter& state) override {
+    state.op("non_empty_shard", {num_shards_});
     state.number(passed_over_);
     state.number(unseen_);
     input_->save(state);
   }
 
   void restore(StateReader& state) override {
+    state.op("non_empty_shard", {num_shards_});
     passed_over_ = state.number_in(0, num_shards_ - 1);
     unseen_ = state.number_in(0, num_shards_ - 1);
     input_->restore(state);

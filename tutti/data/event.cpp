@@ -1,0 +1,68 @@
+#include "tutti/data/event.h"
+
+#include <bit>
+#include <chrono>
+
+#include "tutti/data/event.pb.h"
+
+namespace tutti::data {
+namespace {
+
+static_assert(std::endian::native == std::endian::little);
+
+// TensorFlow's numbers of dtypes.
+constexpr int kFloat = 1, kDouble = 2, kString = 7;
+
+// Writes a value, and returns the name of TensorBoard's plugin that shows it.
+struct Write {
+  proto::TensorValue& tensor;
+
+  const char* operator()(float value) const {
+    tensor.set_dtype(kFloat);
+    tensor.mutable_tensor_shape();
+    tensor.set_tensor_content(&value, sizeof value);
+    return "scalars";
+  }
+  const char* operator()(const std::string& value) const {
+    tensor.set_dtype(kString);
+    tensor.mutable_tensor_shape();
+    tensor.add_string_val(value);
+    return "text";
+  }
+  const char* operator()(const HistogramBuckets& buckets) const {
+    tensor.set_dtype(kDouble);
+    for (const size_t size : {buckets.size(), size_t{3}})
+      tensor.mutable_tensor_shape()->add_dim()->set_size(static_cast<int64_t>(size));
+    tensor.set_tensor_content(buckets.data(), buckets.size() * sizeof buckets[0]);
+    return "histograms";
+  }
+};
+
+}  // namespace
+
+double wall_time_now() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+std::string Event::serialize() const {
+  proto::Event message;
+  message.set_wall_time(wall_time);
+  message.set_step(step);
+  for (const SummaryValue& value : values) {
+    proto::Summary::Value& to = *message.mutable_summary()->add_value();
+    to.set_tag(value.tag);
+    const char* const plugin = std::visit(Write{*to.mutable_tensor()}, value.value);
+    to.mutable_metadata()->mutable_plugin_data()->set_plugin_name(plugin);
+    to.mutable_metadata()->set_summary_description(value.description);
+  }
+  return message.SerializeAsString();
+}
+
+std::string serialize_file_version(double wall_time) {
+  proto::Event message;
+  message.set_wall_time(wall_time);
+  message.set_file_version("brain.Event:2");
+  return message.SerializeAsString();
+}
+
+}  // namespace tutti::data
