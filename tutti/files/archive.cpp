@@ -1,4 +1,4 @@
-#include "tutti/data/archive.h"
+#include "tutti/files/archive.h"
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -9,7 +9,7 @@
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 
-namespace tutti::data {
+namespace tutti::files {
 namespace {
 
 constexpr size_t kMaxBytes = size_t{2} << 30;
@@ -78,4 +78,4 @@ void read_archive(const std::filesystem::path& archive, FunctionRef<bool(const s
     if (wanted(path)) visit(path, reader.bytes());
 }
 
-}  // namespace tutti::data
+}  // namespace tutti::files
