@@ -1,11 +1,11 @@
 #include "tutti/data/text_line_dataset.h"
 
 #include <cstring>
-#include <optional>
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/data/compressed_file.h"
+#include "tutti/data/graph/file_records.h"
 
 namespace tutti::data {
 namespace {
@@ -13,12 +13,19 @@ namespace {
 constexpr size_t kMaxLine = size_t{1} << 30;
 constexpr size_t kBlock = 64 * 1024;
 
-class LineReader {
+class LineReader : public graph::RecordReader {
  public:
   explicit LineReader(const std::filesystem::path& path) : path_(path), file_(path), block_(kBlock) {}
 
-  bool next(std::string& line) {
-    line.clear();
+  bool next(graph::Element& record) override {
+    std::string line;
+    if (!next_line(line)) return false;
+    record = graph::Element({Strings(std::move(line))});
+    return true;
+  }
+
+ private:
+  bool next_line(std::string& line) {
     bool any = false;
     while (begin_ < end_ || fill()) {
       any = true;
@@ -36,7 +43,6 @@ class LineReader {
     return any;
   }
 
- private:
   bool fill() {
     begin_ = 0;
     end_ = file_.read(block_.data(), block_.size());
@@ -52,16 +58,9 @@ class LineReader {
 }  // namespace
 
 Dataset<Strings> text_line_dataset(std::vector<std::filesystem::path> files) {
-  return from_generator([files = std::move(files)] {
-    return [files, next_file = size_t{0}, reader = std::shared_ptr<LineReader>()]() mutable -> std::optional<Strings> {
-      std::string line;
-      while (true) {
-        if (reader && reader->next(line)) return Strings(std::move(line));
-        if (next_file == files.size()) return std::nullopt;
-        reader = std::make_shared<LineReader>(files[next_file++]);
-      }
-    };
-  });
+  return Dataset<Strings>(graph::read_files(
+      std::move(files), [](const std::filesystem::path& file) { return std::make_unique<LineReader>(file); },
+      graph::kNotBatched));
 }
 
 }  // namespace tutti::data
