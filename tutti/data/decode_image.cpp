@@ -2,6 +2,8 @@
 
 #include <ATen/ops/empty.h>
 
+#include <algorithm>
+
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/data/image_decoders.h"
@@ -23,7 +25,7 @@ Tensor decode_image(std::string_view bytes, const DecodeImageOptions& options, c
 Tensor empty_image(uint32_t height, uint32_t width, int channels, const DecodeImageOptions& options,
                    const std::string& where) {
   const uint64_t pixels = uint64_t{height} * width;  // less than 2^64
-  if (pixels == 0 || pixels > static_cast<uint64_t>(options.max_pixels))
+  if (pixels == 0 || pixels > static_cast<uint64_t>(std::max<int64_t>(options.max_pixels, 0)))
     throw Error(ErrorCode::data_loss, str(where, " says that it has ", height, " x ", width, " pixels; 1 to ",
                                           options.max_pixels, " are allowed (max_pixels)"));
   return at::empty({height, width, channels}, at::kByte);

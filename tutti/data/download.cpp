@@ -183,7 +183,7 @@ bool may_be_resumed(CURLcode code) {
          code == CURLE_OPERATION_TIMEDOUT || code == CURLE_HTTP2_STREAM;
 }
 
-[[noreturn]] void fail(const std::string& url, const Outcome& outcome, const PartFile& part) {
+[[noreturn]] void fail(const std::string& url, const Outcome& outcome, PartFile& part) {
   const bool refused = outcome.code == CURLE_HTTP_RETURNED_ERROR;
   const ErrorCode code = refused && (outcome.status == 404 || outcome.status == 410) ? ErrorCode::not_found
                          : outcome.code == CURLE_OPERATION_TIMEDOUT                  ? ErrorCode::deadline_exceeded
@@ -192,6 +192,7 @@ bool may_be_resumed(CURLcode code) {
                              : ErrorCode::unavailable;
   const std::string kept =
       part.size() > 0 ? str("; ", part.size(), " bytes are in '", part.path().string(), "', call again to go on") : "";
+  if (part.size() == 0) part.remove();
   throw Error(code, str("download: '", url, "': ", outcome.message, kept));
 }
 

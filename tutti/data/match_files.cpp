@@ -20,7 +20,10 @@ std::vector<std::filesystem::path> match_files(const std::string& pattern) {
   if (status == GLOB_ABORTED)
     throw Error(ErrorCode::unavailable, str("match_files: a folder of '", pattern, "' cannot be read"));
   std::vector<std::string> names(found.gl_pathv, found.gl_pathv + found.gl_pathc);
-  std::erase_if(names, [](const std::string& name) { return std::filesystem::is_directory(name); });
+  std::erase_if(names, [](const std::string& name) {
+    std::error_code unknown;
+    return std::filesystem::is_directory(name, unknown);
+  });
   if (names.empty()) throw Error(ErrorCode::not_found, str("match_files: no file matches '", pattern, "'"));
   std::ranges::sort(names);
   return {names.begin(), names.end()};

@@ -16,17 +16,19 @@ constexpr size_t kBlock = 64 * 1024;
 // While it lives, the calling thread's locale has UTF-8: libarchive loses names that the locale cannot write.
 class Utf8Locale {
  public:
-  Utf8Locale() : utf8_(newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr)), before_(utf8_ ? uselocale(utf8_) : nullptr) {}
+  Utf8Locale() : before_(utf8() ? uselocale(utf8()) : nullptr) {}
   ~Utf8Locale() {
-    if (!utf8_) return;
-    uselocale(before_);
-    freelocale(utf8_);
+    if (before_) uselocale(before_);
   }
   Utf8Locale(const Utf8Locale&) = delete;
   Utf8Locale& operator=(const Utf8Locale&) = delete;
 
  private:
-  locale_t utf8_;
+  static locale_t utf8() {
+    static const locale_t locale = newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr);  // null where there is none
+    return locale;
+  }
+
   locale_t before_;
 };
 
