@@ -1,5 +1,9 @@
 #include "tutti/data/csv_dataset.h"
 
+#include <ATen/ops/empty.h>
+
+#include <cstring>
+#include <exception>
 #include <utility>
 
 #include "tutti/core/error.h"
@@ -41,6 +45,50 @@ Form in_order(const CsvSchema& schema) {
   return form;
 }
 
+// How many rows are read at once: a batch inside of such a block is a view.
+constexpr int64_t kBlockRows = 256;
+
+// One column of a block while it is filled.
+class BlockColumn {
+ public:
+  explicit BlockColumn(const CsvColumn& column) : column_(&column) {
+    if (column.type == CsvType::string) return;
+    numbers_ = at::empty({kBlockRows}, dtype_of(column.type));
+    bytes_ = static_cast<std::byte*>(numbers_.mutable_data_ptr());
+    width_ = numbers_.element_size();
+  }
+
+  const CsvColumn& column() const { return *column_; }
+
+  // False if the field is not of the column's type. May take the field's text.
+  bool put(int64_t row, std::string& field) {
+    if (bytes_) return parse_csv_number(field, column_->type, place(row));
+    strings_.push_back(std::move(field));
+    return true;
+  }
+  void put_default(int64_t row) {
+    if (bytes_)
+      std::memcpy(place(row), std::get<Tensor>(*column_->missing).const_data_ptr(), width_);
+    else
+      strings_.push_back(std::get<Strings>(*column_->missing).item());
+  }
+
+  graph::Leaf finish(int64_t rows) && {
+    if (bytes_) return numbers_.narrow(0, 0, rows);
+    strings_.resize(static_cast<size_t>(rows));
+    return Strings(std::move(strings_));
+  }
+
+ private:
+  std::byte* place(int64_t row) { return bytes_ + static_cast<size_t>(row) * width_; }
+
+  const CsvColumn* column_;
+  Tensor numbers_;
+  std::byte* bytes_ = nullptr;  // of numbers_; null for a column of strings
+  size_t width_ = 0;
+  std::vector<std::string> strings_;
+};
+
 class CsvReader : public graph::RecordReader {
  public:
   CsvReader(const std::filesystem::path& path, std::shared_ptr<const CsvSchema> schema,
@@ -53,11 +101,8 @@ class CsvReader : public graph::RecordReader {
   }
 
   bool next(graph::Element& record) override {
-    if (!next_fields()) return false;
-    std::vector<graph::Leaf> leaves;
-    leaves.reserve(form_->columns.size());
-    for (const size_t column : form_->columns) leaves.push_back(leaf(schema_->columns[column]));
-    record = graph::Element(std::move(leaves), form_->keys);
+    if ((!block_ || row_ == block_->num_rows()) && !read_block()) return false;
+    record = graph::Element(block_, row_++);
     return true;
   }
 
@@ -79,19 +124,39 @@ class CsvReader : public graph::RecordReader {
     return true;
   }
 
-  graph::Leaf leaf(const CsvColumn& column) const {
-    const std::string& field = fields_[column.index];
+  // False at the end of the file. What is wrong with a row is thrown when its turn has come.
+  bool read_block() {
+    if (failure_) std::rethrow_exception(failure_);
+    std::vector<BlockColumn> columns;
+    for (const size_t column : form_->columns) columns.emplace_back(schema_->columns[column]);
+    int64_t rows = 0;
+    try {
+      for (; rows < kBlockRows && next_fields(); ++rows)
+        for (BlockColumn& column : columns) add(column, rows);
+    } catch (const Error&) {
+      if (rows == 0) throw;
+      failure_ = std::current_exception();
+    }
+    if (rows == 0) return false;
+    std::vector<graph::Leaf> leaves;
+    for (BlockColumn& column : columns) leaves.push_back(std::move(column).finish(rows));
+    block_ = std::make_shared<const graph::Table>(leaves, form_->keys);
+    row_ = 0;
+    return true;
+  }
+
+  void add(BlockColumn& to, int64_t row) {
+    const CsvColumn& column = to.column();
+    std::string& field = fields_[column.index];
     if (is_missing(field, schema_->options)) {
       if (!column.missing) refuse(column, "is missing and has no default; give a value in record_defaults");
-      return *column.missing;
-    }
-    auto parsed = parse_csv_field(field, column.type);
-    if (!parsed)
+      to.put_default(row);
+    } else if (!to.put(row, field)) {
       refuse(column, str("is '", field.substr(0, 80), "', which is no ", to_string(column.type),
                          schema_->inferred ? ", as the first rows of this column are; set record_defaults, or more "
                                              "num_rows_for_inference"
                                            : ""));
-    return *std::move(parsed);
+    }
   }
 
   [[noreturn]] void refuse(const CsvColumn& column, const std::string& what) const {
@@ -104,6 +169,9 @@ class CsvReader : public graph::RecordReader {
   std::shared_ptr<const Form> form_;
   CsvParser parser_;
   std::vector<std::string> fields_;
+  std::shared_ptr<const graph::Table> block_;  // of rows read ahead
+  int64_t row_ = 0;                            // the next one of it
+  std::exception_ptr failure_;                 // of the row after the block
 };
 
 graph::NodePtr read_rows_as(std::vector<std::filesystem::path> files, CsvSchema schema, Form form) {

@@ -167,6 +167,31 @@ TEST_F(Csv, NamesFileAndLineOfARowOfAnotherWidth) {
   EXPECT_THAT(error_of_reading({write("short.csv", "a,b\n1\n")}), HasSubstr("line 2, has 1 fields"));
 }
 
+TEST_F(Csv, RowsBeforeAWrongOneAreGiven) {
+  const auto rows = csv_dataset<Tensor>({write("late.csv", "x\n1\n2\noops\n3\n")}, {.record_defaults = {0}});
+  std::vector<int> seen;
+  EXPECT_THAT(error_of([&] {
+                for (const Tensor& x : rows) seen.push_back(x.item<int>());
+              }),
+              HasSubstr("line 4"));
+  EXPECT_THAT(seen, ElementsAre(1, 2));
+}
+
+TEST_F(Csv, LongFilesComeWholeInBatchesOfAnySize) {
+  std::string text = "x,y\n";
+  for (int i = 0; i < 1000; ++i) text += str(i, ",text", i, "\n");
+  const auto rows = csv_dataset<std::tuple<Tensor, Strings>>({write("long.csv", text)});
+  for (const int64_t size : {1, 7, 256, 300, 1000}) {
+    int64_t expected = 0;
+    for (const auto& [x, y] : rows.batch(size))
+      for (int64_t i = 0; i < x.size(0); ++i, ++expected) {
+        EXPECT_EQ(x[i].item<int64_t>(), expected);
+        EXPECT_EQ(y[i], str("text", expected));
+      }
+    EXPECT_EQ(expected, 1000);
+  }
+}
+
 TEST_F(Csv, RefusesFilesThatAreAbsentEmptyOrDiffer) {
   const auto good = write("good.csv", "a,b\n1,2\n");
   EXPECT_THAT(error_of_reading({}), StartsWith("invalid_argument: csv_dataset: no files"));

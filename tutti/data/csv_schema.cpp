@@ -3,9 +3,11 @@
 #include <ATen/ops/scalar_tensor.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <set>
 #include <string_view>
 
@@ -51,9 +53,10 @@ graph::Leaf scalar(Number number) {
 }
 
 template <class Number>
-std::optional<graph::Leaf> parse_scalar(const std::string& field) {
+bool put_number(const std::string& field, void* to) {
   const auto number = parse_number<Number>(field);
-  return number ? std::optional(scalar(*number)) : std::nullopt;
+  if (number) std::memcpy(to, &*number, sizeof *number);
+  return number.has_value();
 }
 
 // Whether a column of this type takes the field. "nan" and "inf" are more likely words.
@@ -141,7 +144,8 @@ void infer_types(std::vector<CsvColumn>& columns, const std::vector<std::filesys
 
 void set_inferred_defaults(std::vector<CsvColumn>& columns) {
   for (CsvColumn& column : columns)
-    column.missing = column.type == CsvType::string ? graph::Leaf(Strings()) : *parse_csv_field("0", column.type);
+    column.missing =
+        column.type == CsvType::string ? graph::Leaf(Strings()) : at::scalar_tensor(0, dtype_of(column.type));
 }
 
 void check_kinds(const std::vector<CsvColumn>& columns, const csv_internal::Kinds& kinds) {
@@ -161,15 +165,20 @@ const char* to_string(CsvType type) {
   return kNames[static_cast<size_t>(type)];
 }
 
-std::optional<graph::Leaf> parse_csv_field(const std::string& field, CsvType type) {
+bool parse_csv_number(const std::string& field, CsvType type, void* to) {
   switch (type) {
-    case CsvType::int32: return parse_scalar<int32_t>(field);
-    case CsvType::int64: return parse_scalar<int64_t>(field);
-    case CsvType::float32: return parse_scalar<float>(field);
-    case CsvType::float64: return parse_scalar<double>(field);
-    case CsvType::string: return Strings(field);
+    case CsvType::int32: return put_number<int32_t>(field, to);
+    case CsvType::int64: return put_number<int64_t>(field, to);
+    case CsvType::float32: return put_number<float>(field, to);
+    case CsvType::float64: return put_number<double>(field, to);
+    case CsvType::string: break;
   }
-  throw Error(ErrorCode::internal, "CsvType has no such value");
+  throw Error(ErrorCode::internal, "parse_csv_number: not a type of numbers");
+}
+
+at::ScalarType dtype_of(CsvType type) {
+  constexpr std::array kDtypes{at::kInt, at::kLong, at::kFloat, at::kDouble};
+  return kDtypes.at(static_cast<size_t>(type));
 }
 
 CsvSchema csv_schema(const std::vector<std::filesystem::path>& files, const CsvOptions& options,

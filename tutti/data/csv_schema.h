@@ -31,8 +31,8 @@ struct CsvSchema {
 CsvSchema csv_schema(const std::vector<std::filesystem::path>& files, const CsvOptions& options,
                      const std::optional<csv_internal::Kinds>& kinds);
 
-// The field as a scalar of this type; none if it is not of the type.
-std::optional<graph::Leaf> parse_csv_field(const std::string& field, CsvType type);
+// Puts the number that the field is where `to` points; false if it is none of this type, which is not string.
+bool parse_csv_number(const std::string& field, CsvType type, void* to);
 
 // Whether a field counts as missing.
 inline bool is_missing(const std::string& field, const CsvOptions& options) {
@@ -40,5 +40,6 @@ inline bool is_missing(const std::string& field, const CsvOptions& options) {
 }
 
 const char* to_string(CsvType type);
+at::ScalarType dtype_of(CsvType type);  // not of string
 
 }  // namespace tutti::data
