@@ -10,7 +10,7 @@
 
 #include "tests/support/imdb.h"
 #include "tests/support/oracle_cases.h"
-#include "tutti/data/archive.h"
+#include "tutti/files/archive.h"
 #include "tutti/keras/layers/text_vectorization.h"
 
 namespace tutti::keras::layers {
@@ -198,7 +198,7 @@ Reviews read_reviews(const std::filesystem::path& source, const std::string& fol
       reviews[folder + entry.path().filename().string()] = {std::istreambuf_iterator<char>(stream), {}};
     }
   } else {
-    data::read_archive(
+    files::read_archive(
         source, [&](const std::string& path) { return path.starts_with(folder); },
         [&](const std::string& path, std::string bytes) { reviews[path] = std::move(bytes); });
   }

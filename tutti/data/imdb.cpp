@@ -12,7 +12,7 @@
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
-#include "tutti/data/archive.h"
+#include "tutti/files/archive.h"
 
 namespace tutti::data {
 namespace {
@@ -48,7 +48,7 @@ Reviews read_folder(const std::filesystem::path& root) {
 
 Reviews read_from_archive(const std::filesystem::path& archive) {
   Reviews reviews;
-  read_archive(
+  files::read_archive(
       archive, [](const std::string& path) { return folder_of(path).has_value(); },
       [&](const std::string& path, std::string text) {
         reviews[*folder_of(path)][std::filesystem::path(path).filename().string()] = std::move(text);

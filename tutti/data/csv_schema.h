@@ -1,0 +1,45 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tutti/data/csv_dataset.h"
+
+namespace tutti::data {
+
+// A column that elements have.
+struct CsvColumn {
+  std::string name;
+  size_t index = 0;  // among the fields of a row
+  CsvType type = CsvType::string;
+  std::optional<graph::Leaf> missing = {};  // what stands for a missing field; none: that is an error
+};
+
+// How the rows of files become elements.
+struct CsvSchema {
+  CsvOptions options;
+  std::vector<std::string> names;  // of all columns
+  std::vector<CsvColumn> columns;  // those that elements have
+  bool inferred = false;           // whether the types were
+};
+
+// The schema of files, from the options, the header of the first file and, if types are to be inferred, the first rows.
+// kinds: whether each part is text, if the element's type says so; its columns are then strings.
+// Throws: as csv_dataset.
+CsvSchema csv_schema(const std::vector<std::filesystem::path>& files, const CsvOptions& options,
+                     const std::optional<csv_internal::Kinds>& kinds);
+
+// Puts the number that the field is where `to` points; false if it is none of this type, which is not string.
+bool parse_csv_number(const std::string& field, CsvType type, void* to);
+
+// Whether a field counts as missing.
+inline bool is_missing(const std::string& field, const CsvOptions& options) {
+  return field.empty() || field == options.na_value;
+}
+
+const char* to_string(CsvType type);
+at::ScalarType dtype_of(CsvType type);  // not of string
+
+}  // namespace tutti::data
