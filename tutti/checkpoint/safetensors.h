@@ -6,6 +6,8 @@
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "tutti/checkpoint/file_system.h"
@@ -21,7 +23,13 @@ struct SafetensorsEntry {
   uint64_t begin = 0;  // bytes from the beginning of the data
   uint64_t end = 0;
   bool operator==(const SafetensorsEntry&) const = default;
+  // The order of entries in a file.
+  std::tuple<uint64_t, uint64_t, std::string_view> place() const { return {begin, end, name}; }
 };
+
+// The entry of a tensor whose bytes begin at `begin`. A complex one becomes pairs of real numbers, along a new last
+// axis.
+SafetensorsEntry safetensors_entry(std::string name, at::ScalarType dtype, std::vector<int64_t> sizes, uint64_t begin);
 
 struct SafetensorsHeader {
   std::vector<SafetensorsEntry> entries;        // as they lie in the file, without a hole
@@ -36,6 +44,10 @@ inline constexpr uint64_t kMaxSafetensorsHeaderBytes = 100'000'000;  // as the r
 // file; data_begin is not read.
 // Throws: invalid_argument for a dtype that the format doesn't have, or a header above the limit.
 std::string safetensors_header_text(const SafetensorsHeader& header);
+
+// Where the data begin in a file of `file_bytes` bytes, by its first 8 bytes. Throws: data_loss where that is beyond
+// the file or the limit.
+uint64_t safetensors_data_begin(std::span<const std::byte> bytes, uint64_t file_bytes, const std::string& file);
 
 // Reads the header of a file of `file_bytes` bytes that begins with `bytes`; `file` is its name for messages.
 // Throws: data_loss for anything that the format does not allow: a header longer than the file or the limit, text that

@@ -5,7 +5,6 @@
 #include <charconv>
 #include <vector>
 
-#include "tutti/core/error.h"
 #include "tutti/core/str.h"
 
 namespace tutti {
@@ -55,8 +54,8 @@ size_t utf8_length(std::string_view bytes) {
 
 }  // namespace
 
-void JsonReader::fail(const std::string& what) const {
-  throw Error(ErrorCode::data_loss, str(source_, ": byte ", at_, ": ", what));
+void JsonReader::fail(const std::string& what, ErrorCode code) const {
+  throw Error(code, str(source_, ": byte ", at_, ": ", what));
 }
 
 char JsonReader::peek() {
