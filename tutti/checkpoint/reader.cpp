@@ -8,7 +8,7 @@
 
 #include "tutti/checkpoint/box_copy.h"
 #include "tutti/checkpoint/parallel.h"
-#include "tutti/checkpoint/safetensors.h"
+#include "tutti/checkpoint/safetensors_header.h"
 #include "tutti/checkpoint/sealed_json.h"
 #include "tutti/core/crc32c.h"
 #include "tutti/core/error.h"
@@ -48,9 +48,9 @@ class ShardFile {
       : path_(std::move(path)), file_(expecting(path_, [&] { return files.open(path_); })) {
     if (file_->size() != indexed.bytes)
       damaged(str("'", path_.string(), "' has ", file_->size(), " bytes; the index says ", indexed.bytes));
-    if (indexed.header_bytes > kMaxSafetensorsHeaderBytes + 8)
+    if (indexed.header_bytes > kSafetensorsLengthBytes + kMaxSafetensorsHeaderBytes)
       damaged(str("'", path_.string(), "' has a header of ", indexed.header_bytes, " bytes, says the index; ",
-                  kMaxSafetensorsHeaderBytes + 8, " are allowed"));
+                  kSafetensorsLengthBytes + kMaxSafetensorsHeaderBytes, " are allowed"));
     header_.resize(indexed.header_bytes);
     file_->read(0, header_);
     check_crc(indexed.header_crc32c, header_,

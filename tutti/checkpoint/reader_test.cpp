@@ -2,7 +2,6 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
-#include <ATen/ops/cat.h>
 #include <ATen/ops/complex.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
@@ -13,13 +12,14 @@
 #include <ATen/ops/zeros.h>
 #include <gmock/gmock.h>
 
+#include <cmath>
+#include <cstring>
 #include <limits>
 #include <random>
 
 #include "tests/support/error_of.h"
 #include "tests/support/hooked_file_system.h"
 #include "tests/support/memory_file_system.h"
-#include "tutti/checkpoint/safetensors.h"
 #include "tutti/checkpoint/sealed_json.h"
 #include "tutti/checkpoint/writer.h"
 #include "tutti/core/str.h"

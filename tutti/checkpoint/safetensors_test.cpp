@@ -1,5 +1,6 @@
 #include "tutti/checkpoint/safetensors.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/complex.h>
 #include <ATen/ops/empty.h>
@@ -13,8 +14,10 @@
 
 #include "tests/support/error_of.h"
 #include "tests/support/memory_file_system.h"
+#include "tutti/checkpoint/safetensors_header.h"
 #include "tutti/core/str.h"
 #include "tutti/device/logical_devices.h"
+#include "tutti/tensor/mesh_tensor.h"
 
 namespace tutti::checkpoint {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "tutti/checkpoint/host_bytes.h"
 #include "tutti/checkpoint/index.h"
-#include "tutti/checkpoint/safetensors.h"
+#include "tutti/checkpoint/safetensors_header.h"
 #include "tutti/core/crc32c.h"
 #include "tutti/core/error.h"
 #include "tutti/core/json.h"
