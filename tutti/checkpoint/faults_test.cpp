@@ -15,6 +15,7 @@
 #include "tests/support/hooked_file_system.h"
 #include "tests/support/memory_file_system.h"
 #include "tutti/checkpoint/folder.h"
+#include "tutti/checkpoint/writer.h"
 #include "tutti/core/log.h"
 #include "tutti/core/str.h"
 
@@ -103,6 +104,9 @@ class Faults : public testing::Test {
       found = std::ranges::any_of(attempts_, [&](const Contents& contents) { return holds(reader, contents); });
     });
     ASSERT_TRUE(found) << where << ": lost what was saved";
+    const Folder folder(files_, "/run");
+    for (const int64_t number : folder.numbers())
+      ASSERT_NO_THROW(Reader(files_, folder.path_of(number)).verify()) << where << ": half of " << number << " is left";
     ASSERT_EQ(warnings_, "") << where << ": a checkpoint is damaged";
   }
 
@@ -120,7 +124,7 @@ TEST_F(Faults, TenThousandLoseNothingThatWasSaved) {
   while (total < 10'000) {
     const auto fault = static_cast<Fault>(random_() % 5);
     const Retention retention{.max_to_keep = 1 + random_() % 3,
-                              .keep_multiples_of = static_cast<int64_t>(random_() % 2 * 50)};
+                              .keep_multiples_of = static_cast<int64_t>(random_() % 2 * 500)};
     const bool replace = random_() % 4 == 0;
     bool reached = true;
     for (int at = 0; reached; ++at) {
@@ -150,6 +154,16 @@ TEST_F(Faults, LeaveNothingBehindAfterTheNextSave) {
       EXPECT_LE(left.size(), 3) << "two checkpoints and their list";
       EXPECT_TRUE(std::ranges::none_of(left, is_temporary, &DirectoryEntry::name));
     }
+  }
+}
+
+TEST_F(Faults, OfPowerAfterASaveTakeNothingFromIt) {
+  for (int64_t step = 1; step <= 200; ++step) {
+    const Contents contents = random_contents(random_, step);
+    const fs::path path = str("/ckpt-", random_() % 3);
+    write(files_, path, contents);
+    files_.power_cut(random_);
+    ASSERT_TRUE(holds(Reader(files_, path), contents)) << "save " << step;
   }
 }
 

@@ -48,6 +48,7 @@ bool attempt(const std::string& what, F f) {
 void remove_checkpoint(FileSystem& files, const fs::path& path) {
   const fs::path doomed = fs::path(path) += temporary_suffix();
   files.rename(path, doomed);  // a deletion that does not come to its end leaves no half checkpoint
+  files.sync_directory(directory_of(path));
   remove_tree(files, doomed);
 }
 

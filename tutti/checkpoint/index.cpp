@@ -240,15 +240,19 @@ class IndexParser {
     return static_cast<uint64_t>(bytes);
   }
 
-  void check_shards(IndexedTensor& tensor) {
+  void check_grid(IndexedTensor& tensor) {
     if (tensor.shards.size() == 1 && tensor.shards[0].region == Region{})
-      tensor.shards[0].region = Region::whole(tensor.sizes);
-    bytes_of(tensor.sizes, tensor.dtype, tensor.name);
+      return void(tensor.shards[0].region = Region::whole(tensor.sizes));
     std::vector<Region> regions;
     for (const IndexedShard& shard : tensor.shards) regions.push_back(shard.region);
     if (!is_grid_of(regions, tensor.sizes))
       json_.fail(str("the ", regions.size(), " shards of tensor \"", tensor.name, "\" do not make up its shape ",
                      str_list(tensor.sizes)));
+  }
+
+  void check_shards(IndexedTensor& tensor) {
+    bytes_of(tensor.sizes, tensor.dtype, tensor.name);
+    check_grid(tensor);
     for (const IndexedShard& shard : tensor.shards)
       if (const uint64_t bytes = bytes_of(shard.region.sizes, tensor.dtype, tensor.name);
           shard.bytes != bytes || shard.crc32c.size() != num_chunks(bytes))

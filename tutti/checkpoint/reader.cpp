@@ -218,10 +218,15 @@ void Reader::read(const std::vector<Request>& requests) const {
   const ThreadViewGuard no_scope({});  // tensors made here are plain
   std::vector<Destination> destinations;
   std::vector<Transfer> transfers;
-  for (const Request& request : requests) state_->check(state_->require(request.name), request.destination);
+  std::vector<const IndexedTensor*> tensors;
   for (const auto& [name, piece] : requests) {
+    tensors.push_back(&state_->require(name));
+    state_->check(*tensors.back(), piece);
+  }
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const Piece& piece = requests[i].destination;
+    const IndexedTensor& tensor = *tensors[i];
     if (piece.region.numel() == 0) continue;
-    const IndexedTensor& tensor = state_->require(name);
     destinations.emplace_back(piece.tensor);
     std::byte* bytes = destinations.back().bytes();
     for (const IndexedShard& shard : tensor.shards)
