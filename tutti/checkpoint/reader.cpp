@@ -22,6 +22,7 @@ namespace fs = std::filesystem;
 
 constexpr unsigned kMaxThreads = 8;
 constexpr uint64_t kBytesWorthAThread = uint64_t{4} << 20;
+constexpr uint64_t kMaxCopiedBytes = uint64_t{64} << 20;  // of several destinations that are read together
 
 [[noreturn]] void damaged(const std::string& what) { throw Error(ErrorCode::data_loss, str("checkpoint: ", what)); }
 
@@ -122,8 +123,12 @@ int threads_for(uint64_t bytes) {
 class Destination {
  public:
   explicit Destination(const Tensor& tensor) : tensor_(tensor), host_(tensor) {
-    if (tensor.is_cpu() && tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg()) return;
+    if (!needs_copy(tensor)) return;
     host_ = at::empty(tensor.sizes(), tensor.options().device(at::kCPU).memory_format(at::MemoryFormat::Contiguous));
+  }
+
+  static bool needs_copy(const Tensor& tensor) {
+    return !tensor.is_cpu() || !tensor.is_contiguous() || tensor.is_conj() || tensor.is_neg();
   }
 
   std::byte* bytes() const { return static_cast<std::byte*>(host_.mutable_data_ptr()); }
@@ -138,6 +143,12 @@ class Destination {
  private:
   Tensor tensor_;
   Tensor host_;
+};
+
+// A request that was checked.
+struct Wanted {
+  const IndexedTensor* tensor;
+  const Piece* piece;
 };
 
 }  // namespace
@@ -160,6 +171,7 @@ struct Reader::State {
 
   void check(const IndexedTensor& tensor, const Piece& piece) const;
   void verify_header(size_t file) const;
+  void read(std::span<const Wanted> wanted) const;
 };
 
 void Reader::State::check(const IndexedTensor& tensor, const Piece& piece) const {
@@ -216,22 +228,35 @@ const IndexedTensor* Reader::find(const std::string& name) const { return state_
 
 void Reader::read(const std::vector<Request>& requests) const {
   const ThreadViewGuard no_scope({});  // tensors made here are plain
+  std::vector<Wanted> wanted;
+  for (const auto& [name, piece] : requests) {
+    wanted.push_back({&state_->require(name), &piece});
+    state_->check(*wanted.back().tensor, piece);
+  }
+  size_t first = 0;
+  uint64_t copied = 0;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const Tensor& destination = wanted[i].piece->tensor;
+    if (!Destination::needs_copy(destination)) continue;
+    copied += destination.nbytes();
+    if (copied <= kMaxCopiedBytes || i == first) continue;
+    state_->read(std::span(wanted).subspan(first, i - first));
+    first = i;
+    copied = destination.nbytes();
+  }
+  state_->read(std::span(wanted).subspan(first));
+}
+
+void Reader::State::read(std::span<const Wanted> wanted) const {
   std::vector<Destination> destinations;
   std::vector<Transfer> transfers;
-  std::vector<const IndexedTensor*> tensors;
-  for (const auto& [name, piece] : requests) {
-    tensors.push_back(&state_->require(name));
-    state_->check(*tensors.back(), piece);
-  }
-  for (size_t i = 0; i < requests.size(); ++i) {
-    const Piece& piece = requests[i].destination;
-    const IndexedTensor& tensor = *tensors[i];
-    if (piece.region.numel() == 0) continue;
-    destinations.emplace_back(piece.tensor);
+  for (const auto& [tensor, piece] : wanted) {
+    if (piece->region.numel() == 0) continue;
+    destinations.emplace_back(piece->tensor);
     std::byte* bytes = destinations.back().bytes();
-    for (const IndexedShard& shard : tensor.shards)
-      transfers.push_back({&state_->files[shard.file], &tensor, &shard,
-                           BoxCopy(shard.region, piece.region, c10::elementSize(tensor.dtype)), bytes});
+    for (const IndexedShard& shard : tensor->shards)
+      transfers.push_back({&files[shard.file], tensor, &shard,
+                           BoxCopy(shard.region, piece->region, c10::elementSize(tensor->dtype)), bytes});
   }
 
   std::vector<std::pair<const Transfer*, size_t>> chunks;

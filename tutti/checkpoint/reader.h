@@ -42,7 +42,8 @@ class Reader {
   // dtype; data_loss for damage, naming the file, the tensor, the stored and the computed CRC; the
   // destination then holds anything.
   void read(const std::string& name, const Region& region, const Tensor& destination) const;
-  // What to read into where; many small ones are read together.
+  // What to read into where; many small ones are read together. Of the destinations that need memory beside them, one
+  // at a time or 64 MiB are read together.
   struct Request {
     std::string name;
     Piece destination;
