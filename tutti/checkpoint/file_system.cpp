@@ -1,0 +1,85 @@
+#include "tutti/checkpoint/file_system.h"
+
+#include <random>
+
+#include "tutti/core/error.h"
+#include "tutti/core/str.h"
+
+namespace tutti::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kTemporary = ".tmp-";
+constexpr size_t kDigits = 16;
+constexpr std::string_view kHexadecimal = "0123456789abcdef";
+
+// What could not be finished is of no use; the error that is under way says more than one from here.
+void remove_if_possible(FileSystem& files, const fs::path& file) {
+  try {
+    if (files.exists(file)) files.remove(file);
+  } catch (const Error&) {
+  }
+}
+
+}  // namespace
+
+void create_directories(FileSystem& files, const fs::path& directory) {
+  if (directory.empty() || files.exists(directory)) return;
+  if (!directory.has_filename()) return create_directories(files, directory.parent_path());
+  create_directories(files, directory.parent_path());
+  files.create_directory(directory);
+  files.sync_directory(directory_of(directory));
+}
+
+void remove_tree(FileSystem& files, const fs::path& directory) {
+  for (const DirectoryEntry& entry : files.list(directory)) {
+    if (entry.is_directory)
+      remove_tree(files, directory / entry.name);
+    else
+      files.remove(directory / entry.name);
+  }
+  files.remove(directory);
+}
+
+std::string read_text(FileSystem& files, const fs::path& file, uint64_t max_bytes) {
+  const auto open = files.open(file);
+  if (open->size() > max_bytes)
+    throw Error(ErrorCode::data_loss,
+                str("'", file.string(), "' has ", open->size(), " bytes; at most ", max_bytes, " are expected"));
+  std::string text(open->size(), '\0');
+  open->read(0, std::as_writable_bytes(std::span(text)));
+  return text;
+}
+
+void replace_file(FileSystem& files, const fs::path& file, FunctionRef<void(WritableFile&)> fill) {
+  const fs::path temporary = fs::path(file) += temporary_suffix();
+  try {
+    const auto out = files.create(temporary);
+    fill(*out);
+    out->sync();
+    files.rename(temporary, file);
+  } catch (const Error&) {
+    remove_if_possible(files, temporary);
+    throw;
+  }
+  files.sync_directory(directory_of(file));
+}
+
+fs::path directory_of(const fs::path& path) { return path.has_parent_path() ? path.parent_path() : fs::path("."); }
+
+std::string temporary_suffix() {
+  std::random_device random;
+  std::string suffix(kTemporary);
+  for (size_t i = 0; i < kDigits; ++i) suffix += kHexadecimal[random() % kHexadecimal.size()];
+  return suffix;
+}
+
+bool is_temporary(const std::string& name) {
+  if (name.size() < kTemporary.size() + kDigits) return false;
+  const std::string_view suffix = std::string_view(name).substr(name.size() - kTemporary.size() - kDigits);
+  return suffix.starts_with(kTemporary) &&
+         suffix.find_first_not_of(kHexadecimal, kTemporary.size()) == std::string_view::npos;
+}
+
+}  // namespace tutti::checkpoint

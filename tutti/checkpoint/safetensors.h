@@ -1,0 +1,23 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "tutti/checkpoint/file_system.h"
+#include "tutti/core/tensor_fwd.h"
+
+namespace tutti::checkpoint {
+
+// Files of the safetensors format (github.com/huggingface/safetensors, "Format").
+
+// All tensors of a file, by name, in CPU memory. Throws: as parse_safetensors_header() and FileSystem::open().
+std::map<std::string, Tensor> load_safetensors(FileSystem& files, const std::filesystem::path& file);
+// Replaces the file in one atomic step. Mesh tensors are gathered, complex ones become pairs of real numbers.
+// Throws: invalid_argument for a name that is "__metadata__" or not UTF-8; unimplemented for a tensor that is not
+// dense.
+void save_safetensors(FileSystem& files, const std::filesystem::path& file,
+                      const std::map<std::string, Tensor>& tensors,
+                      const std::map<std::string, std::string>& metadata = {});
+
+}  // namespace tutti::checkpoint
