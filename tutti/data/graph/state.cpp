@@ -3,7 +3,6 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
 #include "tutti/core/error.h"
@@ -12,30 +11,17 @@
 namespace tutti::data::graph {
 namespace {
 
-static_assert(std::endian::native == std::endian::little);
-
 enum Form : int64_t { kValues, kRow };
 enum Kind : int64_t { kTensor, kText };
 constexpr int64_t kMaxAxes = 64;
 
-[[noreturn]] void damaged(const std::string& what) {
-  throw Error(ErrorCode::data_loss,
-              "restoring an iterator: " + what + "; the state is damaged, or belongs to another dataset");
+Tensor checked(const Tensor& state) {
+  if (state.dim() != 1 || state.scalar_type() != at::kByte)
+    throw Error(ErrorCode::data_loss, "restoring an iterator: its state is not a tensor of bytes");
+  return state.cpu().contiguous();
 }
 
 }  // namespace
-
-void StateWriter::bytes(const void* from, size_t count) {
-  const auto* first = static_cast<const uint8_t*>(from);
-  bytes_.insert(bytes_.end(), first, first + count);
-}
-
-void StateWriter::number(int64_t value) { bytes(&value, sizeof value); }
-
-void StateWriter::text(const std::string& value) {
-  number(static_cast<int64_t>(value.size()));
-  bytes(value.data(), value.size());
-}
 
 void StateWriter::leaf(const Leaf& leaf) {
   const auto* tensor = std::get_if<Tensor>(&leaf);
@@ -45,7 +31,7 @@ void StateWriter::leaf(const Leaf& leaf) {
   if (tensor) {
     const Tensor values = std::get<Tensor>(packed(tensor->cpu()));
     number(static_cast<int64_t>(values.scalar_type()));
-    bytes(values.const_data_ptr(), values.nbytes());
+    bytes_.raw(values.const_data_ptr(), values.nbytes());
   } else {
     for (const std::string& value : std::get<Strings>(leaf).values()) text(value);
   }
@@ -72,43 +58,16 @@ void StateWriter::element(const Element& element) {
 }
 
 Tensor StateWriter::finish() const {
-  Tensor state = at::empty({static_cast<int64_t>(bytes_.size())}, at::kByte);
-  std::ranges::copy(bytes_, state.mutable_data_ptr<uint8_t>());
+  const std::vector<uint8_t>& bytes = bytes_.bytes();
+  Tensor state = at::empty({static_cast<int64_t>(bytes.size())}, at::kByte);
+  std::ranges::copy(bytes, state.mutable_data_ptr<uint8_t>());
   return state;
 }
 
-StateReader::StateReader(Tensor state, Tables tables) : tables_(std::move(tables)) {
-  if (state.dim() != 1 || state.scalar_type() != at::kByte) damaged("it is not a tensor of bytes");
-  state_ = state.cpu().contiguous();
-}
-
-uint64_t StateReader::left() const { return static_cast<uint64_t>(state_.numel()) - position_; }
-
-const uint8_t* StateReader::bytes(uint64_t count) {
-  if (count > left()) damaged(str("its ", state_.numel(), " bytes end before what they announce"));
-  const uint8_t* from = state_.const_data_ptr<uint8_t>() + position_;
-  position_ += count;
-  return from;
-}
-
-int64_t StateReader::number() {
-  int64_t value;
-  std::memcpy(&value, bytes(sizeof value), sizeof value);
-  return value;
-}
-
-int64_t StateReader::number_in(int64_t first, int64_t last) {
-  const int64_t value = number();
-  if (value < first || value > last)
-    damaged(str("byte ", position_ - sizeof value, " has ", value, ", which must be ", first, " to ", last));
-  return value;
-}
-
-std::string StateReader::text() {
-  const auto size = static_cast<uint64_t>(number_in(0, static_cast<int64_t>(left())));
-  const uint8_t* first = bytes(size);
-  return {first, first + size};
-}
+StateReader::StateReader(const Tensor& state, Tables tables)
+    : state_(checked(state)),
+      tables_(std::move(tables)),
+      bytes_({state_.const_data_ptr<uint8_t>(), static_cast<size_t>(state_.numel())}, "restoring an iterator") {}
 
 Leaf StateReader::leaf() {
   const int64_t kind = number_in(kTensor, kText);
@@ -122,43 +81,40 @@ Leaf StateReader::leaf() {
     overflow |= __builtin_mul_overflow(stride, std::max<int64_t>(size, 1), &stride);
   }
   count *= stride;
-  if (overflow) damaged(str("an element of shape ", str_list(sizes)));
+  if (overflow) bytes_.damaged(str("an element of shape ", str_list(sizes)));
   if (kind == kText) {
-    if (static_cast<uint64_t>(count) > left() / sizeof(int64_t)) damaged(str("text of shape ", str_list(sizes)));
+    if (static_cast<uint64_t>(count) > bytes_.left() / sizeof(int64_t))
+      bytes_.damaged(str("text of shape ", str_list(sizes)));
     std::vector<std::string> values;
     for (int64_t i = 0; i < count; ++i) values.push_back(text());
     return Strings(std::move(values), sizes);
   }
   const auto dtype = static_cast<at::ScalarType>(number_in(0, static_cast<int64_t>(at::kBFloat16)));
-  if (c10::isQIntType(dtype)) damaged("a quantized tensor");
+  if (c10::isQIntType(dtype)) bytes_.damaged("a quantized tensor");
   const uint64_t width = c10::elementSize(dtype);
-  if (static_cast<uint64_t>(count) > left() / width) damaged(str("a tensor of shape ", str_list(sizes)));
+  if (static_cast<uint64_t>(count) > bytes_.left() / width) bytes_.damaged(str("a tensor of shape ", str_list(sizes)));
   Tensor value = at::empty(sizes, dtype);
   const uint64_t num_bytes = static_cast<uint64_t>(count) * width;
-  if (num_bytes > 0) std::memcpy(value.mutable_data_ptr(), bytes(num_bytes), num_bytes);
+  if (num_bytes > 0) std::memcpy(value.mutable_data_ptr(), bytes_.raw(num_bytes), num_bytes);
   return value;
 }
 
 Element StateReader::element() {
   if (number_in(kValues, kRow) == kRow) {
-    if (tables_.empty()) damaged("a row of a table");
+    if (tables_.empty()) bytes_.damaged("a row of a table");
     const auto& table = tables_[static_cast<size_t>(number_in(0, static_cast<int64_t>(tables_.size()) - 1))];
     return Element(table, number_in(0, table->num_rows() - 1));
   }
-  std::vector<Leaf> leaves(static_cast<size_t>(number_in(0, static_cast<int64_t>(left() / sizeof(int64_t)))));
+  std::vector<Leaf> leaves(static_cast<size_t>(bytes_.count(sizeof(int64_t))));
   for (Leaf& leaf : leaves) leaf = this->leaf();
-  const int64_t dictionaries = number_in(-1, static_cast<int64_t>(left() / sizeof(int64_t)));
+  const int64_t dictionaries = number_in(-1, static_cast<int64_t>(bytes_.left() / sizeof(int64_t)));
   if (dictionaries < 0) return Element(std::move(leaves));
   std::vector<std::vector<std::string>> keys(static_cast<size_t>(dictionaries));
   for (auto& dictionary : keys) {
-    dictionary.resize(static_cast<size_t>(number_in(0, static_cast<int64_t>(left() / sizeof(int64_t)))));
+    dictionary.resize(static_cast<size_t>(bytes_.count(sizeof(int64_t))));
     for (std::string& key : dictionary) key = text();
   }
   return Element(std::move(leaves), std::make_shared<const Keys::element_type>(std::move(keys)));
-}
-
-void StateReader::finish() const {
-  if (left() != 0) damaged(str("the last ", left(), " of its ", state_.numel(), " bytes belong to nothing"));
 }
 
 }  // namespace tutti::data::graph
