@@ -14,6 +14,7 @@ std::string_view to_string(ErrorCode code) {
     case ErrorCode::failed_precondition: return "failed_precondition";
     case ErrorCode::out_of_range: return "out_of_range";
     case ErrorCode::unimplemented: return "unimplemented";
+    case ErrorCode::resource_exhausted: return "resource_exhausted";
     case ErrorCode::unavailable: return "unavailable";
     case ErrorCode::data_loss: return "data_loss";
     case ErrorCode::internal: return "internal";

@@ -17,6 +17,7 @@ enum class ErrorCode {
   failed_precondition,  // the object is not in the state that the call needs
   out_of_range,         // past the end of what there is
   unimplemented,        // right in principle, not supported here
+  resource_exhausted,   // no room is left: a disk is full
   unavailable,          // a peer is lost; trying again may succeed
   data_loss,            // stored bytes are damaged
   internal,             // a defect of this library

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "tutti/checkpoint/region.h"
+#include "tutti/tensor/mesh_tensor.h"
+
+namespace tutti::checkpoint {
+
+// A part of a tensor that lies in a buffer of its own: a plain tensor of the region's sizes.
+struct Piece {
+  Region region;
+  Tensor tensor;
+};
+
+// A tensor to be saved: what it is, and where its elements are.
+struct NamedTensor {
+  std::string name;            // of the object graph; free of mesh, layout and replicas
+  at::ScalarType dtype;        //
+  std::vector<int64_t> sizes;  // global
+  std::string layout;          // for people: Layout::to_string(); empty for a plain tensor
+  std::vector<Piece> pieces;   // each element is in exactly one; none of zero elements, unless it is the only one
+};
+
+// `tensor`, plain or mesh tensor, with its buffers, not copied; of equal ones the first. Sums not yet taken are taken.
+// To be called in global view. For a save beside training, put copy-on-write clones in the place of the pieces'
+// tensors.
+// Throws: unimplemented for a tensor that is not dense or of a quantized dtype.
+NamedTensor named_tensor(std::string name, const Tensor& tensor);
+
+// The buffers of `tensor` to be overwritten, each with the region that it holds, equal ones too. Replicas see what is
+// written from then on. To be called in global view.
+std::vector<Piece> pieces_to_write(const Tensor& tensor);
+
+using Value = std::variant<int64_t, double, std::string>;  // text is UTF-8
+
+// What one checkpoint keeps.
+struct Contents {
+  std::vector<NamedTensor> tensors;     // names are unique
+  std::map<std::string, Value> values;  // names of their own
+  int64_t step = 0;                     // of training, for people and for CheckpointManager
+};
+
+}  // namespace tutti::checkpoint

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tutti::checkpoint {
+
+// A file being written from its beginning to its end. What was not synced may be lost when the machine stops.
+class WritableFile {
+ public:
+  virtual ~WritableFile() = default;  // closes; what is not synced is in the system's hands
+
+  // Appends all of `bytes`. After an error the file is worthless.
+  virtual void write(std::span<const std::byte> bytes) = 0;
+  // Returns when the contents, not the name, are on the device. After an error nothing is known about what was written.
+  virtual void sync() = 0;
+};
+
+// A file being read. Threads: any number at once.
+class ReadableFile {
+ public:
+  virtual ~ReadableFile() = default;
+
+  virtual uint64_t size() const = 0;  // bytes, when it was opened
+  // Fills `bytes` from `offset` on. Throws: data_loss where the file ends before.
+  virtual void read(uint64_t offset, std::span<std::byte> bytes) const = 0;
+};
+
+struct DirectoryEntry {
+  std::string name;
+  bool is_directory = false;
+  bool operator==(const DirectoryEntry&) const = default;
+};
+
+// The one way from checkpoints to a disk, so that tests can stand in for a disk that fails. All functions throw
+// not_found for a path that does not exist, already_exists where something is in the way, resource_exhausted where no
+// room is left, and unavailable for other errors of the system; the text has the path and the system's words.
+class FileSystem {
+ public:
+  virtual ~FileSystem() = default;
+
+  // The file must not exist.
+  virtual std::unique_ptr<WritableFile> create(const std::filesystem::path& file) = 0;
+  virtual std::unique_ptr<ReadableFile> open(const std::filesystem::path& file) = 0;
+  // The parent must exist, the directory must not.
+  virtual void create_directory(const std::filesystem::path& directory) = 0;
+  // Atomic. A file replaces a file of the new name; a directory must meet none.
+  virtual void rename(const std::filesystem::path& from, const std::filesystem::path& to) = 0;
+  // Swaps two directories in one atomic step. Throws: unimplemented where the file system of the disk can't.
+  virtual void exchange(const std::filesystem::path& one, const std::filesystem::path& other) = 0;
+  // Returns when what was created, renamed and removed in the directory is on the device.
+  virtual void sync_directory(const std::filesystem::path& directory) = 0;
+  // Of a file, or of an empty directory.
+  virtual void remove(const std::filesystem::path& path) = 0;
+  // By name. Throws: not_found.
+  virtual std::vector<DirectoryEntry> list(const std::filesystem::path& directory) const = 0;
+  virtual bool exists(const std::filesystem::path& path) const = 0;
+  // Bytes that can still be written below the directory.
+  virtual uint64_t available_bytes(const std::filesystem::path& directory) const = 0;
+};
+
+// The disks of this machine.
+FileSystem& posix_file_system();
+
+// Creates the directory and those above it that are missing, and syncs their parents.
+void create_directories(FileSystem& files, const std::filesystem::path& directory);
+// Removes the directory with all that is in it.
+void remove_tree(FileSystem& files, const std::filesystem::path& directory);
+// The whole file. Throws: data_loss for more than `max_bytes`.
+std::string read_text(FileSystem& files, const std::filesystem::path& file, uint64_t max_bytes);
+// Replaces the file by `text` in one atomic step that survives a power cut: a temporary file beside it, synced,
+// renamed.
+void replace_file(FileSystem& files, const std::filesystem::path& file, const std::string& text);
+
+// ".tmp-" and 16 random hexadecimal digits: the end of each name that holds work in progress, or what a killed process
+// left.
+std::string temporary_suffix();
+bool is_temporary(const std::string& name);
+
+}  // namespace tutti::checkpoint

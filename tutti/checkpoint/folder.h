@@ -1,0 +1,71 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tutti/checkpoint/contents.h"
+#include "tutti/checkpoint/file_system.h"
+#include "tutti/checkpoint/reader.h"
+
+namespace tutti::checkpoint {
+
+// Which checkpoints are kept when another one is saved. The newest is, always.
+struct Retention {
+  // The number of newest ones to keep; nullopt keeps all. TF: CheckpointManager's max_to_keep.
+  std::optional<int64_t> max_to_keep = {};
+  // Of those that would be deleted, one in each such time is kept for ever; zero keeps none. TF:
+  // keep_checkpoint_every_n_hours.
+  std::chrono::seconds keep_every = std::chrono::seconds::zero();
+  // Those whose number is a multiple of this are kept for ever; zero keeps none.
+  int64_t keep_multiples_of = 0;
+};
+
+struct FolderOptions {
+  std::string prefix = "ckpt";  // of the checkpoints' names: "ckpt-7"
+  Retention retention = {};
+};
+
+// The checkpoints of one directory: numbered folders, and the file `checkpoint` that lists them in the order of saving.
+// One process at a time may save; any number may read.
+class Folder {
+ public:
+  // Touches nothing; the directory may not exist yet. `files` must outlive the folder.
+  // Throws: invalid_argument for a prefix that is empty or has a path separator, or for a max_to_keep below 1.
+  Folder(FileSystem& files, std::filesystem::path directory, FolderOptions options = {});
+
+  const std::filesystem::path& directory() const { return directory_; }
+  std::filesystem::path path_of(int64_t number) const;
+  // The complete checkpoints, oldest first, in the order of saving. Work in progress and leftovers are not among them.
+  // Nothing of their contents is read.
+  std::vector<int64_t> numbers() const;
+  // The newest complete one.
+  std::optional<std::filesystem::path> latest() const;
+
+  // Writes a checkpoint, makes the file `checkpoint` name it, then deletes those that are no longer kept; leftovers of
+  // killed processes are removed first. Without a `number` it gets one more than the largest that there is, beginning
+  // with 1. One with the same number is replaced. Whenever this stops, the newest complete checkpoint is the one before
+  // or the new one.
+  // Throws: as write(); from then on, when the checkpoint is safe but the list or a deletion fails, only a warning.
+  std::filesystem::path save(const Contents& contents, std::optional<int64_t> number = {});
+
+  // Calls `restore` with the newest checkpoint. If that is damaged (data_loss, from opening it or from `restore`) goes
+  // on with the one before, and so on; one warning then names all that were damaged. Returns the one that was restored,
+  // nullopt if there is no checkpoint at all.
+  // Throws: data_loss, if there are checkpoints and all are damaged; any other error as it comes.
+  std::optional<std::filesystem::path> restore_latest(const std::function<void(const Reader&)>& restore) const;
+
+  // Removes what processes that were killed left behind. No other process may be saving.
+  void remove_leftovers();
+
+ private:
+  FileSystem& files_;
+  std::filesystem::path directory_;
+  FolderOptions options_;
+};
+
+}  // namespace tutti::checkpoint

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tutti/checkpoint/contents.h"
+#include "tutti/checkpoint/file_system.h"
+
+namespace tutti::checkpoint {
+
+// A tensor that a checkpoint keeps.
+struct StoredTensor {
+  std::string name;
+  at::ScalarType dtype;
+  std::vector<int64_t> sizes;
+  std::string layout;          // that it had when it was saved; empty for a plain tensor
+  std::vector<Region> shards;  // as they are stored
+};
+
+// An open checkpoint. Nothing that it returns has not been compared with its CRC32C. Threads: any number at once.
+class Reader {
+ public:
+  // Reads the index.
+  // Throws: not_found where there is no such folder; data_loss for a missing or damaged index, naming the file, what it
+  // says and what was found; unimplemented for a checkpoint of a later format version. `files` must outlive the reader.
+  Reader(FileSystem& files, std::filesystem::path folder);
+  Reader(Reader&&) noexcept;
+  Reader& operator=(Reader&&) noexcept;
+  ~Reader();
+
+  const std::filesystem::path& folder() const;
+  int64_t step() const;
+  const std::map<std::string, Value>& values() const;
+  // By name.
+  const std::vector<StoredTensor>& tensors() const;
+  // Null if there is none of this name.
+  const StoredTensor* find(const std::string& name) const;
+
+  // Copies a region of the global tensor into `destination`, a plain tensor of the region's sizes and the stored dtype,
+  // in place. Reads the parts of shards that it needs, in pieces of 1 MiB. Memory beside the destination: 1 MiB a
+  // thread; as much as the destination where that is not contiguous or not in CPU memory.
+  // Throws: not_found for an unknown name; invalid_argument for a region that is not inside the tensor, other sizes or
+  // dtype; data_loss for damage, naming the file, the tensor, the stored and the computed CRC.
+  void read(const std::string& name, const Region& region, const Tensor& destination) const;
+  // What to read into where; many small ones are read together.
+  struct Request {
+    std::string name;
+    Piece destination;
+  };
+  void read(const std::vector<Request>& requests) const;
+  // All of a tensor, into a plain or mesh tensor of any layout: each device's part is read by itself. In global view.
+  void read(const std::string& name, const Tensor& destination) const;
+  // All of a tensor, as a new plain one.
+  Tensor read(const std::string& name) const;
+
+  // Reads and checks every byte of every file.
+  // Throws: data_loss as read() does.
+  void verify() const;
+
+ private:
+  struct State;
+  std::unique_ptr<const State> state_;
+};
+
+}  // namespace tutti::checkpoint

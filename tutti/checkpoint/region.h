@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tutti::checkpoint {
+
+// A box of a tensor's elements: along each axis `sizes[axis]` indices from `first[axis]` on.
+struct Region {
+  std::vector<int64_t> first;
+  std::vector<int64_t> sizes;
+  bool operator==(const Region&) const = default;
+
+  // All of a tensor.
+  static Region whole(std::vector<int64_t> sizes) { return {std::vector<int64_t>(sizes.size(), 0), std::move(sizes)}; }
+
+  int64_t rank() const { return static_cast<int64_t>(sizes.size()); }
+  int64_t numel() const;
+  // The box that both have in common; of no elements where they have none. Both have one rank.
+  Region intersection(const Region& other) const;
+  // "[0:4, 8:16]"
+  std::string to_string() const;
+};
+
+}  // namespace tutti::checkpoint
