@@ -25,17 +25,19 @@ struct NamedTensor {
   at::ScalarType dtype;        //
   std::vector<int64_t> sizes;  // global
   std::string layout;          // for people: Layout::to_string(); empty for a plain tensor
-  std::vector<Piece> pieces;   // each element is in exactly one; none of zero elements, unless it is the only one
+  std::vector<Piece> pieces;   // a grid; none of zero elements, unless it is the only one
 };
 
 // `tensor`, plain or mesh tensor, with its buffers, not copied; of equal ones the first. Sums not yet taken are taken.
 // To be called in global view. For a save beside training, put copy-on-write clones in the place of the pieces'
 // tensors.
-// Throws: unimplemented for a tensor that is not dense or of a quantized dtype.
+// Throws: invalid_argument for an undefined tensor; unimplemented for one that is not dense or of a quantized dtype;
+// failed_precondition in a replica.
 NamedTensor named_tensor(std::string name, const Tensor& tensor);
 
-// The buffers of `tensor` to be overwritten, each with the region that it holds, equal ones too. Replicas see what is
-// written from then on. To be called in global view.
+// The buffers of `tensor` to be overwritten, each with the region that it holds, equal ones too. Of a sum not yet taken
+// they are the first term; the others are set to zero. Replicas see what is written from then on. To be called in
+// global view.
 std::vector<Piece> pieces_to_write(const Tensor& tensor);
 
 using Value = std::variant<int64_t, double, std::string>;  // text is UTF-8

@@ -77,6 +77,9 @@ std::string read_text(FileSystem& files, const std::filesystem::path& file, uint
 // renamed.
 void replace_file(FileSystem& files, const std::filesystem::path& file, const std::string& text);
 
+// The directory that a path is in; "." for a name alone.
+std::filesystem::path directory_of(const std::filesystem::path& path);
+
 // ".tmp-" and 16 random hexadecimal digits: the end of each name that holds work in progress, or what a killed process
 // left.
 std::string temporary_suffix();

@@ -25,20 +25,18 @@ struct Retention {
   int64_t keep_multiples_of = 0;
 };
 
-struct FolderOptions {
-  std::string prefix = "ckpt";  // of the checkpoints' names: "ckpt-7"
-  Retention retention = {};
-};
-
 // The checkpoints of one directory: numbered folders, and the file `checkpoint` that lists them in the order of saving.
 // One process at a time may save; any number may read.
 class Folder {
  public:
   // Touches nothing; the directory may not exist yet. `files` must outlive the folder.
-  // Throws: invalid_argument for a prefix that is empty or has a path separator, or for a max_to_keep below 1.
-  Folder(FileSystem& files, std::filesystem::path directory, FolderOptions options = {});
+  // `now` is the clock of Retention::keep_every.
+  // Throws: invalid_argument for a max_to_keep below 1, or a negative keep_every or keep_multiples_of.
+  Folder(FileSystem& files, std::filesystem::path directory, Retention retention = {},
+         std::function<std::chrono::system_clock::time_point()> now = std::chrono::system_clock::now);
 
   const std::filesystem::path& directory() const { return directory_; }
+  // "DIRECTORY/ckpt-7"
   std::filesystem::path path_of(int64_t number) const;
   // The complete checkpoints, oldest first, in the order of saving. Work in progress and leftovers are not among them.
   // Nothing of their contents is read.
@@ -50,7 +48,8 @@ class Folder {
   // killed processes are removed first. Without a `number` it gets one more than the largest that there is, beginning
   // with 1. One with the same number is replaced. Whenever this stops, the newest complete checkpoint is the one before
   // or the new one.
-  // Throws: as write(); from then on, when the checkpoint is safe but the list or a deletion fails, only a warning.
+  // Throws: as write(); data_loss if the new one cannot be opened, and then nothing is deleted. Where the list cannot
+  // be written or a deletion fails the checkpoint is safe, and there is only a warning.
   std::filesystem::path save(const Contents& contents, std::optional<int64_t> number = {});
 
   // Calls `restore` with the newest checkpoint. If that is damaged (data_loss, from opening it or from `restore`) goes
@@ -65,7 +64,8 @@ class Folder {
  private:
   FileSystem& files_;
   std::filesystem::path directory_;
-  FolderOptions options_;
+  Retention retention_;
+  std::function<std::chrono::system_clock::time_point()> now_;
 };
 
 }  // namespace tutti::checkpoint

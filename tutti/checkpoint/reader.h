@@ -11,24 +11,17 @@
 
 #include "tutti/checkpoint/contents.h"
 #include "tutti/checkpoint/file_system.h"
+#include "tutti/checkpoint/index.h"
 
 namespace tutti::checkpoint {
-
-// A tensor that a checkpoint keeps.
-struct StoredTensor {
-  std::string name;
-  at::ScalarType dtype;
-  std::vector<int64_t> sizes;
-  std::string layout;          // that it had when it was saved; empty for a plain tensor
-  std::vector<Region> shards;  // as they are stored
-};
 
 // An open checkpoint. Nothing that it returns has not been compared with its CRC32C. Threads: any number at once.
 class Reader {
  public:
-  // Reads the index.
-  // Throws: not_found where there is no such folder; data_loss for a missing or damaged index, naming the file, what it
-  // says and what was found; unimplemented for a checkpoint of a later format version. `files` must outlive the reader.
+  // Reads the index and opens the files. `files` must outlive the reader.
+  // Throws: not_found where there is no such folder; data_loss for a missing or damaged index, a file that is missing
+  // or has not its length, or a damaged header, naming the file, what it should be and what was found; unimplemented
+  // for a checkpoint of a later format version.
   Reader(FileSystem& files, std::filesystem::path folder);
   Reader(Reader&&) noexcept;
   Reader& operator=(Reader&&) noexcept;
@@ -38,15 +31,16 @@ class Reader {
   int64_t step() const;
   const std::map<std::string, Value>& values() const;
   // By name.
-  const std::vector<StoredTensor>& tensors() const;
+  const std::vector<IndexedTensor>& tensors() const;
   // Null if there is none of this name.
-  const StoredTensor* find(const std::string& name) const;
+  const IndexedTensor* find(const std::string& name) const;
 
   // Copies a region of the global tensor into `destination`, a plain tensor of the region's sizes and the stored dtype,
-  // in place. Reads the parts of shards that it needs, in pieces of 1 MiB. Memory beside the destination: 1 MiB a
-  // thread; as much as the destination where that is not contiguous or not in CPU memory.
+  // in place. Reads the parts of shards that it needs, in pieces of 1 MiB, on up to 8 threads. Memory beside the
+  // destination: 1 MiB a thread; as much as the destination where that is not contiguous or not in CPU memory.
   // Throws: not_found for an unknown name; invalid_argument for a region that is not inside the tensor, other sizes or
-  // dtype; data_loss for damage, naming the file, the tensor, the stored and the computed CRC.
+  // dtype; data_loss for damage, naming the file, the tensor, the stored and the computed CRC; the
+  // destination then holds anything.
   void read(const std::string& name, const Region& region, const Tensor& destination) const;
   // What to read into where; many small ones are read together.
   struct Request {

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tutti::checkpoint {
@@ -22,5 +24,9 @@ struct Region {
   // "[0:4, 8:16]"
   std::string to_string() const;
 };
+
+// Whether the regions, in any order, are the cells of a grid that covers a tensor of these sizes: each axis is cut into
+// lengths, and each combination of them is there once.
+bool is_grid_of(std::span<const Region> regions, const std::vector<int64_t>& sizes);
 
 }  // namespace tutti::checkpoint

@@ -1,0 +1,97 @@
+#include "tutti/checkpoint/contents.h"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+
+#include "tutti/checkpoint/dtype_names.h"
+#include "tutti/core/error.h"
+#include "tutti/core/str.h"
+#include "tutti/tensor/relayout.h"
+#include "tutti/tensor/view.h"
+
+namespace tutti::checkpoint {
+namespace {
+
+Region region_of(const Spec& spec, int component) {
+  Region region;
+  for (int axis = 0; axis < spec.rank(); ++axis) {
+    region.first.push_back(spec.begin(component, axis));
+    region.sizes.push_back(spec.length(component, axis));
+  }
+  return region;
+}
+
+bool is_first_along(const Spec& spec, DimensionMask dimensions, int component) {
+  for (int d = 0; d < spec.shape->num_dimensions; ++d)
+    if ((dimensions >> d & 1) && spec.shape->coordinate(component, spec.stored, d) != 0) return false;
+  return true;
+}
+
+// Whether no component before this one has the same region.
+bool is_first_of_equals(const Spec& spec, int component) { return is_first_along(spec, ~spec.sharded(), component); }
+// Of a sum not yet taken, the term that a restored value goes to; the others become zero.
+bool is_first_term(const Spec& spec, int component) { return is_first_along(spec, spec.unreduced, component); }
+
+Components summed(const Spec*& spec, const Components& components) {
+  if (!spec->unreduced) return components;
+  const Spec* to = intern(spec->shape, spec->axes, 0, spec->sizes);
+  const Spec* from = std::exchange(spec, to);
+  return Relayout(from, to, "save", Asked::explicitly).run(components);
+}
+
+void add_pieces(NamedTensor& saved, MeshTensorImpl& impl) {
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  const Components& value = impl.read();
+  const Spec* spec = impl.spec();
+  const Components components = summed(spec, value);
+  if (spec->numel == 0)
+    return void(saved.pieces.push_back({Region::whole(saved.sizes), components[0].reshape(saved.sizes)}));
+  for (int component = 0; component < spec->num_components; ++component) {
+    Region region = region_of(*spec, component);
+    if (is_first_of_equals(*spec, component) && region.numel() > 0)
+      saved.pieces.push_back({std::move(region), components[static_cast<size_t>(component)]});
+  }
+}
+
+void require_global_view(const char* function) {
+  if (const int replica = ThreadView::current().replica; replica >= 0)
+    throw Error(ErrorCode::failed_precondition, str("checkpoint: ", function, " in replica ", replica,
+                                                    "; checkpoints are saved and restored outside of run"));
+}
+
+}  // namespace
+
+NamedTensor named_tensor(std::string name, const Tensor& tensor) {
+  if (!tensor.defined()) throw Error(ErrorCode::invalid_argument, str("checkpoint: tensor '", name, "' is undefined"));
+  if (tensor.layout() != at::kStrided)
+    throw Error(ErrorCode::unimplemented, str("checkpoint: tensor '", name, "' has the layout ", tensor.layout(),
+                                              "; dense ones can be saved: call to_dense()"));
+  dtype_name(tensor.scalar_type());
+  NamedTensor saved{.name = std::move(name), .dtype = tensor.scalar_type(), .sizes = tensor.sizes().vec()};
+  if (!is_mesh_tensor(tensor)) {
+    saved.pieces.push_back({Region::whole(saved.sizes), tensor.detach()});
+    return saved;
+  }
+  require_global_view("saving a mesh tensor");
+  saved.layout = layout_of(tensor).to_string();
+  add_pieces(saved, mesh_impl(tensor));
+  return saved;
+}
+
+std::vector<Piece> pieces_to_write(const Tensor& tensor) {
+  if (!is_mesh_tensor(tensor)) return {{Region::whole(tensor.sizes().vec()), tensor}};
+  require_global_view("restoring a mesh tensor");
+  auto& impl = mesh_impl(tensor);
+  const Components& components = impl.write();
+  const Spec* spec = impl.spec();
+  std::vector<Piece> pieces;
+  for (int component = 0; component < spec->num_components; ++component) {
+    const Tensor& buffer = components[static_cast<size_t>(component)];
+    if (is_first_term(*spec, component))
+      pieces.push_back({region_of(*spec, component), buffer});
+    else
+      buffer.detach().zero_();
+  }
+  return pieces;
+}
+
+}  // namespace tutti::checkpoint

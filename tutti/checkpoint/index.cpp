@@ -1,0 +1,333 @@
+#include "tutti/checkpoint/index.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <tuple>
+
+#include "tutti/checkpoint/dtype_names.h"
+#include "tutti/checkpoint/sealed_json.h"
+#include "tutti/core/error.h"
+#include "tutti/core/json.h"
+#include "tutti/core/str.h"
+
+namespace tutti::checkpoint {
+namespace {
+
+constexpr std::string_view kFormat = "tutti checkpoint";
+constexpr int64_t kMaxRank = 64;
+
+// --- writing ---------------------------------------------------------------------------------------------------------
+
+template <class Values, class F>
+void append_list(std::string& out, const Values& values, F append) {
+  out += '[';
+  bool first = true;
+  for (const auto& value : values) {
+    if (!first) out += ',';
+    first = false;
+    append(value);
+  }
+  out += ']';
+}
+
+void append_integers(std::string& out, const std::vector<int64_t>& values) {
+  append_list(out, values, [&](int64_t value) { out += std::to_string(value); });
+}
+
+// Numbers are written by std::to_string: a stream would follow the process's locale.
+struct ValueText {
+  std::string operator()(int64_t value) const { return "{\"int64\":" + std::to_string(value) + "}"; }
+  std::string operator()(double value) const {
+    if (std::isfinite(value)) return "{\"float64\":" + json_number(value) + "}";
+    return std::isnan(value) ? "{\"float64\":\"nan\"}" : value > 0 ? "{\"float64\":\"inf\"}" : "{\"float64\":\"-inf\"}";
+  }
+  std::string operator()(const std::string& value) const { return "{\"text\":" + json_text(value) + "}"; }
+};
+
+void append_shard(std::string& out, const IndexedShard& shard, bool whole) {
+  out.append("{\"file\":").append(std::to_string(shard.file));
+  out.append(",\"offset\":").append(std::to_string(shard.offset));
+  out.append(",\"bytes\":").append(std::to_string(shard.bytes));
+  if (!whole) {
+    out += ",\"first\":";
+    append_integers(out, shard.region.first);
+    out += ",\"shape\":";
+    append_integers(out, shard.region.sizes);
+  }
+  out += ",\"crc32c\":";
+  append_list(out, shard.crc32c, [&](uint32_t crc) { out.append("\"").append(crc_text(crc)).append("\""); });
+  out += '}';
+}
+
+void append_tensor(std::string& out, const IndexedTensor& tensor) {
+  out.append("{\"name\":").append(json_text(tensor.name));
+  out.append(",\"dtype\":\"").append(dtype_name(tensor.dtype)).append("\",\"shape\":");
+  append_integers(out, tensor.sizes);
+  if (!tensor.layout.empty()) out.append(",\"layout\":").append(json_text(tensor.layout));
+  out += ",\"shards\":";
+  append_list(out, tensor.shards, [&](const auto& shard) { append_shard(out, shard, tensor.shards.size() == 1); });
+  out += '}';
+}
+
+void append_file(std::string& out, const IndexedFile& file) {
+  out.append("{\"name\":").append(json_text(file.name));
+  out.append(",\"bytes\":").append(std::to_string(file.bytes));
+  out.append(",\"header_bytes\":").append(std::to_string(file.header_bytes));
+  out.append(",\"header_crc32c\":\"").append(crc_text(file.header_crc32c)).append("\"}");
+}
+
+// --- reading ---------------------------------------------------------------------------------------------------------
+
+class IndexParser {
+ public:
+  IndexParser(const std::string& text, const std::string& source) : json_(text, source) {}
+
+  Index run() {
+    std::string format;
+    int64_t version = 0, chunk_bytes = 0;
+    json_.object([&](const std::string& key) {
+      if (key == "format") {
+        format = json_.text();
+      } else if (key == "version") {
+        version = json_.integer();
+        check_version(format, version);
+      } else if (key == "step") {
+        index_.step = json_.integer();
+      } else if (key == "chunk_bytes") {
+        chunk_bytes = json_.integer();
+      } else if (key == "values") {
+        json_.object([&](const std::string& name) { index_.values[name] = value(); });
+      } else if (key == "files") {
+        json_.array([&] { file(); });
+      } else if (key == "tensors") {
+        json_.array([&] { tensor(); });
+      } else {
+        json_.fail(str("unknown key \"", key, "\""));
+      }
+    });
+    json_.end();
+    check_version(format, version);
+    if (chunk_bytes != static_cast<int64_t>(kChunkBytes))
+      json_.fail(str("chunk_bytes is ", chunk_bytes, "; version ", kFormatVersion, " has ", kChunkBytes));
+    check_names();
+    check_files();
+    return std::move(index_);
+  }
+
+ private:
+  // At once where it is read: what follows may have another form.
+  void check_version(const std::string& format, int64_t version) {
+    if (format != kFormat || version < 1) json_.fail(str("this is not the index of a checkpoint"));
+    if (version > kFormatVersion)
+      throw Error(ErrorCode::unimplemented,
+                  str("a checkpoint of format version ", version, "; this library reads versions up to ",
+                      kFormatVersion, ". A newer one can read it"));
+  }
+
+  Value value() {
+    Value value;
+    int count = 0;
+    json_.object([&](const std::string& type) {
+      ++count;
+      if (type == "int64")
+        value = json_.integer();
+      else if (type == "float64")
+        value = number();
+      else if (type == "text")
+        value = json_.text();
+      else
+        json_.fail(str("unknown type of a value, \"", type, "\""));
+    });
+    if (count != 1) json_.fail(str("a value of ", count, " types"));
+    return value;
+  }
+
+  double number() {
+    if (!json_.at_text()) return json_.number();
+    const std::string name = json_.text();
+    if (name == "nan") return std::numeric_limits<double>::quiet_NaN();
+    if (name == "inf") return std::numeric_limits<double>::infinity();
+    if (name == "-inf") return -std::numeric_limits<double>::infinity();
+    json_.fail(str("\"", name, "\" is no number"));
+  }
+
+  uint64_t count() {
+    const int64_t value = json_.integer();
+    if (value < 0) json_.fail(str(value, " is negative"));
+    return static_cast<uint64_t>(value);
+  }
+
+  std::vector<int64_t> sizes() {
+    std::vector<int64_t> sizes;
+    json_.array([&] {
+      sizes.push_back(static_cast<int64_t>(count()));
+      if (sizes.size() > kMaxRank) json_.fail(str("a shape of more than ", kMaxRank, " axes"));
+    });
+    return sizes;
+  }
+
+  uint32_t crc() {
+    const std::string text = json_.text();
+    const auto crc = parse_crc(text);
+    if (!crc) json_.fail(str("\"", text, "\" is no CRC32C"));
+    return *crc;
+  }
+
+  void file() {
+    IndexedFile file;
+    json_.object([&](const std::string& key) {
+      if (key == "name")
+        file.name = json_.text();
+      else if (key == "bytes")
+        file.bytes = count();
+      else if (key == "header_bytes")
+        file.header_bytes = count();
+      else if (key == "header_crc32c")
+        file.header_crc32c = crc();
+      else
+        json_.fail(str("unknown key \"", key, "\" of a file"));
+    });
+    if (const std::string name = file_name(index_.files.size()); file.name != name)
+      json_.fail(str("a file is named \"", file.name, "\" in the place of \"", name, "\""));
+    if (file.header_bytes > file.bytes) json_.fail(str("a header longer than its file, \"", file.name, "\""));
+    index_.files.push_back(std::move(file));
+  }
+
+  void tensor() {
+    IndexedTensor tensor;
+    std::string dtype;
+    json_.object([&](const std::string& key) {
+      if (key == "name")
+        tensor.name = json_.text();
+      else if (key == "dtype")
+        dtype = json_.text();
+      else if (key == "shape")
+        tensor.sizes = sizes();
+      else if (key == "layout")
+        tensor.layout = json_.text();
+      else if (key == "shards")
+        json_.array([&] { tensor.shards.push_back(shard()); });
+      else
+        json_.fail(str("unknown key \"", key, "\" of a tensor"));
+    });
+    const auto known = dtype_of_name(dtype);
+    if (!known) json_.fail(str("tensor \"", tensor.name, "\" has the unknown dtype \"", dtype, "\""));
+    tensor.dtype = *known;
+    check_shards(tensor);
+    index_.tensors.push_back(std::move(tensor));
+  }
+
+  IndexedShard shard() {
+    IndexedShard shard;
+    json_.object([&](const std::string& key) {
+      if (key == "file")
+        shard.file = count();
+      else if (key == "offset")
+        shard.offset = count();
+      else if (key == "bytes")
+        shard.bytes = count();
+      else if (key == "first")
+        shard.region.first = sizes();
+      else if (key == "shape")
+        shard.region.sizes = sizes();
+      else if (key == "crc32c")
+        json_.array([&] { shard.crc32c.push_back(crc()); });
+      else
+        json_.fail(str("unknown key \"", key, "\" of a shard"));
+    });
+    return shard;
+  }
+
+  // Bytes of a tensor of these sizes; fails unless they and the strides fit 63 bits.
+  uint64_t bytes_of(const std::vector<int64_t>& sizes, at::ScalarType dtype, const std::string& name) {
+    auto bytes = static_cast<int64_t>(c10::elementSize(dtype)), strides = bytes;
+    for (const int64_t size : sizes) {
+      if (__builtin_mul_overflow(strides, std::max<int64_t>(size, 1), &strides))
+        json_.fail(str("tensor \"", name, "\" of shape ", str_list(sizes), " is larger than 2^63 bytes"));
+      bytes *= size;
+    }
+    return static_cast<uint64_t>(bytes);
+  }
+
+  void check_shards(IndexedTensor& tensor) {
+    if (tensor.shards.size() == 1 && tensor.shards[0].region == Region{})
+      tensor.shards[0].region = Region::whole(tensor.sizes);
+    bytes_of(tensor.sizes, tensor.dtype, tensor.name);
+    std::vector<Region> regions;
+    for (const IndexedShard& shard : tensor.shards) regions.push_back(shard.region);
+    if (!is_grid_of(regions, tensor.sizes))
+      json_.fail(str("the ", regions.size(), " shards of tensor \"", tensor.name, "\" do not make up its shape ",
+                     str_list(tensor.sizes)));
+    for (const IndexedShard& shard : tensor.shards)
+      if (const uint64_t bytes = bytes_of(shard.region.sizes, tensor.dtype, tensor.name);
+          shard.bytes != bytes || shard.crc32c.size() != num_chunks(bytes))
+        json_.fail(str("shard ", shard.region.to_string(), " of tensor \"", tensor.name, "\" has ", shard.bytes,
+                       " bytes and ", shard.crc32c.size(), " CRCs; its shape needs ", bytes, " and ",
+                       num_chunks(bytes)));
+  }
+
+  void check_names() {
+    std::ranges::sort(index_.tensors, {}, &IndexedTensor::name);
+    const auto twice = std::ranges::adjacent_find(index_.tensors, {}, &IndexedTensor::name);
+    if (twice != index_.tensors.end()) json_.fail(str("tensor \"", twice->name, "\" comes twice"));
+  }
+
+  // Each file's data are its shards, one after the other.
+  void check_files() {
+    std::vector<std::tuple<size_t, uint64_t, uint64_t>> shards;  // file, offset, bytes
+    for (const IndexedTensor& tensor : index_.tensors)
+      for (const IndexedShard& shard : tensor.shards) {
+        if (shard.file >= index_.files.size())
+          json_.fail(str("tensor \"", tensor.name, "\" lies in file ", shard.file, " of ", index_.files.size()));
+        shards.emplace_back(shard.file, shard.offset, shard.bytes);
+      }
+    std::ranges::sort(shards);
+    std::vector<uint64_t> ends;
+    for (const IndexedFile& file : index_.files) ends.push_back(file.header_bytes);
+    for (const auto& [file, offset, bytes] : shards) {
+      if (offset != ends[file] || bytes > index_.files[file].bytes - offset)
+        json_.fail(str("the ", bytes, " bytes at ", offset, " of \"", index_.files[file].name,
+                       "\" do not follow those before, which end at ", ends[file]));
+      ends[file] = offset + bytes;
+    }
+    for (size_t file = 0; file < ends.size(); ++file)
+      if (ends[file] != index_.files[file].bytes)
+        json_.fail(str("\"", index_.files[file].name, "\" has ", index_.files[file].bytes, " bytes; its shards end at ",
+                       ends[file]));
+  }
+
+  JsonReader json_;
+  Index index_;
+};
+
+}  // namespace
+
+std::string file_name(size_t number) {
+  const std::string digits = std::to_string(number);
+  return str("tensors-", std::string(digits.size() < 5 ? 5 - digits.size() : 0, '0'), digits, ".safetensors");
+}
+
+std::string index_text(const Index& index) {
+  std::string out = str("{\"format\":\"", kFormat, "\"");
+  out.append(",\"version\":").append(std::to_string(kFormatVersion));
+  out.append(",\"step\":").append(std::to_string(index.step));
+  out.append(",\"chunk_bytes\":").append(std::to_string(kChunkBytes));
+  out += ",\"values\":{";
+  for (const auto& [name, value] : index.values) {
+    if (out.back() != '{') out += ',';
+    out.append(json_text(name)).append(":").append(std::visit(ValueText{}, value));
+  }
+  out += "},\"files\":";
+  append_list(out, index.files, [&](const IndexedFile& file) { append_file(out, file); });
+  out += ",\"tensors\":";
+  append_list(out, index.tensors, [&](const IndexedTensor& tensor) { append_tensor(out, tensor); });
+  return seal(out + '}');
+}
+
+Index parse_index(std::string text, const std::string& source) {
+  const std::string json = unseal(std::move(text), source);
+  return IndexParser(json, source).run();
+}
+
+}  // namespace tutti::checkpoint

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <c10/core/ScalarType.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tutti/checkpoint/contents.h"
+#include "tutti/checkpoint/region.h"
+
+namespace tutti::checkpoint {
+
+inline constexpr int64_t kFormatVersion = 1;
+inline constexpr const char* kIndexName = "index.json";
+inline constexpr uint64_t kMaxIndexBytes = uint64_t{1} << 30;
+// A shard has a CRC32C for each of its chunks; the last one may be shorter.
+inline constexpr uint64_t kChunkBytes = uint64_t{1} << 20;
+
+constexpr uint64_t num_chunks(uint64_t bytes) { return (bytes + kChunkBytes - 1) / kChunkBytes; }
+
+// A safetensors file of a checkpoint.
+struct IndexedFile {
+  std::string name;
+  uint64_t bytes = 0;
+  uint64_t header_bytes = 0;   // where the data begin
+  uint32_t header_crc32c = 0;  // of these bytes
+  bool operator==(const IndexedFile&) const = default;
+};
+
+// A part of a tensor, as it lies in a file: row-major, little-endian.
+struct IndexedShard {
+  size_t file = 0;      // in Index::files
+  uint64_t offset = 0;  // from the beginning of the file
+  uint64_t bytes = 0;
+  Region region;
+  std::vector<uint32_t> crc32c;  // of each chunk
+  bool operator==(const IndexedShard&) const = default;
+};
+
+struct IndexedTensor {
+  std::string name;
+  at::ScalarType dtype;
+  std::vector<int64_t> sizes;
+  std::string layout;
+  std::vector<IndexedShard> shards;
+  bool operator==(const IndexedTensor&) const = default;
+};
+
+// What the file index.json of a checkpoint says (docs/checkpoint_format.md).
+struct Index {
+  int64_t step = 0;
+  std::map<std::string, Value> values;
+  std::vector<IndexedFile> files;
+  std::vector<IndexedTensor> tensors;  // by name
+  bool operator==(const Index&) const = default;
+};
+
+// "tensors-00003.safetensors"
+std::string file_name(size_t number);
+
+std::string index_text(const Index& index);
+// `source` names the text in messages. What this returns is consistent: names are unique; shards are a grid of their
+// tensor, and lie in their file one after the other without hole or overlap; each has as many CRCs as chunks.
+// Throws: data_loss for anything else; unimplemented for a format version above kFormatVersion.
+Index parse_index(std::string text, const std::string& source);
+
+}  // namespace tutti::checkpoint

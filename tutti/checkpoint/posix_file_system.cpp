@@ -1,0 +1,181 @@
+// The disks of this machine, by POSIX calls.
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include "tutti/checkpoint/file_system.h"
+#include "tutti/core/error.h"
+#include "tutti/core/str.h"
+
+namespace tutti::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+
+ErrorCode code_of(int error) {
+  switch (error) {
+    case ENOENT: return ErrorCode::not_found;
+    case EEXIST:
+    case ENOTEMPTY: return ErrorCode::already_exists;
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG: return ErrorCode::resource_exhausted;
+    default: return ErrorCode::unavailable;
+  }
+}
+
+[[noreturn]] void fail(const char* what, const fs::path& path, int error = errno) {
+  throw Error(code_of(error), str("can't ", what, " '", path.string(), "': ", std::generic_category().message(error)));
+}
+
+class Descriptor {
+ public:
+  Descriptor(const char* what, const fs::path& path, int flags)
+      : number_(::open(path.c_str(), flags | O_CLOEXEC, 0666)) {
+    if (number_ < 0) fail(what, path);
+  }
+  ~Descriptor() { ::close(number_); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int number() const { return number_; }
+
+ private:
+  int number_;
+};
+
+class PosixWritableFile final : public WritableFile {
+ public:
+  explicit PosixWritableFile(fs::path path)
+      : path_(std::move(path)), descriptor_("create", path_, O_WRONLY | O_CREAT | O_EXCL) {}
+
+  void write(std::span<const std::byte> bytes) override {
+    while (!bytes.empty()) {
+      const ssize_t written = ::write(descriptor_.number(), bytes.data(), bytes.size());
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) fail("write to", path_);
+      bytes = bytes.subspan(static_cast<size_t>(written));
+      size_ += written;
+    }
+    start_writeback();
+  }
+
+  void sync() override {
+    if (::fsync(descriptor_.number()) != 0) fail("sync", path_);
+  }
+
+ private:
+  // Lets the device work while the next bytes are being made, not only when sync() waits for it. A hint: an error would
+  // come back from sync().
+  void start_writeback() {
+#ifdef __linux__
+    constexpr int64_t kStep = int64_t{8} << 20;
+    if (size_ - started_ < kStep) return;
+    ::sync_file_range(descriptor_.number(), started_, size_ - started_, SYNC_FILE_RANGE_WRITE);
+    started_ = size_;
+#endif
+  }
+
+  fs::path path_;
+  Descriptor descriptor_;
+  int64_t size_ = 0;
+  int64_t started_ = 0;  // bytes on their way to the device
+};
+
+class PosixReadableFile final : public ReadableFile {
+ public:
+  explicit PosixReadableFile(fs::path path) : path_(std::move(path)), descriptor_("open", path_, O_RDONLY) {
+    struct stat status {};
+    if (::fstat(descriptor_.number(), &status) != 0) fail("look at", path_);
+    if (!S_ISREG(status.st_mode)) fail("read", path_, S_ISDIR(status.st_mode) ? EISDIR : EINVAL);
+    size_ = static_cast<uint64_t>(status.st_size);
+  }
+
+  uint64_t size() const override { return size_; }
+
+  void read(uint64_t offset, std::span<std::byte> bytes) const override {
+    while (!bytes.empty()) {
+      const ssize_t got = ::pread(descriptor_.number(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) fail("read from", path_);
+      if (got == 0)
+        throw Error(ErrorCode::data_loss,
+                    str("'", path_.string(), "' ends at byte ", offset, "; ", bytes.size(), " more are needed"));
+      bytes = bytes.subspan(static_cast<size_t>(got));
+      offset += static_cast<uint64_t>(got);
+    }
+  }
+
+ private:
+  fs::path path_;
+  Descriptor descriptor_;
+  uint64_t size_ = 0;
+};
+
+class PosixFileSystem final : public FileSystem {
+ public:
+  std::unique_ptr<WritableFile> create(const fs::path& file) override {
+    return std::make_unique<PosixWritableFile>(file);
+  }
+  std::unique_ptr<ReadableFile> open(const fs::path& file) override {
+    return std::make_unique<PosixReadableFile>(file);
+  }
+  void create_directory(const fs::path& directory) override {
+    if (::mkdir(directory.c_str(), 0777) != 0) fail("create the directory", directory);
+  }
+  void rename(const fs::path& from, const fs::path& to) override {
+    if (::rename(from.c_str(), to.c_str()) != 0) fail(str("rename to '", to.string(), "' what is now").c_str(), from);
+  }
+  void exchange(const fs::path& one, const fs::path& other) override {
+#ifdef RENAME_EXCHANGE
+    if (::renameat2(AT_FDCWD, one.c_str(), AT_FDCWD, other.c_str(), RENAME_EXCHANGE) == 0) return;
+    if (errno != EINVAL && errno != ENOSYS) fail(str("exchange for '", other.string(), "'").c_str(), one);
+#endif
+    throw Error(ErrorCode::unimplemented, str("can't exchange '", one.string(), "' for '", other.string(),
+                                              "' in one step on this file system; remove the latter first"));
+  }
+  void sync_directory(const fs::path& directory) override {
+    const Descriptor descriptor("open the directory", directory, O_RDONLY | O_DIRECTORY);
+    if (::fsync(descriptor.number()) != 0) fail("sync the directory", directory);
+  }
+  void remove(const fs::path& path) override {
+    if (::remove(path.c_str()) != 0) fail("remove", path);
+  }
+  std::vector<DirectoryEntry> list(const fs::path& directory) const override {
+    std::error_code error;
+    std::vector<DirectoryEntry> entries;
+    for (fs::directory_iterator it(directory, error), end; !error && it != end; it.increment(error)) {
+      std::error_code gone;  // meanwhile
+      entries.push_back({it->path().filename().string(), it->is_directory(gone)});
+    }
+    if (error) fail("list the directory", directory, error.value());
+    std::ranges::sort(entries, {}, &DirectoryEntry::name);
+    return entries;
+  }
+  bool exists(const fs::path& path) const override {
+    struct stat status {};
+    if (::lstat(path.c_str(), &status) == 0) return true;
+    if (errno != ENOENT && errno != ENOTDIR) fail("look at", path);
+    return false;
+  }
+  uint64_t available_bytes(const fs::path& directory) const override {
+    struct statvfs status {};
+    if (::statvfs(directory.c_str(), &status) != 0) fail("look at the disk of", directory);
+    return uint64_t{status.f_bavail} * status.f_frsize;
+  }
+};
+
+}  // namespace
+
+FileSystem& posix_file_system() {
+  static PosixFileSystem files;
+  return files;
+}
+
+}  // namespace tutti::checkpoint

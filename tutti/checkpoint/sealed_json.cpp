@@ -1,0 +1,56 @@
+#include "tutti/checkpoint/sealed_json.h"
+
+#include "tutti/core/crc32c.h"
+#include "tutti/core/error.h"
+#include "tutti/core/str.h"
+
+namespace tutti::checkpoint {
+namespace {
+
+constexpr std::string_view kBefore = ",\"crc32c\":\"";
+constexpr std::string_view kAfter = "\"}\n";
+constexpr size_t kDigits = 8;
+constexpr size_t kSealBytes = kBefore.size() + kDigits + kAfter.size();
+constexpr std::string_view kHexadecimal = "0123456789abcdef";
+
+}  // namespace
+
+std::string crc_text(uint32_t crc) {
+  std::string text;
+  for (int shift = 28; shift >= 0; shift -= 4) text += kHexadecimal[crc >> shift & 15];
+  return text;
+}
+
+std::optional<uint32_t> parse_crc(std::string_view text) {
+  if (text.size() != kDigits) return {};
+  uint32_t crc = 0;
+  for (const char c : text) {
+    const size_t digit = kHexadecimal.find(c);
+    if (digit == std::string_view::npos) return {};
+    crc = crc << 4 | static_cast<uint32_t>(digit);
+  }
+  return crc;
+}
+
+std::string seal(std::string object) {
+  object.pop_back();
+  const std::string crc = crc_text(crc32c(object.data(), object.size()));
+  return object.append(kBefore).append(crc).append(kAfter);
+}
+
+std::string unseal(std::string sealed, const std::string& source) {
+  const auto fail = [&](const std::string& what) { throw Error(ErrorCode::data_loss, str(source, " ", what)); };
+  if (sealed.size() < kSealBytes)
+    fail(str("has ", sealed.size(), " bytes; its CRC32C alone takes ", kSealBytes, ": it is truncated"));
+  const size_t length = sealed.size() - kSealBytes;
+  const std::string_view ending = std::string_view(sealed).substr(length);
+  const auto stored = parse_crc(ending.substr(kBefore.size(), kDigits));
+  if (!ending.starts_with(kBefore) || !ending.ends_with(kAfter) || !stored)
+    fail(str("does not end with its CRC32C: its ", sealed.size(), " bytes are truncated or damaged"));
+  if (const uint32_t computed = crc32c(sealed.data(), length); computed != *stored)
+    fail(str("is damaged: stored CRC32C ", crc_text(*stored), ", computed ", crc_text(computed)));
+  sealed.resize(length);
+  return sealed += '}';
+}
+
+}  // namespace tutti::checkpoint

@@ -1,0 +1,241 @@
+#include "tutti/checkpoint/writer.h"
+
+#include <algorithm>
+#include <set>
+
+#include "tutti/checkpoint/host_bytes.h"
+#include "tutti/checkpoint/index.h"
+#include "tutti/checkpoint/safetensors.h"
+#include "tutti/core/crc32c.h"
+#include "tutti/core/error.h"
+#include "tutti/core/json.h"
+#include "tutti/core/log.h"
+#include "tutti/core/str.h"
+#include "tutti/tensor/view.h"
+
+namespace tutti::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+
+// --- checks ----------------------------------------------------------------------------------------------------------
+
+[[noreturn]] void refuse(const std::string& what) {
+  throw Error(ErrorCode::invalid_argument, str("checkpoint: ", what));
+}
+
+void check_pieces(const NamedTensor& tensor) {
+  std::vector<Region> regions;
+  for (const Piece& piece : tensor.pieces) {
+    if (piece.tensor.sizes() != at::IntArrayRef(piece.region.sizes) || piece.tensor.scalar_type() != tensor.dtype)
+      refuse(str("piece ", piece.region.to_string(), " of '", tensor.name, "', ", c10::toString(tensor.dtype),
+                 ", is a ", c10::toString(piece.tensor.scalar_type()), " tensor of shape ", piece.tensor.sizes()));
+    regions.push_back(piece.region);
+  }
+  if (!is_grid_of(regions, tensor.sizes))
+    refuse(str("the ", regions.size(), " pieces of '", tensor.name, "' do not make up its shape ",
+               str_list(tensor.sizes)));
+}
+
+void check(const Contents& contents) {
+  std::set<std::string_view> names;
+  for (const NamedTensor& tensor : contents.tensors) {
+    if (tensor.name.empty() || tensor.name == "__metadata__")
+      refuse(str("a tensor can't have the name '", tensor.name, "'"));
+    if (!is_utf8(tensor.name) || !is_utf8(tensor.layout)) refuse(str("the name '", tensor.name, "' is not UTF-8"));
+    if (!names.insert(tensor.name).second) refuse(str("two tensors have the name '", tensor.name, "'"));
+    check_pieces(tensor);
+  }
+  for (const auto& [name, value] : contents.values) {
+    const auto* text = std::get_if<std::string>(&value);
+    if (!is_utf8(name) || (text && !is_utf8(*text)))
+      refuse(str("the value '", name, "' is not UTF-8; bytes can be kept as a uint8 tensor"));
+  }
+}
+
+// --- the plan --------------------------------------------------------------------------------------------------------
+
+// A shard to be written: where it comes from, and its place in the index.
+struct PlannedShard {
+  const NamedTensor* tensor;
+  const Piece* piece;
+  IndexedShard* indexed;
+};
+
+// The first piece of each tensor goes to the first file, the second to the second: names are unique in a file, and
+// there are as many files as the most split tensor has pieces.
+std::vector<std::vector<PlannedShard>> plan_files(const Contents& contents, Index& index) {
+  std::vector<std::vector<PlannedShard>> files;
+  for (const NamedTensor& tensor : contents.tensors)
+    index.tensors.push_back({.name = tensor.name,
+                             .dtype = tensor.dtype,
+                             .sizes = tensor.sizes,
+                             .layout = tensor.layout,
+                             .shards = std::vector<IndexedShard>(tensor.pieces.size())});
+  for (size_t i = 0; i < contents.tensors.size(); ++i) {
+    const NamedTensor& tensor = contents.tensors[i];
+    for (size_t file = 0; file < tensor.pieces.size(); ++file) {
+      if (file == files.size()) files.emplace_back();
+      files[file].push_back({&tensor, &tensor.pieces[file], &index.tensors[i].shards[file]});
+    }
+  }
+  // Wide elements first: all are aligned then.
+  for (auto& shards : files)
+    std::ranges::stable_sort(shards, std::greater(),
+                             [](const PlannedShard& shard) { return c10::elementSize(shard.tensor->dtype); });
+  return files;
+}
+
+SafetensorsEntry entry_of(const PlannedShard& shard, uint64_t begin) {
+  SafetensorsEntry entry{.name = shard.tensor->name, .dtype = shard.tensor->dtype, .sizes = shard.piece->region.sizes};
+  if (c10::isComplexType(entry.dtype)) {
+    entry.dtype = c10::toRealValueType(entry.dtype);
+    entry.sizes.push_back(2);
+  }
+  entry.begin = begin;
+  entry.end = begin + static_cast<uint64_t>(shard.piece->region.numel()) * c10::elementSize(shard.tensor->dtype);
+  return entry;
+}
+
+// Gives each shard of a file its place; returns the file's header.
+std::string lay_out(const std::vector<PlannedShard>& shards, Index& index) {
+  SafetensorsHeader header;
+  uint64_t end = 0;
+  for (const PlannedShard& shard : shards) {
+    header.entries.push_back(entry_of(shard, end));
+    end = header.entries.back().end;
+  }
+  std::string text = safetensors_header_text(header);
+  for (size_t i = 0; i < shards.size(); ++i) {
+    const SafetensorsEntry& entry = header.entries[i];
+    *shards[i].indexed = {.file = index.files.size(),
+                          .offset = text.size() + entry.begin,
+                          .bytes = entry.end - entry.begin,
+                          .region = shards[i].piece->region};
+  }
+  index.files.push_back({.name = file_name(index.files.size()),
+                         .bytes = text.size() + end,
+                         .header_bytes = text.size(),
+                         .header_crc32c = crc32c(text.data(), text.size())});
+  return text;
+}
+
+void check_room(FileSystem& files, const fs::path& directory, const Index& index) {
+  uint64_t needed = uint64_t{1} << 16;  // the index and the directory
+  for (const IndexedFile& file : index.files) needed += file.bytes;
+  for (const IndexedTensor& tensor : index.tensors)
+    for (const IndexedShard& shard : tensor.shards)
+      needed += 2 * tensor.name.size() + 256 + 11 * num_chunks(shard.bytes);
+  if (const uint64_t available = files.available_bytes(directory); available < needed)
+    throw Error(ErrorCode::resource_exhausted,
+                str("checkpoint: ", needed, " bytes are to be saved, and the disk of '", directory.string(),
+                    "' has room for ", available, ". Make room, or keep fewer checkpoints"));
+}
+
+// --- writing ---------------------------------------------------------------------------------------------------------
+
+// A file that is written in pieces of at least one chunk: many small tensors cost few system calls.
+class PackedFile {
+ public:
+  explicit PackedFile(std::unique_ptr<WritableFile> file) : file_(std::move(file)) { buffer_.reserve(kChunkBytes); }
+
+  void append(std::span<const std::byte> bytes) {
+    if (buffer_.size() + bytes.size() > kChunkBytes) flush();
+    if (bytes.size() >= kChunkBytes)
+      file_->write(bytes);
+    else
+      buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
+  }
+
+  void finish() {
+    flush();
+    file_->sync();
+  }
+
+ private:
+  void flush() {
+    if (!buffer_.empty()) file_->write(buffer_);
+    buffer_.clear();
+  }
+
+  std::unique_ptr<WritableFile> file_;
+  std::vector<std::byte> buffer_;
+};
+
+// Each chunk is read for its checksum, then written while it is in the cache.
+void append_shard(PackedFile& file, const PlannedShard& shard) {
+  const Tensor host = to_host(shard.piece->tensor);
+  std::span<const std::byte> bytes = bytes_of(host);
+  while (!bytes.empty()) {
+    const auto chunk = bytes.first(std::min<size_t>(bytes.size(), kChunkBytes));
+    shard.indexed->crc32c.push_back(crc32c(chunk.data(), chunk.size()));
+    file.append(chunk);
+    bytes = bytes.subspan(chunk.size());
+  }
+}
+
+void write_file(FileSystem& files, const fs::path& path, const std::string& text) {
+  const auto file = files.create(path);
+  file->write(std::as_bytes(std::span(text)));
+  file->sync();
+}
+
+// The directory is removed again unless it is released: what could not be finished is of no use.
+class TemporaryDirectory {
+ public:
+  TemporaryDirectory(FileSystem& files, fs::path path) : files_(files), path_(std::move(path)) {
+    files_.create_directory(path_);
+  }
+  ~TemporaryDirectory() {
+    if (!path_.empty()) try {
+        remove_tree(files_, path_);
+      } catch (const std::exception& error) {
+        warn(str("checkpoint: what a failed save left in '", path_.string(), "' could not be removed: ", error.what()));
+      }
+  }
+  TemporaryDirectory(const TemporaryDirectory&) = delete;
+  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+
+  const fs::path& path() const { return path_; }
+  void release() { path_.clear(); }
+
+ private:
+  FileSystem& files_;
+  fs::path path_;
+};
+
+void commit(FileSystem& files, TemporaryDirectory& temporary, const fs::path& folder) {
+  files.sync_directory(temporary.path());
+  if (files.exists(folder)) {
+    files.exchange(temporary.path(), folder);  // the temporary directory now has what was there before
+    files.sync_directory(directory_of(folder));
+    return;
+  }
+  files.rename(temporary.path(), folder);
+  temporary.release();
+  files.sync_directory(directory_of(folder));
+}
+
+}  // namespace
+
+void write(FileSystem& files, const fs::path& folder, const Contents& contents) {
+  const ThreadViewGuard no_scope({});  // tensors made here are plain
+  check(contents);
+  Index index{.step = contents.step, .values = contents.values};
+  const auto shards = plan_files(contents, index);
+  std::vector<std::string> headers;
+  for (const auto& file : shards) headers.push_back(lay_out(file, index));
+  check_room(files, directory_of(folder), index);
+
+  TemporaryDirectory temporary(files, fs::path(folder) += temporary_suffix());
+  for (size_t i = 0; i < shards.size(); ++i) {
+    PackedFile file(files.create(temporary.path() / index.files[i].name));
+    file.append(std::as_bytes(std::span(headers[i])));
+    for (const PlannedShard& shard : shards[i]) append_shard(file, shard);
+    file.finish();
+  }
+  write_file(files, temporary.path() / kIndexName, index_text(index));
+  commit(files, temporary, folder);
+}
+
+}  // namespace tutti::checkpoint

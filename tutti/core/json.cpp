@@ -1,0 +1,237 @@
+#include "tutti/core/json.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <vector>
+
+#include "tutti/core/error.h"
+#include "tutti/core/str.h"
+
+namespace tutti {
+namespace {
+
+bool is_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+std::string shown(char c) {
+  if (c >= ' ' && c <= '~') return str("'", c, "'");
+  return str("byte ", static_cast<int>(static_cast<unsigned char>(c)));
+}
+
+void append_utf8(std::string& out, uint32_t code) {
+  const auto tail = [&](uint32_t shift) { out += static_cast<char>(0x80 | (code >> shift & 0x3f)); };
+  if (code < 0x80) {
+    out += static_cast<char>(code);
+  } else if (code < 0x800) {
+    out += static_cast<char>(0xc0 | code >> 6);
+    tail(0);
+  } else if (code < 0x10000) {
+    out += static_cast<char>(0xe0 | code >> 12);
+    tail(6), tail(0);
+  } else {
+    out += static_cast<char>(0xf0 | code >> 18);
+    tail(12), tail(6), tail(0);
+  }
+}
+
+// Bytes of the UTF-8 sequence at the front; 0 if there is none.
+size_t utf8_length(std::string_view bytes) {
+  const auto at = [&](size_t i) { return static_cast<unsigned char>(bytes[i]); };
+  const auto tail = [&](size_t i, unsigned low = 0x80, unsigned high = 0xbf) {
+    return i < bytes.size() && at(i) >= low && at(i) <= high;
+  };
+  const unsigned first = at(0);
+  if (first < 0x80) return 1;
+  if (first < 0xc2 || first > 0xf4) return 0;
+  if (first < 0xe0) return tail(1) ? 2 : 0;
+  if (first < 0xf0) {
+    const bool second = tail(1, first == 0xe0 ? 0xa0 : 0x80, first == 0xed ? 0x9f : 0xbf);
+    return second && tail(2) ? 3 : 0;
+  }
+  const bool second = tail(1, first == 0xf0 ? 0x90 : 0x80, first == 0xf4 ? 0x8f : 0xbf);
+  return second && tail(2) && tail(3) ? 4 : 0;
+}
+
+}  // namespace
+
+void JsonReader::fail(const std::string& what) const {
+  throw Error(ErrorCode::data_loss, str(source_, ": byte ", at_, ": ", what));
+}
+
+char JsonReader::peek() {
+  while (at_ < text_.size() && is_space(text_[at_])) ++at_;
+  if (at_ == text_.size()) fail("the text ends in the middle");
+  return text_[at_];
+}
+
+void JsonReader::expect(char c) {
+  if (const char seen = peek(); seen != c) fail(str("expected '", c, "', found ", shown(seen)));
+  ++at_;
+}
+
+// After a value: whether another one follows.
+bool JsonReader::next_or(char closing) {
+  const char seen = peek();
+  if (seen != ',' && seen != closing) fail(str("expected ',' or '", closing, "', found ", shown(seen)));
+  ++at_;
+  return seen == ',';
+}
+
+void JsonReader::object(FunctionRef<void(const std::string&)> member) {
+  expect('{');
+  if (peek() == '}') return void(++at_);
+  std::vector<std::string> keys;
+  do {
+    keys.push_back(text());
+    expect(':');
+    member(keys.back());
+  } while (next_or('}'));
+  std::ranges::sort(keys);
+  if (const auto twice = std::ranges::adjacent_find(keys); twice != keys.end())
+    fail(str("the key \"", *twice, "\" comes twice"));
+}
+
+void JsonReader::array(FunctionRef<void()> element) {
+  expect('[');
+  if (peek() == ']') return void(++at_);
+  do element();
+  while (next_or(']'));
+}
+
+bool JsonReader::at_text() { return peek() == '"'; }
+
+std::string JsonReader::text() {
+  expect('"');
+  std::string out;
+  while (true) {
+    if (at_ == text_.size()) fail("the text ends inside a string");
+    const char c = text_[at_];
+    if (c == '"') return ++at_, out;
+    if (static_cast<unsigned char>(c) < ' ') fail(str("a control character, ", shown(c), ", inside a string"));
+    if (c == '\\') {
+      ++at_;
+      escape(out);
+      continue;
+    }
+    const size_t length = utf8_length(text_.substr(at_));
+    if (length == 0) fail(str("not UTF-8: ", shown(c)));
+    out.append(text_, at_, length);
+    at_ += length;
+  }
+}
+
+void JsonReader::escape(std::string& out) {
+  constexpr std::string_view kNames = "\"\\/bfnrt", kMeanings = "\"\\/\b\f\n\r\t";
+  if (at_ == text_.size()) fail("the text ends inside a string");
+  const char name = text_[at_++];
+  if (const size_t found = kNames.find(name); found != std::string_view::npos) return void(out += kMeanings[found]);
+  if (name != 'u') fail(str("unknown escape ", shown(name)));
+  uint32_t code = four_digits();
+  if (code >= 0xdc00 && code < 0xe000) fail("half of a surrogate pair");
+  if (code >= 0xd800 && code < 0xdc00) {
+    if (text_.substr(at_, 2) != "\\u") fail("half of a surrogate pair");
+    at_ += 2;
+    const uint32_t low = four_digits();
+    if (low < 0xdc00 || low >= 0xe000) fail("half of a surrogate pair");
+    code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
+  }
+  append_utf8(out, code);
+}
+
+uint32_t JsonReader::four_digits() {
+  const std::string_view digits = text_.substr(std::min(at_, text_.size()), 4);
+  uint32_t code = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), code, 16);
+  if (digits.size() < 4 || error != std::errc() || end != digits.data() + 4) fail("\\u needs four hexadecimal digits");
+  at_ += 4;
+  return code;
+}
+
+// The characters of a number as JSON spells it: from_chars alone would take more.
+std::string_view JsonReader::number_text() {
+  peek();
+  const std::string_view rest = text_.substr(at_);
+  size_t length = 0;
+  const auto seen = [&](char c) { return length < rest.size() && rest[length] == c; };
+  const auto digits = [&] {
+    const size_t before = length;
+    while (length < rest.size() && is_digit(rest[length])) ++length;
+    if (length == before) fail("expected a number");
+  };
+  if (seen('-')) ++length;
+  if (seen('0'))
+    ++length;
+  else
+    digits();
+  if (seen('.')) ++length, digits();
+  if (seen('e') || seen('E')) {
+    ++length;
+    if (seen('+') || seen('-')) ++length;
+    digits();
+  }
+  return rest.substr(0, length);
+}
+
+int64_t JsonReader::integer() {
+  const std::string_view digits = number_text();
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (error != std::errc() || end != digits.data() + digits.size())
+    fail(str("expected an integer of 64 bits, found ", digits));
+  at_ += digits.size();
+  return value;
+}
+
+double JsonReader::number() {
+  const std::string_view digits = number_text();
+  double value = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (error != std::errc() || end != digits.data() + digits.size())
+    fail(str("expected a number that fits a double, found ", digits));
+  at_ += digits.size();
+  return value;
+}
+
+void JsonReader::end() {
+  while (at_ < text_.size() && is_space(text_[at_])) ++at_;
+  if (at_ < text_.size()) fail(str("expected the end, found ", shown(text_[at_])));
+}
+
+bool is_utf8(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const size_t length = utf8_length(bytes);
+    if (length == 0) return false;
+    bytes.remove_prefix(length);
+  }
+  return true;
+}
+
+std::string json_text(std::string_view text) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (static_cast<unsigned char>(c) < ' ') {
+      out += "\\u00";
+      out += kDigits[static_cast<unsigned char>(c) >> 4];
+      out += kDigits[static_cast<unsigned char>(c) & 15];
+    } else {
+      out += c;
+    }
+  }
+  out += '"';
+  return out;
+}
+
+std::string json_number(double value) {
+  std::array<char, 32> digits;
+  const auto result = std::to_chars(digits.data(), digits.data() + digits.size(), value);
+  std::string out(digits.data(), result.ptr);
+  if (out.find_first_of(".e") == std::string::npos) out += ".0";
+  return out;
+}
+
+}  // namespace tutti

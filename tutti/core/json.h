@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "tutti/core/function_ref.h"
+
+namespace tutti {
+
+// Reads JSON (RFC 8259) of a form that the caller knows, from front to back, in one pass and without a tree: memory is
+// what the caller keeps. For text from anywhere. Every function throws data_loss with the source's name and the byte
+// where the text is not what was asked for, is not JSON, or is not UTF-8.
+class JsonReader {
+ public:
+  // `source` names the text in messages. Both must outlive the reader.
+  JsonReader(std::string_view text, std::string_view source) : text_(text), source_(source) {}
+
+  // Calls member(key) for each member; it must read the value. A key that comes twice is an error.
+  void object(FunctionRef<void(const std::string& key)> member);
+  // Calls element() for each element; it must read the value.
+  void array(FunctionRef<void()> element);
+  std::string text();
+  // A number without fraction and exponent that fits.
+  int64_t integer();
+  double number();
+  // Whether text comes next.
+  bool at_text();
+  // Nothing but white space is left.
+  void end();
+
+  // "SOURCE: byte 17: WHAT"
+  [[noreturn]] void fail(const std::string& what) const;
+
+ private:
+  char peek();
+  void expect(char c);
+  bool next_or(char closing);
+  std::string_view number_text();
+  void escape(std::string& out);
+  uint32_t four_digits();
+
+  std::string_view text_;
+  std::string_view source_;
+  size_t at_ = 0;
+};
+
+// Whether the bytes are UTF-8 as RFC 3629 has it: no surrogates, nothing longer than it needs to be.
+bool is_utf8(std::string_view bytes);
+
+// `text`, which must be UTF-8, as JSON, in quotes.
+std::string json_text(std::string_view text);
+// The shortest number that reads back as `value`, with a fraction or an exponent. `value` must be finite.
+std::string json_number(double value);
+
+}  // namespace tutti

@@ -1,0 +1,119 @@
+#include "tutti/core/json.h"
+
+#include <gmock/gmock.h>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "tests/support/error_of.h"
+#include "tutti/core/str.h"
+
+namespace tutti {
+namespace {
+
+using testing::HasSubstr;
+
+std::string text_of(const std::string& json) {
+  JsonReader reader(json, "it");
+  std::string value = reader.text();
+  reader.end();
+  return value;
+}
+
+double number_of(const std::string& json) {
+  JsonReader reader(json, "it");
+  const double value = reader.number();
+  reader.end();
+  return value;
+}
+
+int64_t integer_of(const std::string& json) {
+  JsonReader reader(json, "it");
+  const int64_t value = reader.integer();
+  reader.end();
+  return value;
+}
+
+TEST(JsonReader, ReadsNestedObjectsAndArraysInOrder) {
+  JsonReader reader(R"( { "a" : [ 1 , -2 ] , "b" : { } , "c" : [ ] } )", "it");
+  std::vector<std::string> seen;
+  reader.object([&](const std::string& key) {
+    seen.push_back(key);
+    if (key == "a") reader.array([&] { seen.push_back(str(reader.integer())); });
+    if (key == "b") reader.object([&](const std::string&) { FAIL(); });
+    if (key == "c") reader.array([] { FAIL(); });
+  });
+  reader.end();
+  EXPECT_THAT(seen, testing::ElementsAre("a", "1", "-2", "b", "c"));
+}
+
+TEST(JsonReader, ReadsEscapes) {
+  EXPECT_EQ(text_of(R"("\"\\\/\b\f\n\r\t")"), "\"\\/\b\f\n\r\t");
+  EXPECT_EQ(text_of(R"("\u0041\u00e9\u20ac\ud83d\ude00")"), "A\u00e9\u20ac\U0001F600");
+  EXPECT_EQ(text_of(R"("\u0000")"), std::string(1, '\0'));
+}
+
+TEST(JsonReader, RefusesWhatIsNotJson) {
+  for (const std::string bad :
+       {"\"a", "\"\\", "\"\\x\"", "\"\\u12\"", "\"\\ud800\"", "\"\\ud800\\u0041\"", "\"\\udc00\"", "\"\n\"", "\"a\" b",
+        "a", "", "\"\xff\"", "\"\xc0\x80\"", "\"\xed\xa0\x80\"", "\"\xf4\x90\x80\x80\"", "\"\xe2\x82\""})
+    EXPECT_EQ(code_of([&] { text_of(bad); }), ErrorCode::data_loss) << bad;
+  for (const std::string bad : {"01", "+1", ".5", "1.", "1e", "1e+", "-", "0x10", "nan", "inf", "1e999", "1,", ""})
+    EXPECT_EQ(code_of([&] { number_of(bad); }), ErrorCode::data_loss) << bad;
+  for (const std::string bad : {"1.0", "1e3", "9223372036854775808", "-9223372036854775809", "\"1\""})
+    EXPECT_EQ(code_of([&] { integer_of(bad); }), ErrorCode::data_loss) << bad;
+}
+
+TEST(JsonReader, RefusesAKeyThatComesTwice) {
+  JsonReader reader(R"({"a":1,"b":2,"a":3})", "index.json");
+  EXPECT_THAT(error_of([&] { reader.object([&](const std::string&) { reader.integer(); }); }),
+              HasSubstr("index.json: byte 19: the key \"a\" comes twice"));
+}
+
+TEST(JsonReader, NamesThePlaceOfTheFault) {
+  JsonReader reader(R"({"a" 1})", "index.json");
+  EXPECT_EQ(error_of([&] { reader.object([](const std::string&) {}); }),
+            "data_loss: index.json: byte 5: expected ':', found '1'");
+}
+
+TEST(JsonReader, EndsWithAnErrorOnEveryTruncation) {
+  const std::string whole = R"({"a":[1,2.5],"b":{"c":"d\u00e9"}})";
+  const auto read = [](const std::string& json) {
+    JsonReader reader(json, "it");
+    reader.object([&](const std::string& key) {
+      if (key == "a") reader.array([&] { reader.number(); });
+      if (key == "b") reader.object([&](const std::string&) { reader.text(); });
+    });
+    reader.end();
+  };
+  read(whole);
+  for (size_t length = 0; length < whole.size(); ++length)
+    EXPECT_EQ(code_of([&] { read(whole.substr(0, length)); }), ErrorCode::data_loss) << length;
+}
+
+TEST(Json, NumbersReadBackBitForBit) {
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 10'000; ++i) {
+    const auto value = std::bit_cast<double>(random());
+    if (!std::isfinite(value)) continue;
+    EXPECT_EQ(std::bit_cast<uint64_t>(number_of(json_number(value))), std::bit_cast<uint64_t>(value));
+  }
+  EXPECT_EQ(json_number(5), "5.0");
+  EXPECT_TRUE(std::signbit(number_of(json_number(-0.0))));
+  EXPECT_EQ(integer_of(str(std::numeric_limits<int64_t>::min())), std::numeric_limits<int64_t>::min());
+}
+
+TEST(Json, TextReadsBack) {
+  std::string all;
+  for (int c = 0; c < 128; ++c) all += static_cast<char>(c);
+  all += "\u00e9\u20ac\U0001F600";
+  EXPECT_EQ(text_of(json_text(all)), all);
+  EXPECT_TRUE(is_utf8(all));
+  EXPECT_FALSE(is_utf8("\xc3"));
+}
+
+}  // namespace
+}  // namespace tutti
