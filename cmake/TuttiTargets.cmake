@@ -14,6 +14,13 @@ if(TUTTI_SANITIZE)
   target_compile_options(tutti_options INTERFACE ${sanitize})
   target_link_options(tutti_options INTERFACE ${sanitize})
 endif()
+# Read once, they take more than half of the time off a build. Each source still includes what it uses: the presets with
+# sanitizers compile without.
+set(TUTTI_PRECOMPILED <ATen/core/Tensor.h> <algorithm> <atomic> <condition_variable> <filesystem> <functional> <map>
+  <memory> <mutex> <optional> <set> <span> <string> <thread> <variant> <vector>)
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  target_compile_options(tutti_options INTERFACE -fpch-preprocess)  # lets ccache see which header was precompiled
+endif()
 find_program(TUTTI_MOLD mold)
 if(TUTTI_MOLD)
   target_link_options(tutti_options INTERFACE -fuse-ld=mold)
@@ -38,6 +45,13 @@ function(tutti_test name)
   add_executable(${name} ${ARGN})
   target_compile_options(${name} PRIVATE -O1)  # compiling costs more than running
   target_link_libraries(${name} PRIVATE tutti tutti_options GTest::gmock GTest::gtest_main)
+  get_property(first GLOBAL PROPERTY TUTTI_FIRST_TEST)
+  if(first)
+    target_precompile_headers(${name} REUSE_FROM ${first})
+  else()
+    set_property(GLOBAL PROPERTY TUTTI_FIRST_TEST ${name})
+    target_precompile_headers(${name} PRIVATE ${TUTTI_PRECOMPILED} <gmock/gmock.h> <gtest/gtest.h>)
+  endif()
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 300)
   add_dependencies(tutti_tests ${name})
 endfunction()

@@ -11,8 +11,8 @@ namespace tutti {
 class Savable;
 
 // Walks over the state of an object, to save it, to compare it with what was saved, or to restore it: the object names
-// each part, and all directions follow. Names are unique in their object, without '/', and do not depend on mesh,
-// layout or the number of replicas.
+// each part, and all directions follow. Names are unique in their object, and do not depend on mesh, layout or the number
+// of replicas.
 class StateVisitor {
  public:
   virtual ~StateVisitor() = default;
