@@ -63,8 +63,8 @@ void require_global_view(const char* function) {
 NamedTensor named_tensor(std::string name, const Tensor& tensor) {
   if (!tensor.defined()) throw Error(ErrorCode::invalid_argument, str("checkpoint: tensor '", name, "' is undefined"));
   if (tensor.layout() != at::kStrided)
-    throw Error(ErrorCode::unimplemented, str("checkpoint: tensor '", name, "' has the layout ", tensor.layout(),
-                                              "; dense ones can be saved: call to_dense()"));
+    throw Error(ErrorCode::unimplemented,
+                str("checkpoint: tensor '", name, "' is sparse; dense ones can be saved: call to_dense()"));
   dtype_name(tensor.scalar_type());
   NamedTensor saved{.name = std::move(name), .dtype = tensor.scalar_type(), .sizes = tensor.sizes().vec()};
   if (!is_mesh_tensor(tensor)) {

@@ -14,6 +14,14 @@ constexpr std::string_view kTemporary = ".tmp-";
 constexpr size_t kDigits = 16;
 constexpr std::string_view kHexadecimal = "0123456789abcdef";
 
+// What could not be finished is of no use; the error that is under way says more than one from here.
+void remove_if_possible(FileSystem& files, const fs::path& file) {
+  try {
+    if (files.exists(file)) files.remove(file);
+  } catch (const Error&) {
+  }
+}
+
 }  // namespace
 
 void create_directories(FileSystem& files, const fs::path& directory) {
@@ -44,15 +52,17 @@ std::string read_text(FileSystem& files, const fs::path& file, uint64_t max_byte
   return text;
 }
 
-void replace_file(FileSystem& files, const fs::path& file, const std::string& text) {
-  fs::path temporary = file;
-  temporary += temporary_suffix();
-  {
+void replace_file(FileSystem& files, const fs::path& file, FunctionRef<void(WritableFile&)> fill) {
+  const fs::path temporary = fs::path(file) += temporary_suffix();
+  try {
     const auto out = files.create(temporary);
-    out->write(std::as_bytes(std::span(text)));
+    fill(*out);
     out->sync();
+    files.rename(temporary, file);
+  } catch (const Error&) {
+    remove_if_possible(files, temporary);
+    throw;
   }
-  files.rename(temporary, file);
   files.sync_directory(directory_of(file));
 }
 

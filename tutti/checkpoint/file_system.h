@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "tutti/core/function_ref.h"
+
 namespace tutti::checkpoint {
 
 // A file being written from its beginning to its end. What was not synced may be lost when the machine stops.
@@ -75,7 +77,7 @@ void remove_tree(FileSystem& files, const std::filesystem::path& directory);
 std::string read_text(FileSystem& files, const std::filesystem::path& file, uint64_t max_bytes);
 // Replaces the file by `text` in one atomic step that survives a power cut: a temporary file beside it, synced,
 // renamed.
-void replace_file(FileSystem& files, const std::filesystem::path& file, const std::string& text);
+void replace_file(FileSystem& files, const std::filesystem::path& file, FunctionRef<void(WritableFile& file)> fill);
 
 // The directory that a path is in; "." for a name alone.
 std::filesystem::path directory_of(const std::filesystem::path& path);

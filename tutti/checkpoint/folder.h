@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tutti/checkpoint/checkpoint_list.h"
 #include "tutti/checkpoint/contents.h"
 #include "tutti/checkpoint/file_system.h"
 #include "tutti/checkpoint/reader.h"
@@ -62,6 +63,8 @@ class Folder {
   void remove_leftovers();
 
  private:
+  CheckpointList list() const;
+
   FileSystem& files_;
   std::filesystem::path directory_;
   Retention retention_;

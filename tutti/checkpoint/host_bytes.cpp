@@ -7,6 +7,7 @@
 namespace tutti::checkpoint {
 
 Tensor to_host(const Tensor& tensor) {
+  if (tensor.is_cpu() && tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg()) return tensor;
   const at::NoGradGuard no_grad;
   return tensor.detach().resolve_conj().resolve_neg().to(at::kCPU).contiguous();
 }

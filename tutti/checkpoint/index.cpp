@@ -90,8 +90,7 @@ class IndexParser {
       if (key == "format") {
         format = json_.text();
       } else if (key == "version") {
-        version = json_.integer();
-        check_version(format, version);
+        version = read_version(json_, kFormat, format);
       } else if (key == "step") {
         index_.step = json_.integer();
       } else if (key == "chunk_bytes") {
@@ -107,7 +106,7 @@ class IndexParser {
       }
     });
     json_.end();
-    check_version(format, version);
+    if (version == 0) json_.fail("no version");
     if (chunk_bytes != static_cast<int64_t>(kChunkBytes))
       json_.fail(str("chunk_bytes is ", chunk_bytes, "; version ", kFormatVersion, " has ", kChunkBytes));
     check_names();
@@ -116,15 +115,6 @@ class IndexParser {
   }
 
  private:
-  // At once where it is read: what follows may have another form.
-  void check_version(const std::string& format, int64_t version) {
-    if (format != kFormat || version < 1) json_.fail(str("this is not the index of a checkpoint"));
-    if (version > kFormatVersion)
-      throw Error(ErrorCode::unimplemented,
-                  str("a checkpoint of format version ", version, "; this library reads versions up to ",
-                      kFormatVersion, ". A newer one can read it"));
-  }
-
   Value value() {
     Value value;
     int count = 0;
@@ -250,15 +240,19 @@ class IndexParser {
     return static_cast<uint64_t>(bytes);
   }
 
-  void check_shards(IndexedTensor& tensor) {
+  void check_grid(IndexedTensor& tensor) {
     if (tensor.shards.size() == 1 && tensor.shards[0].region == Region{})
-      tensor.shards[0].region = Region::whole(tensor.sizes);
-    bytes_of(tensor.sizes, tensor.dtype, tensor.name);
+      return void(tensor.shards[0].region = Region::whole(tensor.sizes));
     std::vector<Region> regions;
     for (const IndexedShard& shard : tensor.shards) regions.push_back(shard.region);
     if (!is_grid_of(regions, tensor.sizes))
       json_.fail(str("the ", regions.size(), " shards of tensor \"", tensor.name, "\" do not make up its shape ",
                      str_list(tensor.sizes)));
+  }
+
+  void check_shards(IndexedTensor& tensor) {
+    bytes_of(tensor.sizes, tensor.dtype, tensor.name);
+    check_grid(tensor);
     for (const IndexedShard& shard : tensor.shards)
       if (const uint64_t bytes = bytes_of(shard.region.sizes, tensor.dtype, tensor.name);
           shard.bytes != bytes || shard.crc32c.size() != num_chunks(bytes))

@@ -13,7 +13,6 @@
 
 namespace tutti::checkpoint {
 
-inline constexpr int64_t kFormatVersion = 1;
 inline constexpr const char* kIndexName = "index.json";
 inline constexpr uint64_t kMaxIndexBytes = uint64_t{1} << 30;
 // A shard has a CRC32C for each of its chunks; the last one may be shorter.

@@ -30,6 +30,7 @@ std::string Region::to_string() const {
 
 bool is_grid_of(std::span<const Region> regions, const std::vector<int64_t>& sizes) {
   if (regions.empty()) return false;
+  if (regions.size() == 1) return regions[0] == Region::whole(sizes);
   for (const Region& region : regions)
     if (region.rank() != static_cast<int64_t>(sizes.size()) || region.first.size() != sizes.size()) return false;
   uint64_t cells = 1;

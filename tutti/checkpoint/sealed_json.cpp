@@ -32,6 +32,16 @@ std::optional<uint32_t> parse_crc(std::string_view text) {
   return crc;
 }
 
+int64_t read_version(JsonReader& json, std::string_view format, std::string_view seen) {
+  const int64_t version = json.integer();
+  if (seen != format || version < 1) json.fail(str("not a ", format, " but \"", seen, "\" of version ", version));
+  if (version > kFormatVersion)
+    json.fail(str("written in version ", version, " of the format; this library reads versions up to ", kFormatVersion,
+                  ". A newer one can read it"),
+              ErrorCode::unimplemented);
+  return version;
+}
+
 std::string seal(std::string object) {
   object.pop_back();
   const std::string crc = crc_text(crc32c(object.data(), object.size()));

@@ -5,7 +5,7 @@
 
 #include "tutti/checkpoint/host_bytes.h"
 #include "tutti/checkpoint/index.h"
-#include "tutti/checkpoint/safetensors.h"
+#include "tutti/checkpoint/safetensors_header.h"
 #include "tutti/core/crc32c.h"
 #include "tutti/core/error.h"
 #include "tutti/core/json.h"
@@ -29,7 +29,8 @@ void check_pieces(const NamedTensor& tensor) {
   for (const Piece& piece : tensor.pieces) {
     if (piece.tensor.sizes() != at::IntArrayRef(piece.region.sizes) || piece.tensor.scalar_type() != tensor.dtype)
       refuse(str("piece ", piece.region.to_string(), " of '", tensor.name, "', ", c10::toString(tensor.dtype),
-                 ", is a ", c10::toString(piece.tensor.scalar_type()), " tensor of shape ", piece.tensor.sizes()));
+                 ", is a ", c10::toString(piece.tensor.scalar_type()), " tensor of shape ",
+                 str_list(piece.tensor.sizes())));
     regions.push_back(piece.region);
   }
   if (!is_grid_of(regions, tensor.sizes))
@@ -86,23 +87,13 @@ std::vector<std::vector<PlannedShard>> plan_files(const Contents& contents, Inde
   return files;
 }
 
-SafetensorsEntry entry_of(const PlannedShard& shard, uint64_t begin) {
-  SafetensorsEntry entry{.name = shard.tensor->name, .dtype = shard.tensor->dtype, .sizes = shard.piece->region.sizes};
-  if (c10::isComplexType(entry.dtype)) {
-    entry.dtype = c10::toRealValueType(entry.dtype);
-    entry.sizes.push_back(2);
-  }
-  entry.begin = begin;
-  entry.end = begin + static_cast<uint64_t>(shard.piece->region.numel()) * c10::elementSize(shard.tensor->dtype);
-  return entry;
-}
-
 // Gives each shard of a file its place; returns the file's header.
 std::string lay_out(const std::vector<PlannedShard>& shards, Index& index) {
   SafetensorsHeader header;
   uint64_t end = 0;
   for (const PlannedShard& shard : shards) {
-    header.entries.push_back(entry_of(shard, end));
+    header.entries.push_back(
+        safetensors_entry(shard.tensor->name, shard.tensor->dtype, shard.piece->region.sizes, end));
     end = header.entries.back().end;
   }
   std::string text = safetensors_header_text(header);

@@ -5,13 +5,14 @@
 #include <charconv>
 #include <vector>
 
-#include "tutti/core/error.h"
 #include "tutti/core/str.h"
 
 namespace tutti {
 namespace {
 
 bool is_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
+// Of ASCII, and meaning itself in a string.
+bool is_plain(char c) { return c >= ' ' && c != '"' && c != '\\'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 std::string shown(char c) {
@@ -55,8 +56,8 @@ size_t utf8_length(std::string_view bytes) {
 
 }  // namespace
 
-void JsonReader::fail(const std::string& what) const {
-  throw Error(ErrorCode::data_loss, str(source_, ": byte ", at_, ": ", what));
+void JsonReader::fail(const std::string& what, ErrorCode code) const {
+  throw Error(code, str(source_, ": byte ", at_, ": ", what));
 }
 
 char JsonReader::peek() {
@@ -105,6 +106,9 @@ std::string JsonReader::text() {
   expect('"');
   std::string out;
   while (true) {
+    const size_t run = at_;
+    while (at_ < text_.size() && is_plain(text_[at_])) ++at_;
+    out.append(text_, run, at_ - run);
     if (at_ == text_.size()) fail("the text ends inside a string");
     const char c = text_[at_];
     if (c == '"') return ++at_, out;

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "tutti/core/error.h"
 #include "tutti/core/function_ref.h"
 
 namespace tutti {
@@ -31,7 +32,7 @@ class JsonReader {
   void end();
 
   // "SOURCE: byte 17: WHAT"
-  [[noreturn]] void fail(const std::string& what) const;
+  [[noreturn]] void fail(const std::string& what, ErrorCode code = ErrorCode::data_loss) const;
 
  private:
   char peek();

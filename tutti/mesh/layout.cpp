@@ -23,7 +23,7 @@ Layout::Layout(const std::vector<std::string>& axes, Mesh mesh, const std::vecto
 }
 
 Layout Layout::replicated(const Mesh& mesh, int rank) {
-  return Layout(std::vector<int>(static_cast<size_t>(rank), -1), mesh);
+  return Layout(mesh, std::vector<int>(static_cast<size_t>(rank), -1));
 }
 
 Layout Layout::batch_sharded(const Mesh& mesh, const std::string& dimension, int rank) {
@@ -31,7 +31,7 @@ Layout Layout::batch_sharded(const Mesh& mesh, const std::string& dimension, int
     throw Error(ErrorCode::invalid_argument, str("Layout::batch_sharded: rank is ", rank, "; it must be at least 1"));
   std::vector<int> axes(static_cast<size_t>(rank), -1);
   axes[0] = mesh.dimension(dimension);
-  return Layout(std::move(axes), mesh);
+  return Layout(mesh, std::move(axes));
 }
 
 bool Layout::is_replicated() const {

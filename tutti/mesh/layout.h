@@ -41,7 +41,8 @@ class Layout {
   std::string to_string() const;
 
  private:
-  Layout(std::vector<int> axes, Mesh mesh) : axes_(std::move(axes)), mesh_(std::move(mesh)) {}
+  // The mesh first: two names in braces are also a pair of iterators over a vector<int>.
+  Layout(Mesh mesh, std::vector<int> axes) : axes_(std::move(axes)), mesh_(std::move(mesh)) {}
 
   std::vector<int> axes_;
   DimensionMask unreduced_ = 0;

@@ -1,0 +1,109 @@
+#include <gmock/gmock.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "tests/support/error_of.h"
+#include "tutti/checkpoint/file_system.h"
+#include "tutti/core/str.h"
+
+namespace tutti::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class PosixFiles : public testing::Test {
+ protected:
+  PosixFiles() : directory_(fs::path(testing::TempDir()) / str("tutti_files_", getpid())) {
+    fs::remove_all(directory_);
+    create_directories(files_, directory_ / "a" / "b/");
+  }
+  ~PosixFiles() override { fs::remove_all(directory_); }
+
+  void put(const fs::path& file, const std::string& text) {
+    replace_file(files_, file, [&](WritableFile& out) { out.write(std::as_bytes(std::span(text))); });
+  }
+
+  FileSystem& files_ = posix_file_system();
+  fs::path directory_;
+};
+
+TEST_F(PosixFiles, AreWrittenReplacedListedAndRemoved) {
+  const fs::path file = directory_ / "file";
+  put(file, "one");
+  put(file, "another");
+  EXPECT_EQ(read_text(files_, file, 7), "another");
+  EXPECT_EQ(code_of([&] { read_text(files_, file, 6); }), ErrorCode::data_loss);
+  EXPECT_THAT(files_.list(directory_), ElementsAre(DirectoryEntry{"a", true}, DirectoryEntry{"file", false}));
+  EXPECT_TRUE(files_.exists(file));
+  files_.remove(file);
+  EXPECT_FALSE(files_.exists(file));
+  remove_tree(files_, directory_);
+  EXPECT_FALSE(fs::exists(directory_));
+}
+
+TEST_F(PosixFiles, AreReadAtAnyPlaceButNotBeyondTheirEnd) {
+  put(directory_ / "file", "0123456789");
+  const auto file = files_.open(directory_ / "file");
+  EXPECT_EQ(file->size(), 10);
+  std::string text(4, ' ');
+  file->read(6, std::as_writable_bytes(std::span(text)));
+  EXPECT_EQ(text, "6789");
+  EXPECT_THAT(error_of([&] { file->read(7, std::as_writable_bytes(std::span(text))); }),
+              AllOf(HasSubstr("data_loss"), HasSubstr("ends at byte 10")));
+}
+
+TEST_F(PosixFiles, AreExchangedInOneStep) {
+  files_.create_directory(directory_ / "c");
+  put(directory_ / "c" / "file", "c");
+  files_.exchange(directory_ / "a", directory_ / "c");
+  EXPECT_TRUE(fs::exists(directory_ / "a" / "file"));
+  EXPECT_TRUE(fs::exists(directory_ / "c" / "b"));
+}
+
+TEST_F(PosixFiles, SayWhyTheyFail) {
+  const fs::path file = directory_ / "file";
+  put(file, "text");
+  EXPECT_EQ(code_of([&] { files_.create(file); }), ErrorCode::already_exists);
+  EXPECT_EQ(code_of([&] { files_.create_directory(directory_ / "a"); }), ErrorCode::already_exists);
+  EXPECT_EQ(code_of([&] { files_.rename(directory_ / "a", file); }), ErrorCode::unavailable);
+  EXPECT_EQ(code_of([&] { files_.remove(directory_ / "a"); }), ErrorCode::already_exists);
+  EXPECT_EQ(code_of([&] { files_.open(directory_ / "a"); }), ErrorCode::unavailable);
+  EXPECT_EQ(code_of([&] { files_.list(directory_ / "none"); }), ErrorCode::not_found);
+  EXPECT_EQ(code_of([&] { files_.create(directory_ / "none" / "file"); }), ErrorCode::not_found);
+  EXPECT_THAT(error_of([&] { files_.open(directory_ / "none"); }),
+              AllOf(HasSubstr("not_found: can't open '"), HasSubstr("none': No such file or directory")));
+  EXPECT_GT(files_.available_bytes(directory_), 0);
+}
+
+TEST_F(PosixFiles, SayThatAFileMayNotGrow) {
+  struct rlimit before {};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  struct rlimit small = before;
+  small.rlim_cur = 4096;
+  const auto old = signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  const std::string error = error_of([&] { put(directory_ / "file", std::string(10'000, 'x')); });
+  setrlimit(RLIMIT_FSIZE, &before);
+  signal(SIGXFSZ, old);
+  EXPECT_THAT(error, AllOf(HasSubstr("resource_exhausted: can't write to '"), HasSubstr("File too large")));
+  EXPECT_THAT(files_.list(directory_), ElementsAre(DirectoryEntry{"a", true})) << "what could not be finished is gone";
+}
+
+TEST(TemporaryNames, AreKnownByTheirEnd) {
+  const std::string suffix = temporary_suffix();
+  EXPECT_NE(suffix, temporary_suffix());
+  EXPECT_TRUE(is_temporary("ckpt-7" + suffix));
+  EXPECT_FALSE(is_temporary("ckpt-7"));
+  EXPECT_FALSE(is_temporary("ckpt-7" + suffix + "x"));
+  EXPECT_FALSE(is_temporary("ckpt-7.tmp-0123456789abcdeg"));
+  EXPECT_EQ(directory_of("name"), ".");
+  EXPECT_EQ(directory_of("/a/b"), "/a");
+}
+
+}  // namespace
+}  // namespace tutti::checkpoint
