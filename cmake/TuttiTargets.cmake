@@ -26,11 +26,12 @@ if(TUTTI_MOLD)
   target_link_options(tutti_options INTERFACE -fuse-ld=mold)
 endif()
 
-# tutti_folder(NAME): every source below tutti/NAME joins the library; every *_test.cpp joins the binary NAME_test.
+# tutti_folder(NAME): every source below tutti/NAME but main.cpp joins the library; every *_test.cpp joins the binary
+# NAME_test.
 function(tutti_folder name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cpp")
   set(tests ${sources})
-  list(FILTER sources EXCLUDE REGEX "_test\\.cpp$")
+  list(FILTER sources EXCLUDE REGEX "(_test|/main)\\.cpp$")
   list(FILTER tests INCLUDE REGEX "_test\\.cpp$")
   target_sources(tutti PRIVATE ${sources})
   if(TUTTI_TESTS AND tests)
