@@ -18,7 +18,7 @@
 #include <unordered_map>
 
 #include "paired.h"
-#include "tests/support/imdb.h"
+#include "tests/support/real_data.h"
 #include "tutti/core/function_ref.h"
 #include "tutti/core/strings.h"
 #include "tutti/data/imdb.h"

@@ -3,6 +3,7 @@ include(CMakePackageConfigHelpers)
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/tutti")
 
 install(TARGETS tutti EXPORT tuttiTargets)
+install(TARGETS tutti_command)
 install(DIRECTORY tutti DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.h" PATTERN "*_test.h" EXCLUDE)
 install(EXPORT tuttiTargets NAMESPACE tutti:: DESTINATION "${package_dir}")
 

@@ -8,7 +8,7 @@
 #include <iostream>
 #include <map>
 
-#include "tests/support/imdb.h"
+#include "tests/support/real_data.h"
 #include "tests/support/oracle_cases.h"
 #include "tutti/files/archive.h"
 #include "tutti/keras/layers/text_vectorization.h"
@@ -232,7 +232,7 @@ void expect_reviews(const Json& test, const Reviews& reviews) {
   for (size_t i = 0; i < rows.size(); ++i) EXPECT_TRUE(same_nonzero(output[static_cast<int64_t>(i)], rows[i])) << i;
 }
 
-TEST(TextVectorizationOracle, TheReviewsGiveTheRecordedVocabularyAndRows) {
+TEST(TextVectorizationOnRealData, TheReviewsGiveTheRecordedVocabularyAndRows) {
   for (const Json& test : oracle::cases("text_vectorization.json")) {
     if (test.at("kind") != "reviews") continue;
     const auto source = imdb_source();

@@ -81,7 +81,7 @@ std::vector<Piece> pieces_to_write(const Tensor& tensor) {
   if (!is_mesh_tensor(tensor)) return {{Region::whole(tensor.sizes().vec()), tensor}};
   require_global_view("restoring a mesh tensor");
   auto& impl = mesh_impl(tensor);
-  const Components& components = impl.write();
+  const Components& components = impl.overwrite();
   const Spec* spec = impl.spec();
   std::vector<Piece> pieces;
   for (int component = 0; component < spec->num_components; ++component) {

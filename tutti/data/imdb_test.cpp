@@ -9,7 +9,7 @@
 #include <map>
 
 #include "tests/support/dataset_values.h"
-#include "tests/support/imdb.h"
+#include "tests/support/real_data.h"
 
 namespace tutti::data {
 namespace {
@@ -89,7 +89,7 @@ TEST_F(ImdbFiles, AreRefusedWhereTheyAreMissingOrDamaged) {
   EXPECT_THAT(error_of([&] { load_imdb(folder_ / "text"); }), StartsWith("data_loss"));
 }
 
-TEST(Imdb, HasFiftyThousandReviews) {
+TEST(ImdbOnRealData, HasFiftyThousandReviews) {
   const auto source = imdb_source();
   if (!source) GTEST_SKIP() << "needs the IMDB reviews: TUTTI_DATA_DIR names no folder that has imdb/";
   const Imdb imdb = load_imdb(*source);

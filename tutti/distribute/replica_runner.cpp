@@ -7,7 +7,6 @@
 #include "tutti/core/str.h"
 #include "tutti/distribute/intra_op_threads.h"
 #include "tutti/tensor/replica_values.h"
-#include "tutti/tensor/torch_device.h"
 #include "tutti/tensor/view.h"
 
 namespace tutti {
@@ -15,26 +14,14 @@ namespace tutti {
 ReplicaRunner::ReplicaRunner(Strategy& strategy, const Mesh& mesh)
     : strategy_(strategy),
       mesh_(MeshShape::of(mesh)),
+      devices_(mesh_->devices.begin(), mesh_->devices.end()),
+      generators_(devices_),
       rendezvous_(static_cast<int>(mesh.num_devices())),
-      workers_(static_cast<int>(mesh.num_devices())) {
-  for (const Device& device : mesh.devices()) devices_.push_back(torch_device(device));
-}
-
-// One replica draws from LibTorch's own generators, as the program without a strategy does.
-void ReplicaRunner::seed_generators() {
-  if (devices_.size() == 1) return;
-  const RandomSeed seed = random_seed();
-  if (!seeded_.empty() && seeded_[0] == seed) return;
-  seeded_ = {seed};
-  generators_.clear();
-  for (size_t r = 0; r < devices_.size(); ++r)
-    generators_.push_back(make_replica_generator(seed.seed, static_cast<int>(r), devices_[r]));
-}
+      workers_(static_cast<int>(mesh.num_devices())) {}
 
 void ReplicaRunner::run_one(int replica, FunctionRef<void(int replica)> function, std::mutex* turn) {
   const auto r = static_cast<size_t>(replica);
-  const ThreadViewGuard view(
-      {.replica = replica, .mesh = mesh_, .generator = generators_.empty() ? nullptr : &generators_[r]});
+  const ThreadViewGuard view({.replica = replica, .mesh = mesh_, .generator = generators_.of(replica)});
   const DistributionContextGuard context(
       {.strategy = &strategy_, .replica = replica, .rendezvous = &rendezvous_, .turn = turn});
   std::optional<c10::DeviceGuard> device;
@@ -58,7 +45,7 @@ void ReplicaRunner::run(FunctionRef<void(int replica)> function, const RunOption
                     context.replica < 0 ? "where replicas meet in" : str("by replica ", context.replica, " of"), " a ",
                     context.strategy->name(), "'s run; a run cannot hold another"));
   const std::lock_guard lock(running_);
-  seed_generators();
+  generators_.follow_seed();
   ReplicaValues::replicas_start();
   std::mutex turns;
   std::mutex* turn = options.one_at_a_time ? &turns : nullptr;

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <ATen/core/Generator.h>
 #include <c10/core/Device.h>
 
 #include <atomic>
@@ -11,7 +10,7 @@
 #include "tutti/collectives/rendezvous.h"
 #include "tutti/device/workers.h"
 #include "tutti/distribute/strategy.h"
-#include "tutti/tensor/random_seed.h"
+#include "tutti/tensor/random_state.h"
 #include "tutti/tensor/spec.h"
 
 namespace tutti {
@@ -29,14 +28,12 @@ class ReplicaRunner {
   void help(FunctionRef<void()> function);
 
  private:
-  void seed_generators();
   void run_one(int replica, FunctionRef<void(int replica)> function, std::mutex* turn);
 
   Strategy& strategy_;
   const MeshShape* mesh_;
   std::vector<c10::Device> devices_;
-  std::vector<at::Generator> generators_;
-  std::vector<RandomSeed> seeded_;  // empty or one: what the generators were made from
+  ReplicaGenerators generators_;
   Rendezvous rendezvous_;
   Workers workers_;
   std::mutex running_;  // held for a whole run

@@ -139,6 +139,13 @@ void ModelImpl::build_for(const PerReplica<Batch>& shards) {
   strategy_.build([&] { build_once(shape); });
 }
 
+void ModelImpl::visit_state(StateVisitor& visitor) {
+  LayerImpl::visit_state(visitor);
+  if (!compiled_.optimizer) return;
+  compiled_.optimizer->build(trainable_variables());
+  visitor.object("optimizer", *compiled_.optimizer->impl());
+}
+
 void ModelImpl::require_compiled(const char* function, bool with_optimizer) const {
   if (compiled_.loss && (compiled_.optimizer || !with_optimizer)) return;
   throw Error(ErrorCode::failed_precondition,

@@ -33,6 +33,9 @@ class ModelImpl : public layers::LayerImpl {
 
   virtual Summary summary() const = 0;
 
+  // The weights, and the optimizer's state if the model was compiled with one.
+  void visit_state(StateVisitor& visitor) override;
+
   // One update from one replica's shard; returns its share of the global batch's loss (before the update) and metrics.
   virtual StepShare train_step(const Batch& shard, const GlobalBatch& global) const;
 

@@ -95,12 +95,22 @@ const Components& MeshTensorImpl::read() {
 }
 
 const Components& MeshTensorImpl::write() {
+  require_writable();
+  if (auto* values = replica_values()) values->write();
+  return components_;
+}
+
+const Components& MeshTensorImpl::overwrite() {
+  require_writable();
+  if (auto* values = replica_values()) values->overwrite();
+  return components_;
+}
+
+void MeshTensorImpl::require_writable() const {
   if (is_copied_view)
     throw Error(ErrorCode::failed_precondition,
                 str("in-place write through a view that had to be copied: layout ", spec()->layout().to_string(),
                     "; the write would be lost. Write to the tensor itself, or relayout it to replicated first"));
-  if (auto* values = replica_values()) values->write();
-  return components_;
 }
 
 void MeshTensorImpl::assign(const Spec* spec, Components components) {

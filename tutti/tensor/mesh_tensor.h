@@ -28,6 +28,8 @@ class MeshTensorImpl final : public c10::TensorImpl {
   const Components& read();
   // The same for an op that will write it: replicas lose their shares and take the new value when they next look.
   const Components& write();
+  // The same for an op that will write all of it: what the replicas wrote is dropped, not aggregated.
+  const Components& overwrite();
   // Replaces the value. Sizes may change.
   void assign(const Spec* spec, Components components);
   // Takes over sizes, strides and dtype that an op has changed in the components.
@@ -60,6 +62,7 @@ class MeshTensorImpl final : public c10::TensorImpl {
  private:
   c10::Device device_custom() const override;
   void adopt(const MeshTensorImpl& source);
+  void require_writable() const;
 
   const MeshShape* shape_;
   mutable std::atomic<const Spec*> spec_;  // null until asked for, when whole

@@ -192,6 +192,10 @@ void ReplicaValues::write() {
   drop_all();
 }
 
+void ReplicaValues::overwrite() {
+  if (live_.load(std::memory_order_acquire)) drop_all();
+}
+
 void ReplicaValues::drop_all() {
   for (size_t i = 0; i < leaves_.size(); ++i) {
     auto* impl = leaves_[i].unsafeGetTensorImpl();

@@ -60,6 +60,8 @@ class ReplicaValues final : public c10::intrusive_ptr_target {
   // Takes the leaves' shares away before the global value is written, so that the write copies nothing. Leaves of a sum
   // that is on_read then have a share of the value each. Throws: as read.
   void write();
+  // The same where all of the value will be written: what the replicas wrote is dropped.
+  void overwrite();
   // The variable has got other buffers.
   void rebase(Components pieces, bool replicated);
 

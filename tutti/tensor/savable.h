@@ -10,14 +10,21 @@ namespace tutti {
 
 class Savable;
 
-// Walks over the state of an object, either to save or to restore it: the object names each part once, and both
-// directions follow. Names are unique in their object and do not depend on mesh, layout or the number of replicas.
+// Walks over the state of an object, to save it, to compare it with what was saved, or to restore it: the object names
+// each part, and all directions follow. Names are unique in their object, and do not depend on mesh, layout or the number
+// of replicas.
 class StateVisitor {
  public:
   virtual ~StateVisitor() = default;
 
+  // Whether the object is being overwritten, and may make and drop parts.
+  virtual bool restoring() const = 0;
+  // For an object or a tensor that may be missing: whether to visit it. Saving, that is whether the object has it `now`;
+  // else, whether it was saved.
+  virtual bool has(const std::string& name, bool now) = 0;
+
   // Restored in place; sizes and dtype must agree. May be a mesh tensor.
-  virtual void tensor(const std::string& name, Tensor& value) = 0;
+  virtual void tensor(const std::string& name, const Tensor& value) = 0;
   virtual void number(const std::string& name, int64_t& value) = 0;
   virtual void number(const std::string& name, double& value) = 0;
   // State in a form of its owner: uint8 [bytes] from save(), given back to restore().

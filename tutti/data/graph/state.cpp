@@ -4,7 +4,6 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <unordered_set>
 
@@ -15,8 +14,6 @@
 namespace tutti::data::graph {
 namespace {
 
-static_assert(std::endian::native == std::endian::little);
-
 enum Form : int64_t { kValues, kRow };
 enum Kind : int64_t { kTensor, kText, kDataset };
 constexpr int64_t kMaxAxes = 64;
@@ -26,9 +23,10 @@ constexpr int64_t kMaxEmpty =
 constexpr int64_t kHost = -1;  // in the place of a GPU's number
 constexpr int64_t kNew = -1;   // in the place of a table's number: it follows
 
-[[noreturn]] void damaged(const std::string& what) {
-  throw Error(ErrorCode::data_loss,
-              "restoring an iterator: " + what + "; the state is damaged, or belongs to another dataset");
+Tensor checked(const Tensor& state) {
+  if (!state.defined() || state.dim() != 1 || state.scalar_type() != at::kByte)
+    throw Error(ErrorCode::data_loss, "restoring an iterator: its state is not a tensor of bytes");
+  return state.cpu().contiguous();
 }
 
 bool has_plain_values(at::ScalarType dtype) {
@@ -76,18 +74,6 @@ void StateWriter::graph(const Node& graph) {
 
 void StateWriter::op(const std::string& name, const std::vector<int64_t>& arguments) { text(text_of(name, arguments)); }
 
-void StateWriter::bytes(const void* from, size_t count) {
-  const auto* first = static_cast<const uint8_t*>(from);
-  bytes_.insert(bytes_.end(), first, first + count);
-}
-
-void StateWriter::number(int64_t value) { bytes(&value, sizeof value); }
-
-void StateWriter::text(const std::string& value) {
-  number(static_cast<int64_t>(value.size()));
-  bytes(value.data(), value.size());
-}
-
 void StateWriter::leaf(const Leaf& leaf) {
   if (const auto* dataset = std::get_if<NodePtr>(&leaf)) {
     if (!(*dataset)->elements)
@@ -109,7 +95,7 @@ void StateWriter::leaf(const Leaf& leaf) {
     number(tensor->is_cuda() ? tensor->get_device() : kHost);
     const Tensor values = std::get<Tensor>(packed(tensor->cpu()));
     number(static_cast<int64_t>(values.scalar_type()));
-    bytes(values.const_data_ptr(), values.nbytes());
+    bytes_.raw(values.const_data_ptr(), values.nbytes());
   } else {
     for (const std::string& value : std::get<Strings>(leaf).values()) text(value);
   }
@@ -168,15 +154,16 @@ void StateWriter::error(const std::exception_ptr& error) {
 }
 
 Tensor StateWriter::finish() const {
-  Tensor state = at::empty({static_cast<int64_t>(bytes_.size())}, at::kByte);
-  std::ranges::copy(bytes_, state.mutable_data_ptr<uint8_t>());
+  const std::vector<uint8_t>& bytes = bytes_.bytes();
+  Tensor state = at::empty({static_cast<int64_t>(bytes.size())}, at::kByte);
+  std::ranges::copy(bytes, state.mutable_data_ptr<uint8_t>());
   return state;
 }
 
-StateReader::StateReader(const Tensor& state, Tables tables) : tables_(std::move(tables)) {
-  if (!state.defined() || state.dim() != 1 || state.scalar_type() != at::kByte) damaged("it is not a tensor of bytes");
-  state_ = state.cpu().contiguous();
-}
+StateReader::StateReader(const Tensor& state, Tables tables)
+    : state_(checked(state)),
+      tables_(std::move(tables)),
+      bytes_({state_.const_data_ptr<uint8_t>(), static_cast<size_t>(state_.numel())}, "restoring an iterator") {}
 
 void StateReader::graph(const Node& graph) {
   for (const Node* node : nodes_of(graph)) {
@@ -187,47 +174,17 @@ void StateReader::graph(const Node& graph) {
 
 void StateReader::op(const std::string& name, const std::vector<int64_t>& arguments) {
   constexpr size_t kShown = 200;
-  const uint64_t begin = position_;
+  const uint64_t begin = bytes_.position();
   const std::string expected = text_of(name, arguments);
   const std::string found = text();
   if (found == expected) return;
-  damaged(str("byte ", begin, " begins '", found.substr(0, kShown), "', where this dataset has '", expected, "'"));
-}
-
-void StateReader::refuse(const std::string& what) const { damaged(what); }
-
-uint64_t StateReader::left() const { return static_cast<uint64_t>(state_.numel()) - position_; }
-
-const uint8_t* StateReader::bytes(uint64_t count) {
-  if (count > left()) damaged(str("its ", state_.numel(), " bytes end before what they announce"));
-  const uint8_t* from = state_.const_data_ptr<uint8_t>() + position_;
-  position_ += count;
-  return from;
-}
-
-int64_t StateReader::number() {
-  int64_t value;
-  std::memcpy(&value, bytes(sizeof value), sizeof value);
-  return value;
-}
-
-int64_t StateReader::number_in(int64_t first, int64_t last) {
-  const int64_t value = number();
-  if (value < first || value > last)
-    damaged(str("byte ", position_ - sizeof value, " has ", value, ", which must be ", first, " to ", last));
-  return value;
-}
-
-std::string StateReader::text() {
-  const auto size = static_cast<uint64_t>(number_in(0, static_cast<int64_t>(left())));
-  const uint8_t* first = bytes(size);
-  return {first, first + size};
+  refuse(str("byte ", begin, " begins '", found.substr(0, kShown), "', where this dataset has '", expected, "'"));
 }
 
 Leaf StateReader::leaf() {
   const int64_t kind = number_in(kTensor, kDataset);
   if (kind == kDataset) {
-    if (++depth_ > kMaxDepth) damaged("datasets in datasets");
+    if (++depth_ > kMaxDepth) refuse("datasets in datasets");
     NodePtr dataset = from_elements(elements());
     --depth_;
     return dataset;
@@ -242,34 +199,34 @@ Leaf StateReader::leaf() {
     overflow |= __builtin_mul_overflow(stride, std::max<int64_t>(size, 1), &stride);
   }
   count *= stride;
-  if (overflow || (count == 0 && stride > kMaxEmpty)) damaged(str("an element of shape ", str_list(sizes)));
+  if (overflow || (count == 0 && stride > kMaxEmpty)) refuse(str("an element of shape ", str_list(sizes)));
   if (kind == kText) {
-    if (static_cast<uint64_t>(count) > left() / sizeof(int64_t)) damaged(str("text of shape ", str_list(sizes)));
+    if (static_cast<uint64_t>(count) > bytes_.left() / sizeof(int64_t)) refuse(str("text of shape ", str_list(sizes)));
     std::vector<std::string> values;
     for (int64_t i = 0; i < count; ++i) values.push_back(text());
     return Strings(std::move(values), sizes);
   }
   const int64_t device = number_in(kHost, INT8_MAX);
   const auto dtype = static_cast<at::ScalarType>(number_in(0, static_cast<int64_t>(at::ScalarType::Undefined) - 1));
-  if (!has_plain_values(dtype)) damaged(str("a tensor of dtype ", c10::toString(dtype)));
+  if (!has_plain_values(dtype)) refuse(str("a tensor of dtype ", c10::toString(dtype)));
   const uint64_t width = c10::elementSize(dtype);
-  if (static_cast<uint64_t>(count) > left() / width) damaged(str("a tensor of shape ", str_list(sizes)));
+  if (static_cast<uint64_t>(count) > bytes_.left() / width) refuse(str("a tensor of shape ", str_list(sizes)));
   Tensor value = at::empty(sizes, dtype);
   const uint64_t num_bytes = static_cast<uint64_t>(count) * width;
-  const uint8_t* const from = bytes(num_bytes);
-  if (!are_values(dtype, from, num_bytes)) damaged("a bool that is neither 0 nor 1");
+  const uint8_t* const from = bytes_.raw(num_bytes);
+  if (!are_values(dtype, from, num_bytes)) refuse("a bool that is neither 0 nor 1");
   if (num_bytes > 0) std::memcpy(value.mutable_data_ptr(), from, num_bytes);
   if (device == kHost) return value;
   try {
     return value.to(at::Device(at::kCUDA, static_cast<at::DeviceIndex>(device)));
   } catch (const c10::Error&) {
-    damaged(str("a tensor lay on cuda:", device, ", which cannot be used here"));
+    refuse(str("a tensor lay on cuda:", device, ", which cannot be used here"));
   }
 }
 
 Element StateReader::element() {
   if (number_in(kValues, kRow) == kRow) {
-    if (tables_.empty()) damaged("a row of a table");
+    if (tables_.empty()) refuse("a row of a table");
     const auto& table = tables_[static_cast<size_t>(number_in(0, static_cast<int64_t>(tables_.size()) - 1))];
     return Element(table, number_in(0, table->num_rows() - 1));
   }
@@ -277,13 +234,13 @@ Element StateReader::element() {
 }
 
 Element StateReader::values() {
-  std::vector<Leaf> leaves(static_cast<size_t>(number_in(0, static_cast<int64_t>(left() / sizeof(int64_t)))));
+  std::vector<Leaf> leaves(static_cast<size_t>(bytes_.count(sizeof(int64_t))));
   for (Leaf& leaf : leaves) leaf = this->leaf();
-  const int64_t dictionaries = number_in(-1, static_cast<int64_t>(left() / sizeof(int64_t)));
+  const int64_t dictionaries = number_in(-1, static_cast<int64_t>(bytes_.left() / sizeof(int64_t)));
   if (dictionaries < 0) return Element(std::move(leaves));
   std::vector<std::vector<std::string>> keys(static_cast<size_t>(dictionaries));
   for (auto& dictionary : keys) {
-    dictionary.resize(static_cast<size_t>(number_in(0, static_cast<int64_t>(left() / sizeof(int64_t)))));
+    dictionary.resize(static_cast<size_t>(bytes_.count(sizeof(int64_t))));
     for (std::string& key : dictionary) key = text();
   }
   return Element(std::move(leaves), std::make_shared<const Keys::element_type>(std::move(keys)));
@@ -291,8 +248,7 @@ Element StateReader::values() {
 
 std::vector<Element> StateReader::elements() {
   std::vector<Element> elements;
-  for (int64_t left = number_in(0, static_cast<int64_t>(this->left() / sizeof(int64_t))); left > 0; --left)
-    elements.push_back(element());
+  for (int64_t left = bytes_.count(sizeof(int64_t)); left > 0; --left) elements.push_back(element());
   return elements;
 }
 
@@ -303,7 +259,7 @@ std::shared_ptr<const Table> StateReader::table() {
   try {
     tables_.push_back(std::make_shared<const Table>(columns.leaves(), columns.keys()));
   } catch (const Error& error) {
-    damaged(error.what());
+    refuse(error.what());
   }
   return tables_.back();
 }
@@ -315,10 +271,6 @@ std::exception_ptr StateReader::error() {
 
 void StateReader::restored() const {
   for (const auto& change : changes_) change();
-}
-
-void StateReader::finish() const {
-  if (left() != 0) damaged(str("the last ", left(), " of its ", state_.numel(), " bytes belong to nothing"));
 }
 
 }  // namespace tutti::data::graph

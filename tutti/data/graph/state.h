@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "tutti/core/bytes.h"
 #include "tutti/data/graph/element.h"
 
 namespace tutti::data::graph {
@@ -17,7 +18,7 @@ namespace tutti::data::graph {
 struct Node;
 using Tables = std::vector<std::shared_ptr<const Table>>;
 
-// Where an iterator is, as bytes: numbers as 8 bytes, little-endian; text, tensors and elements behind their lengths.
+// Where an iterator is, as bytes.
 class StateWriter {
  public:
   // Elements that are rows of these tables are written as such, others with their values.
@@ -29,8 +30,8 @@ class StateWriter {
   // Begins the state of an operation: the reader's dataset must have the same one, with the same arguments.
   void op(const std::string& name, const std::vector<int64_t>& arguments = {});
 
-  void number(int64_t value);
-  void text(const std::string& value);
+  void number(int64_t value) { bytes_.number(value); }
+  void text(const std::string& value) { bytes_.text(value); }
   // Throws: unimplemented for a dtype whose values are not numbers of whole bytes, as of quantized tensors.
   void leaf(const Leaf& leaf);
   void element(const Element& element);
@@ -44,12 +45,11 @@ class StateWriter {
   Tensor finish() const;
 
  private:
-  void bytes(const void* from, size_t count);
   void values(const std::vector<Leaf>& leaves, const Keys& keys);
 
   Tables tables_;  // they live as long as their addresses are used
   std::unordered_map<const Table*, int64_t> places_;
-  std::vector<uint8_t> bytes_;
+  ByteWriter bytes_;
 };
 
 // Reads what a StateWriter wrote, in the same order. Nothing in it is believed.
@@ -60,32 +60,30 @@ class StateReader {
   void graph(const Node& graph);
 
   void op(const std::string& name, const std::vector<int64_t>& arguments = {});
-  int64_t number();
-  int64_t number_in(int64_t first, int64_t last);  // both included
+  int64_t number() { return bytes_.number(); }
+  int64_t number_in(int64_t first, int64_t last) { return bytes_.number_in(first, last); }  // both included
   bool flag() { return number_in(0, 1) != 0; }
-  std::string text();
+  std::string text() { return bytes_.text(); }
   Leaf leaf();  // where it was: on the host, or on a device of the same name
   Element element();
   std::vector<Element> elements();
   std::shared_ptr<const Table> table();
   std::exception_ptr error();
-  [[noreturn]] void refuse(const std::string& what) const;
+  [[noreturn]] void refuse(const std::string& what) const { bytes_.damaged(what); }
 
   // What is to be done to shared state when the whole state was found good and nobody uses what it replaces.
   void when_restored(std::function<void()> change) { changes_.push_back(std::move(change)); }
 
   // Throws unless everything was read.
-  void finish() const;
+  void finish() const { bytes_.finish(); }
   void restored() const;
 
  private:
-  const uint8_t* bytes(uint64_t count);
-  uint64_t left() const;
   Element values();
 
   Tensor state_;
   Tables tables_;
-  uint64_t position_ = 0;
+  ByteReader bytes_;
   int depth_ = 0;  // of elements in datasets in elements
   std::vector<std::function<void()>> changes_;
 };

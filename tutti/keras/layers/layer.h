@@ -57,6 +57,7 @@ class Layer {
   const std::shared_ptr<torch::nn::Module>& module() const { return impl_->module(); }
 
   const std::shared_ptr<LayerImpl>& impl() const { return impl_; }
+  std::shared_ptr<Savable> savable() const { return impl_; }
 
  private:
   Layer(std::shared_ptr<torch::nn::Module> module, std::function<Tensor(const Tensor&)> forward);

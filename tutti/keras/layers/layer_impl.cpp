@@ -82,6 +82,13 @@ void LayerImpl::track_layer(const LayerImpl& layer) {
   }
 }
 
+void LayerImpl::visit_state(StateVisitor& visitor) {
+  if (!built_)
+    throw Error(ErrorCode::failed_precondition,
+                str(name_, ": has no weights yet to save or restore; call build, or use it once, before"));
+  for (const Weight& weight : weights_) visitor.tensor(weight.name, weight.value);
+}
+
 void LayerImpl::refuse(const std::string& message) const {
   throw Error(ErrorCode::invalid_argument, str(name_, ": ", message));
 }

@@ -12,6 +12,7 @@
 #include "tutti/keras/initializers.h"
 #include "tutti/keras/regularizers.h"
 #include "tutti/keras/shape.h"
+#include "tutti/tensor/savable.h"
 
 namespace torch::nn {
 class Module;
@@ -38,12 +39,11 @@ struct CallOptions {
 
 // What stands behind a Layer; derive from it to write one. Its weights live in a torch::nn::Module, so that everything
 // that LibTorch does with a module (saving, moving, listing) can be done with module().
-class LayerImpl {
+class LayerImpl : public Savable {
  public:
   // `type` is the class's name ("MaxPooling2D"); an empty `name` becomes "max_pooling2d". Without `module` the weights
   // get a new one.
   LayerImpl(std::string type, std::string name, std::shared_ptr<torch::nn::Module> module = nullptr);
-  virtual ~LayerImpl() = default;
   LayerImpl(const LayerImpl&) = delete;
   LayerImpl& operator=(const LayerImpl&) = delete;
 
@@ -72,6 +72,9 @@ class LayerImpl {
 
   // The regularization penalties of the weights, one scalar for each weight that has a regularizer.
   std::vector<Tensor> losses() const;
+
+  // The weights, by their names. Throws: failed_precondition before they are made.
+  void visit_state(StateVisitor& visitor) override;
 
   // Throws an invalid_argument error of this layer: "dense: …".
   [[noreturn]] void refuse(const std::string& message) const;

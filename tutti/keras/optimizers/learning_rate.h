@@ -3,6 +3,7 @@
 #include <concepts>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <utility>
 
 namespace tutti::keras::optimizers {
@@ -10,14 +11,18 @@ namespace tutti::keras::optimizers {
 // A number, or a function from the number of updates already made to the rate of the next one (a schedule).
 class LearningRate {
  public:
-  LearningRate(double rate) : schedule_([rate](int64_t) { return rate; }) {}
+  LearningRate(double rate) : number_(rate) {}
 
   template <std::invocable<int64_t> Schedule>
   LearningRate(Schedule schedule) : schedule_(std::move(schedule)) {}
 
-  double operator()(int64_t iterations) const { return schedule_(iterations); }
+  double operator()(int64_t iterations) const { return number_ ? *number_ : schedule_(iterations); }
+
+  // Nothing for a schedule.
+  const std::optional<double>& number() const { return number_; }
 
  private:
+  std::optional<double> number_;
   std::function<double(int64_t)> schedule_;
 };
 

@@ -26,7 +26,11 @@ class Optimizer {
   double learning_rate() const { return impl_->learning_rate(); }  // of the next update
   void set_learning_rate(LearningRate rate) const { impl_->set_learning_rate(std::move(rate)); }
 
+  // Makes the state for these variables; without it, the first update does.
+  void build(const std::vector<Tensor>& variables) const { impl_->build(variables); }
+
   const std::shared_ptr<OptimizerImpl>& impl() const { return impl_; }
+  std::shared_ptr<Savable> savable() const { return impl_; }
 
  private:
   std::shared_ptr<OptimizerImpl> impl_;

@@ -102,6 +102,43 @@ void OptimizerImpl::update(std::span<const Tensor> gradients, std::span<const Te
   ++iterations_;
 }
 
+void OptimizerImpl::build(std::span<const Tensor> variables) {
+  const c10::NoGradGuard no_grad;
+  for (size_t i = 0; i < variables.size(); ++i) state_of(variables[i], i);
+}
+
+namespace {
+
+// The slots of one variable.
+class Slots : public Savable {
+ public:
+  explicit Slots(std::span<const Tensor> slots) : slots_(slots) {}
+  void visit_state(StateVisitor& visitor) override {
+    for (size_t slot = 0; slot < slots_.size(); ++slot) visitor.tensor(str("slot_", slot), slots_[slot]);
+  }
+
+ private:
+  std::span<const Tensor> slots_;
+};
+
+}  // namespace
+
+void OptimizerImpl::visit_state(StateVisitor& visitor) {
+  visitor.number("iterations", iterations_);
+  if (auto rate = options_.learning_rate.number()) {
+    visitor.number("learning_rate", *rate);
+    if (visitor.restoring()) set_learning_rate(*rate);
+  }
+  for (size_t i = 0; i < states_.size(); ++i) {
+    Slots slots(states_[i].slots);
+    visitor.object(std::to_string(i), slots);
+  }
+  if (visitor.has(std::to_string(states_.size()), false))
+    throw Error(ErrorCode::failed_precondition,
+                str(name(), ": the state of more than the ", states_.size(),
+                    " variables that it knows was saved; call build(variables) before restoring"));
+}
+
 std::vector<Tensor> OptimizerImpl::state() const {
   std::vector<Tensor> tensors;
   for (const VariableState& state : states_) tensors.insert(tensors.end(), state.slots.begin(), state.slots.end());

@@ -10,6 +10,7 @@
 
 #include "tutti/core/tensor_fwd.h"
 #include "tutti/keras/optimizers/learning_rate.h"
+#include "tutti/tensor/savable.h"
 
 namespace tutti::keras::optimizers {
 
@@ -31,11 +32,10 @@ struct UpdateStep {
 
 // What stands behind an Optimizer; derive from it to write one. Works with in-place operations on whole variables, so
 // that plain tensors and mesh tensors are updated alike.
-class OptimizerImpl {
+class OptimizerImpl : public Savable {
  public:
   // `num_slots` state tensors of the variable's shape, zero at first, belong to each variable.
   OptimizerImpl(CommonOptions options, size_t num_slots);
-  virtual ~OptimizerImpl() = default;
   OptimizerImpl(const OptimizerImpl&) = delete;
   OptimizerImpl& operator=(const OptimizerImpl&) = delete;
 
@@ -47,6 +47,13 @@ class OptimizerImpl {
   int64_t iterations() const { return iterations_; }
   double learning_rate() const { return options_.learning_rate(iterations_); }
   void set_learning_rate(LearningRate rate) { options_.learning_rate = std::move(rate); }
+
+  // Makes the state of these variables, unless they have it.
+  void build(std::span<const Tensor> variables);
+
+  // The number of updates, the learning rate unless it is a schedule, and the state by the variables' positions.
+  // Throws: failed_precondition where the state of variables was saved that this optimizer does not know.
+  void visit_state(StateVisitor& visitor) override;
 
   // The state tensors of all variables seen so far, variable by variable.
   std::vector<Tensor> state() const;

@@ -1,0 +1,175 @@
+#include "tutti/checkpoint/checkpoint.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/optim/adagrad.h>
+#include <torch/optim/adam.h>
+#include <torch/optim/adamw.h>
+#include <torch/optim/lbfgs.h>
+#include <torch/optim/rmsprop.h>
+#include <torch/optim/sgd.h>
+
+#include "tests/support/error_of.h"
+#include "tests/support/temporary_folder.h"
+#include "tutti/core/log.h"
+
+namespace tutti::train {
+namespace {
+
+using testing::HasSubstr;
+
+torch::nn::Sequential make_net() {
+  return torch::nn::Sequential(torch::nn::Linear(3, 4), torch::nn::BatchNorm1d(4), torch::nn::Linear(4, 1));
+}
+
+template <class Optimizer>
+void train(torch::nn::Sequential& net, Optimizer& optimizer, int64_t steps) {
+  for (int64_t step = 0; step < steps; ++step) {
+    optimizer.zero_grad();
+    const Tensor x = torch::randn({8, 3});
+    (net->forward(x) - x.sum(1, true)).square().mean().backward();
+    optimizer.step();
+  }
+}
+
+void expect_equal(torch::nn::Sequential& a, torch::nn::Sequential& b) {
+  for (const auto& parameter : a->named_parameters())
+    EXPECT_TRUE(parameter.value().equal(b->named_parameters()[parameter.key()])) << parameter.key();
+  for (const auto& buffer : a->named_buffers())
+    EXPECT_TRUE(buffer.value().equal(b->named_buffers()[buffer.key()])) << buffer.key();
+}
+
+// Trains, saves, goes on; what was restored into fresh objects goes on in the same way, bit for bit.
+template <class Optimizer, class Options>
+void expect_resumes(const Options& options, int64_t steps_before) {
+  const TemporaryFolder folder;
+  torch::manual_seed(1);
+  torch::nn::Sequential net = make_net();
+  Optimizer optimizer(net->parameters(), options);
+  train(net, optimizer, steps_before);
+  optimizer.param_groups()[0].options().set_lr(0.03);
+  Checkpoint({{"net", *net}, {"optimizer", optimizer}}).write(folder.path() / "c");
+  train(net, optimizer, 3);
+
+  torch::manual_seed(2);
+  torch::nn::Sequential again = make_net();
+  Optimizer other(again->parameters(), options);
+  Checkpoint({{"net", *again}, {"optimizer", other}}).restore(folder.path() / "c").assert_consumed();
+  train(again, other, 3);
+  expect_equal(net, again);
+}
+
+TEST(Checkpoint, TrainingGoesOnBitForBit) {
+  namespace optim = torch::optim;
+  for (const int64_t steps : {0, 4}) {
+    expect_resumes<optim::SGD>(optim::SGDOptions(0.1), steps);
+    expect_resumes<optim::SGD>(optim::SGDOptions(0.1).momentum(0.9), steps);
+    expect_resumes<optim::Adam>(optim::AdamOptions(0.1), steps);
+    expect_resumes<optim::Adam>(optim::AdamOptions(0.1).amsgrad(true), steps);
+    expect_resumes<optim::AdamW>(optim::AdamWOptions(0.1), steps);
+    expect_resumes<optim::Adagrad>(optim::AdagradOptions(0.1), steps);
+    expect_resumes<optim::RMSprop>(optim::RMSpropOptions(0.1).momentum(0.9).centered(true), steps);
+  }
+}
+
+TEST(Checkpoint, RestoresIntoAnOptimizerThatWasUsed) {
+  const TemporaryFolder folder;
+  torch::nn::Sequential net = make_net();
+  torch::optim::SGD optimizer(net->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
+  const Checkpoint checkpoint({{"net", net}, {"optimizer", optimizer}});
+  checkpoint.write(folder.path() / "before");
+  train(net, optimizer, 2);
+  EXPECT_FALSE(optimizer.state().empty());
+  checkpoint.restore(folder.path() / "before").assert_consumed();
+  EXPECT_TRUE(optimizer.state().empty());
+}
+
+TEST(Checkpoint, NumbersAndTensorsAreRestoredInPlace) {
+  const TemporaryFolder folder;
+  int64_t step = 7;
+  double best = 0.25;
+  const Tensor table = torch::arange(6).view({2, 3});
+  const Checkpoint checkpoint({{"step", step}, {"best", best}, {"table", table}});
+  checkpoint.write(folder.path() / "c");
+  step = 0;
+  best = 0;
+  table.zero_();
+  checkpoint.restore(folder.path() / "c").assert_consumed();
+  EXPECT_EQ(step, 7);
+  EXPECT_EQ(best, 0.25);
+  EXPECT_TRUE(table.equal(torch::arange(6).view({2, 3})));
+}
+
+TEST(Checkpoint, AllThatDoesNotFitIsToldAtOnceAndNothingIsChanged) {
+  const TemporaryFolder folder;
+  const Tensor a = torch::ones({2}), b = torch::ones({3}), c = torch::ones({1});
+  int64_t step = 1;
+  Checkpoint({{"a", a}, {"b", b}, {"c", c}, {"step", step}}).write(folder.path() / "c");
+  const Tensor good = torch::zeros({2}), shape = torch::zeros({4}), dtype = torch::zeros({1}, torch::kDouble);
+  double number = 0;
+  const Checkpoint other({{"a", good}, {"b", shape}, {"c", dtype}, {"step", number}, {"d", good}});
+  const std::string error = error_of([&] { other.restore(folder.path() / "c").expect_partial(); });
+  for (const char* part : {"failed_precondition", "nothing was changed", "'b' is Float [3] in the checkpoint and Float [4]",
+                           "'c' is Float [1] in the checkpoint and Double [1]", "'step' is not a floating-point number",
+                           "lacks 'd'"})
+    EXPECT_THAT(error, HasSubstr(part));
+  EXPECT_EQ(good.sum().item<double>(), 0);
+}
+
+TEST(Checkpoint, PartialRestoresAreNeverSilent) {
+  const TemporaryFolder folder;
+  const Tensor a = torch::ones({2}), b = torch::ones({3});
+  Checkpoint({{"a", a}, {"b", b}}).write(folder.path() / "c");
+  const Tensor target = torch::zeros({2}), added = torch::zeros({1});
+  const Checkpoint other({{"a", target}, {"new", added}});
+  std::string warning;
+  const WarningSink previous = set_warning_sink([&](const std::string& text) { warning += text; });
+  { const RestoreStatus status = other.restore(folder.path() / "c"); }
+  EXPECT_THAT(warning, HasSubstr("lacks 'new'; nothing in the program takes 'b'"));
+  warning.clear();
+  other.restore(folder.path() / "c").expect_partial();
+  EXPECT_EQ(warning, "");
+  set_warning_sink(previous);
+  EXPECT_EQ(target.sum().item<double>(), 2);
+  EXPECT_EQ(code_of([&] { other.restore(folder.path() / "c").assert_consumed(); }), ErrorCode::failed_precondition);
+  EXPECT_EQ(code_of([&] { other.restore(folder.path() / "c").assert_existing_objects_matched(); }),
+            ErrorCode::failed_precondition);
+  Checkpoint({{"a", target}}).restore(folder.path() / "c").assert_existing_objects_matched();
+}
+
+TEST(Checkpoint, RandomNumbersGoOnWhereTheyWere) {
+  const TemporaryFolder folder;
+  int64_t step = 0;
+  const Checkpoint checkpoint({{"step", step}});
+  checkpoint.write(folder.path() / "c");
+  const Tensor next = torch::rand({4});
+  checkpoint.restore(folder.path() / "c").assert_consumed();
+  EXPECT_TRUE(torch::rand({4}).equal(next));
+}
+
+TEST(Checkpoint, NamesAreChecked) {
+  int64_t step = 0;
+  for (const char* name : {"", "a/b", "random_state"})
+    EXPECT_EQ(code_of([&] { Checkpoint({{name, step}}); }), ErrorCode::invalid_argument) << name;
+  EXPECT_EQ(code_of([&] { Checkpoint({{"step", step}, {"step", step}}); }), ErrorCode::invalid_argument);
+}
+
+TEST(Checkpoint, AnUnknownOptimizerIsRefusedByName) {
+  const TemporaryFolder folder;
+  torch::nn::Linear net(2, 1);
+  torch::optim::LBFGS optimizer(net->parameters());
+  optimizer.step([&] {
+    optimizer.zero_grad();
+    const Tensor loss = net->forward(torch::ones({1, 2})).square().sum();
+    loss.backward();
+    return loss;
+  });
+  EXPECT_THAT(error_of([&] { Checkpoint({{"optimizer", optimizer}}).write(folder.path() / "c"); }),
+              testing::AllOf(HasSubstr("unimplemented"), HasSubstr("LBFGS")));
+}
+
+}  // namespace
+}  // namespace tutti::train

@@ -1,0 +1,141 @@
+#include "tutti/checkpoint/optimizer_state.h"
+
+#include <ATen/ops/zeros_like.h>
+#include <torch/optim/adagrad.h>
+#include <torch/optim/adam.h>
+#include <torch/optim/adamw.h>
+#include <torch/optim/rmsprop.h>
+#include <torch/optim/sgd.h>
+
+#include <typeinfo>
+
+#include "tutti/core/error.h"
+#include "tutti/core/str.h"
+
+namespace tutti::checkpoint {
+namespace {
+
+// The state of one parameter, walked over in place.
+class Fields {
+ public:
+  Fields(StateVisitor& visitor, const Tensor& parameter) : visitor_(visitor), parameter_(parameter) {}
+
+  // A tensor of the parameter's shape that the optimizer makes when it first needs it.
+  void tensor(const char* name, Tensor& value) {
+    if (!visitor_.has(name, value.defined())) {
+      if (visitor_.restoring()) value = {};
+      return;
+    }
+    const Tensor place = value.defined() ? value : at::zeros_like(parameter_, c10::MemoryFormat::Preserve);
+    if (visitor_.restoring()) value = place;
+    visitor_.tensor(name, place);
+  }
+
+  template <class State>
+  void step(State& state) {
+    int64_t step = state.step();
+    visitor_.number("step", step);
+    if (visitor_.restoring()) state.step(step);
+  }
+
+ private:
+  StateVisitor& visitor_;
+  const Tensor& parameter_;
+};
+
+void visit(torch::optim::SGDParamState& state, Fields& fields) { fields.tensor("momentum_buffer", state.momentum_buffer()); }
+
+template <class AdamState>
+void visit_adam(AdamState& state, Fields& fields) {
+  fields.step(state);
+  fields.tensor("exp_avg", state.exp_avg());
+  fields.tensor("exp_avg_sq", state.exp_avg_sq());
+  fields.tensor("max_exp_avg_sq", state.max_exp_avg_sq());
+}
+void visit(torch::optim::AdamParamState& state, Fields& fields) { visit_adam(state, fields); }
+void visit(torch::optim::AdamWParamState& state, Fields& fields) { visit_adam(state, fields); }
+
+void visit(torch::optim::AdagradParamState& state, Fields& fields) {
+  fields.step(state);
+  fields.tensor("sum", state.sum());
+}
+
+void visit(torch::optim::RMSpropParamState& state, Fields& fields) {
+  fields.step(state);
+  fields.tensor("square_avg", state.square_avg());
+  fields.tensor("momentum_buffer", state.momentum_buffer());
+  fields.tensor("grad_avg", state.grad_avg());
+}
+
+using StatePtr = std::unique_ptr<torch::optim::OptimizerParamState>;
+
+// The state of one parameter, which has this type.
+template <class State>
+class ParameterState : public Savable {
+ public:
+  ParameterState(StatePtr& state, const Tensor& parameter) : state_(state), parameter_(parameter) {}
+
+  void visit_state(StateVisitor& visitor) override {
+    State fresh;
+    if (!state_ && visitor.restoring()) state_ = std::make_unique<State>();
+    Fields fields(visitor, parameter_);
+    visit(state_ ? static_cast<State&>(*state_) : fresh, fields);
+  }
+
+ private:
+  StatePtr& state_;
+  const Tensor& parameter_;
+};
+
+template <class Optimizer, class State>
+bool visit_if(const torch::optim::Optimizer& optimizer, const std::string& name, StatePtr& state,
+              const Tensor& parameter, StateVisitor& visitor) {
+  if (!dynamic_cast<const Optimizer*>(&optimizer)) return false;
+  ParameterState<State> part(state, parameter);
+  visitor.object(name, part);
+  return true;
+}
+
+void visit_parameter(const torch::optim::Optimizer& optimizer, const std::string& name, StatePtr& state,
+                     const Tensor& parameter, StateVisitor& visitor) {
+  using namespace torch::optim;
+  const bool known = visit_if<SGD, SGDParamState>(optimizer, name, state, parameter, visitor) ||
+                     visit_if<Adam, AdamParamState>(optimizer, name, state, parameter, visitor) ||
+                     visit_if<AdamW, AdamWParamState>(optimizer, name, state, parameter, visitor) ||
+                     visit_if<Adagrad, AdagradParamState>(optimizer, name, state, parameter, visitor) ||
+                     visit_if<RMSprop, RMSpropParamState>(optimizer, name, state, parameter, visitor);
+  if (!known)
+    throw Error(ErrorCode::unimplemented,
+                str("Checkpoint: the state of an optimizer of type ", typeid(optimizer).name(),
+                    " cannot be saved; SGD, Adam, AdamW, Adagrad and RMSprop can, and any class that is a "
+                    "tutti::Savable"));
+}
+
+}  // namespace
+
+void OptimizerState::visit_state(StateVisitor& visitor) {
+  const at::NoGradGuard no_grad;
+  auto& states = optimizer_.state();
+  size_t position = 0;
+  size_t group_number = 0;
+  for (auto& group : optimizer_.param_groups()) {
+    double rate = group.options().get_lr();
+    visitor.number(str("learning_rate_", group_number++), rate);
+    if (visitor.restoring()) group.options().set_lr(rate);
+    for (const Tensor& parameter : group.params()) {
+      const std::string name = std::to_string(position++);
+      const auto found = states.find(parameter.unsafeGetTensorImpl());
+      const bool now = found != states.end();
+      if (visitor.has(name, now)) {
+        StatePtr none;
+        StatePtr& state = now ? found->second : none;
+        visit_parameter(optimizer_, name, state, parameter, visitor);
+        if (none) states[parameter.unsafeGetTensorImpl()] = std::move(none);
+      } else if (now && visitor.restoring()) {
+        states.erase(found);
+      }
+    }
+  }
+}
+
+}  // namespace tutti::checkpoint

@@ -1,0 +1,76 @@
+#include "tutti/checkpoint/save_state.h"
+
+#include <c10/core/impl/COW.h>
+
+#include "tutti/core/error.h"
+#include "tutti/core/str.h"
+#include "tutti/tensor/random_state.h"
+
+namespace tutti::checkpoint {
+namespace {
+
+class Saver : public StateVisitor {
+ public:
+  bool restoring() const override { return false; }
+  bool has(const std::string&, bool now) override { return now; }
+
+  void tensor(const std::string& name, const Tensor& value) override {
+    if (!value.defined())
+      throw Error(ErrorCode::invalid_argument, str("Checkpoint: '", path_ + name, "' is an undefined tensor"));
+    contents.tensors.push_back(named_tensor(path_ + name, value));
+  }
+  void number(const std::string& name, int64_t& value) override { put(name, value); }
+  void number(const std::string& name, double& value) override { put(name, value); }
+  void opaque(const std::string& name, const std::function<Tensor()>& save,
+              const std::function<void(const Tensor&)>&) override {
+    tensor(name, save());
+  }
+  void object(const std::string& name, Savable& part) override {
+    const std::string outer = path_;
+    path_ += name + '/';
+    part.visit_state(*this);
+    path_ = outer;
+  }
+
+  Contents contents;
+
+ private:
+  void put(const std::string& name, Value value) {
+    if (!contents.values.emplace(path_ + name, value).second)
+      throw Error(ErrorCode::invalid_argument, str("Checkpoint: two numbers are named '", path_ + name, "'"));
+  }
+
+  std::string path_;
+};
+
+// `tensor`, plain and dense, with a storage of its own as far as anybody can tell.
+Tensor snapshot_of(const Tensor& tensor) {
+  if (!tensor.device().is_cpu()) return tensor.detach().cpu();
+  auto shared = c10::impl::cow::lazy_clone_storage(*tensor.storage().unsafeGetStorageImpl());
+  if (!shared) return tensor.detach().clone();
+  Tensor result = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(std::move(shared)), tensor.key_set(),
+                                                           tensor.dtype());
+  result.unsafeGetTensorImpl()->set_sizes_and_strides(tensor.sizes(), tensor.strides(), tensor.storage_offset());
+  return result;
+}
+
+}  // namespace
+
+Contents state_of(const std::vector<NamedTrackable>& objects) {
+  const at::NoGradGuard no_grad;
+  Saver saver;
+  for (const NamedTrackable& part : objects) part.object.visit(part.name, saver);
+  saver.opaque(kRandomState, random_state, nullptr);
+  const auto step = saver.contents.values.find("step");
+  if (step != saver.contents.values.end() && std::holds_alternative<int64_t>(step->second))
+    saver.contents.step = std::get<int64_t>(step->second);
+  return std::move(saver.contents);
+}
+
+Contents snapshot(Contents contents) {
+  for (NamedTensor& tensor : contents.tensors)
+    for (Piece& piece : tensor.pieces) piece.tensor = snapshot_of(piece.tensor);
+  return contents;
+}
+
+}  // namespace tutti::checkpoint

@@ -1,0 +1,112 @@
+#include "tutti/tensor/random_state.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/ops/from_blob.h>
+
+#include <algorithm>
+#include <mutex>
+
+#include "tutti/core/bytes.h"
+#include "tutti/core/error.h"
+
+namespace tutti {
+namespace {
+
+// All that exist, in the order in which they were made.
+struct Registry {
+  std::mutex mutex;
+  std::vector<ReplicaGenerators*> generators;
+};
+
+Registry& registry() {
+  static Registry& all = *new Registry;  // strategies may outlive any static object
+  return all;
+}
+
+void save(ByteWriter& writer, at::Generator& generator) {
+  const std::scoped_lock lock(generator.mutex());
+  const Tensor state = generator.get_state();
+  writer.text({static_cast<const char*>(state.const_data_ptr()), state.nbytes()});
+}
+
+Tensor tensor_of(const std::vector<uint8_t>& bytes) {
+  return at::from_blob(const_cast<uint8_t*>(bytes.data()), {static_cast<int64_t>(bytes.size())}, at::kByte).clone();
+}
+
+void restore(ByteReader& reader, at::Generator& generator) {
+  const std::string text = reader.text();
+  const std::scoped_lock lock(generator.mutex());
+  try {
+    generator.set_state(tensor_of({text.begin(), text.end()}));
+  } catch (const c10::Error& error) {
+    reader.damaged(error.what_without_backtrace());
+  }
+}
+
+at::Generator default_generator() { return at::detail::getDefaultCPUGenerator(); }
+
+}  // namespace
+
+ReplicaGenerators::ReplicaGenerators(std::vector<c10::Device> devices) : devices_(std::move(devices)) {
+  if (devices_.size() == 1) return;
+  const std::scoped_lock lock(registry().mutex);
+  registry().generators.push_back(this);
+}
+
+ReplicaGenerators::~ReplicaGenerators() {
+  const std::scoped_lock lock(registry().mutex);
+  std::erase(registry().generators, this);
+}
+
+void ReplicaGenerators::follow_seed() {
+  if (devices_.size() == 1) return;
+  const RandomSeed seed = random_seed();
+  if (!seeded_.empty() && seeded_[0] == seed) return;
+  seeded_ = {seed};
+  generators_.clear();
+  for (size_t r = 0; r < devices_.size(); ++r)
+    generators_.push_back(make_replica_generator(seed.seed, static_cast<int>(r), devices_[r]));
+}
+
+at::Generator* ReplicaGenerators::of(int replica) {
+  return generators_.empty() ? nullptr : &generators_[static_cast<size_t>(replica)];
+}
+
+Tensor random_state() {
+  ByteWriter writer;
+  at::Generator own = default_generator();
+  save(writer, own);
+  const std::scoped_lock lock(registry().mutex);
+  writer.number(static_cast<int64_t>(registry().generators.size()));
+  for (ReplicaGenerators* strategy : registry().generators) {
+    strategy->follow_seed();
+    writer.number(static_cast<int64_t>(strategy->generators_.size()));
+    for (at::Generator& generator : strategy->generators_) save(writer, generator);
+  }
+  return tensor_of(writer.bytes());
+}
+
+void restore_random_state(const Tensor& state) {
+  if (state.dim() != 1 || state.scalar_type() != at::kByte)
+    throw Error(ErrorCode::data_loss, "restoring random numbers: their state is not a tensor of bytes");
+  const Tensor bytes = state.cpu().contiguous();
+  ByteReader reader({bytes.const_data_ptr<uint8_t>(), bytes.nbytes()}, "restoring random numbers");
+  at::Generator own = default_generator();
+  restore(reader, own);
+  const std::scoped_lock lock(registry().mutex);
+  const auto strategies = static_cast<size_t>(reader.count(sizeof(int64_t)));
+  for (size_t i = 0; i < strategies; ++i) {
+    ReplicaGenerators* strategy = i < registry().generators.size() ? registry().generators[i] : nullptr;
+    if (strategy) strategy->follow_seed();
+    const auto replicas = static_cast<size_t>(reader.count(sizeof(int64_t)));
+    for (size_t r = 0; r < replicas; ++r) {
+      if (strategy && r < strategy->generators_.size())
+        restore(reader, strategy->generators_[r]);
+      else
+        reader.text();
+    }
+  }
+  reader.finish();
+}
+
+}  // namespace tutti

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <ATen/core/Generator.h>
+#include <c10/core/Device.h>
+
+#include <vector>
+
+#include "tutti/core/tensor_fwd.h"
+#include "tutti/tensor/random_seed.h"
+
+namespace tutti {
+
+// The random numbers of one strategy's replicas: a generator for each, which set_random_seed() seeds anew. One replica
+// draws from LibTorch's own generators, as the program without a strategy does.
+class ReplicaGenerators {
+ public:
+  explicit ReplicaGenerators(std::vector<c10::Device> devices);
+  ~ReplicaGenerators();
+  ReplicaGenerators(const ReplicaGenerators&) = delete;
+  ReplicaGenerators& operator=(const ReplicaGenerators&) = delete;
+
+  // To be called before the replicas draw.
+  void follow_seed();
+  // Null for one replica.
+  at::Generator* of(int replica);
+
+ private:
+  friend Tensor random_state();
+  friend void restore_random_state(const Tensor& state);
+
+  std::vector<c10::Device> devices_;
+  std::vector<at::Generator> generators_;
+  std::vector<RandomSeed> seeded_;  // empty or one: what the generators were made from
+};
+
+// Where all random numbers are: LibTorch's default generator of the CPU, and those of each strategy's replicas, in the
+// order in which the strategies of several replicas were made. uint8 [bytes]. No replica may be running.
+Tensor random_state();
+// Puts them back. A replica or a strategy beyond those that were saved keeps its numbers. Throws: data_loss.
+void restore_random_state(const Tensor& state);
+
+}  // namespace tutti
