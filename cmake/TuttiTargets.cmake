@@ -4,7 +4,8 @@ set(TUTTI_PROTO_DIR "${PROJECT_BINARY_DIR}/proto")  # where protoc's headers lie
 
 add_library(tutti_options INTERFACE)
 target_compile_options(tutti_options INTERFACE -Wall -Wextra -Werror -Wno-missing-field-initializers
-  $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)  # GCC 12 invents overlaps in std::string, bug 105651
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict -Wno-stringop-overflow -Wno-array-bounds>)  # GCC 12 invents overlaps and lengths in
+                                                                # std::string: bugs 105651, 105329
 # LibTorch's headers then include only the operators they need, which saves a third of the compile time.
 target_compile_definitions(tutti_options INTERFACE AT_PER_OPERATOR_HEADERS)
 if(TUTTI_SANITIZE)

@@ -20,7 +20,7 @@ RestoreStatus::RestoreStatus(RestoreStatus&& other) noexcept
 RestoreStatus::~RestoreStatus() {
   if (checked_ || differences_.none()) return;
   warn(str("restored '", folder_.string(), "' in part: ", differences_.to_string(),
-                  ". Call expect_partial() on what restore returns if that is meant, or assert_consumed()"));
+           ". Call expect_partial() on what restore returns if that is meant, or assert_consumed()"));
 }
 
 void RestoreStatus::assert_consumed() {
@@ -42,9 +42,9 @@ Checkpoint::Checkpoint(std::vector<checkpoint::NamedTrackable> objects) : object
   std::set<std::string> names;
   for (const auto& [name, object] : objects_) {
     if (name.empty() || name.find('/') != std::string::npos || name == checkpoint::kRandomState)
-      throw Error(ErrorCode::invalid_argument,
-                  str("Checkpoint: an object cannot be named '", name, "'; a name is not empty, has no '/', and is not '",
-                      checkpoint::kRandomState, "', which every checkpoint has"));
+      throw Error(ErrorCode::invalid_argument, str("Checkpoint: an object cannot be named '", name,
+                                                   "'; a name is not empty, has no '/', and is not '",
+                                                   checkpoint::kRandomState, "', which every checkpoint has"));
     if (!names.insert(name).second)
       throw Error(ErrorCode::invalid_argument, str("Checkpoint: two objects are named '", name, "'"));
   }

@@ -37,9 +37,9 @@ class [[nodiscard]] RestoreStatus {
 
 // Objects under names, whose state is saved and restored together: Checkpoint({{"net", *net}, {"optimizer", optimizer},
 // {"step", step}}). The state of all random numbers is saved with them. Names in a checkpoint are "net/0.weight",
-// "optimizer/0/exp_avg": those of the object graph, so that it is restored onto any strategy, mesh, layout and number of
-// replicas. Values that replicas hold apart are saved aggregated. Outlived by the objects; used outside of replicas, by
-// one thread at a time. TF: tf.train.Checkpoint.
+// "optimizer/0/exp_avg": those of the object graph, so that it is restored onto any strategy, mesh, layout and number
+// of replicas. Values that replicas hold apart are saved aggregated. Outlived by the objects; used outside of replicas,
+// by one thread at a time. TF: tf.train.Checkpoint.
 class Checkpoint {
  public:
   // Throws: invalid_argument for a name that is empty, given twice, has a '/', or is "random_state".
@@ -48,13 +48,13 @@ class Checkpoint {
   explicit Checkpoint(std::vector<checkpoint::NamedTrackable> objects);
 
   // Writes the folder, all of it or nothing, in the place of one that exists.
-  // Throws: as checkpoint::write; invalid_argument for a value that cannot be saved, such as an on_read variable without
-  // an aggregation; unimplemented for an optimizer whose state is not known.
+  // Throws: as checkpoint::write; invalid_argument for a value that cannot be saved, such as an on_read variable
+  // without an aggregation; unimplemented for an optimizer whose state is not known.
   void write(const std::filesystem::path& folder) const;
 
   // Overwrites the objects' state in place, on their own strategy, mesh and layout.
-  // Throws: not_found; failed_precondition, before anything is changed, for tensors of another shape or dtype; data_loss
-  // for a damaged checkpoint, after which some objects may be restored and others not.
+  // Throws: not_found; failed_precondition, before anything is changed, for tensors of another shape or dtype;
+  // data_loss for a damaged checkpoint, after which some objects may be restored and others not.
   RestoreStatus restore(const std::filesystem::path& folder) const;
 
   const std::vector<checkpoint::NamedTrackable>& objects() const { return objects_; }

@@ -1,6 +1,5 @@
 #include "tutti/checkpoint/checkpoint_manager.h"
 
-#include <algorithm>
 #include <future>
 
 #include "tutti/checkpoint/folder.h"
@@ -20,10 +19,8 @@ struct CheckpointManager::State {
 CheckpointManager::CheckpointManager(Checkpoint checkpoint, std::filesystem::path directory,
                                      CheckpointManagerOptions options) {
   checkpoint::FileSystem& files = options.files ? *options.files : checkpoint::posix_file_system();
-  checkpoint::Folder folder(
-      files, std::move(directory),
-      {.prefix = std::move(options.checkpoint_name),
-       .retention = {.max_to_keep = options.max_to_keep, .keep_every = options.keep_every}});
+  checkpoint::Folder folder(files, std::move(directory),
+                            {.max_to_keep = options.max_to_keep, .keep_every = options.keep_every});
   state_.reset(new State{.checkpoint = std::move(checkpoint), .folder = std::move(folder), .async = options.async});
 }
 
@@ -40,10 +37,7 @@ std::filesystem::path CheckpointManager::save(std::optional<int64_t> number) {
   checkpoint::Contents contents = checkpoint::state_of(state_->checkpoint.objects());
   checkpoint::Folder& folder = state_->folder;
   if (!state_->async) return folder.save(contents, number);
-  if (!number) {
-    const std::vector<int64_t> saved = folder.numbers();
-    number = saved.empty() ? 1 : *std::ranges::max_element(saved) + 1;
-  }
+  if (!number) number = folder.next_number();
   state_->pending = std::async(std::launch::async, [&folder, contents = snapshot(std::move(contents)), number] {
     folder.save(contents, number);
   });

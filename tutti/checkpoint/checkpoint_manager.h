@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
-#include <string>
 
 #include "tutti/checkpoint/checkpoint.h"
 #include "tutti/checkpoint/file_system.h"
@@ -13,11 +12,10 @@
 namespace tutti::train {
 
 struct CheckpointManagerOptions {
-  std::optional<int64_t> max_to_keep = 5;                        // nullopt keeps all
+  std::optional<int64_t> max_to_keep = 5;                          // nullopt keeps all
   std::chrono::seconds keep_every = std::chrono::seconds::zero();  // one in each such time is kept for ever; zero: none
-  std::string checkpoint_name = "ckpt";                          // the first is "ckpt-1"
-  bool async = false;                                            // save() returns when a snapshot is taken
-  checkpoint::FileSystem* files = nullptr;                       // null: the disks of this machine
+  bool async = false;                                              // save() returns when a snapshot is taken
+  checkpoint::FileSystem* files = nullptr;                         // null: the disks of this machine
 };
 
 // The numbered checkpoints of one directory: saves, keeps the newest, finds the latest. One process at a time may save.
@@ -28,7 +26,7 @@ struct CheckpointManagerOptions {
 // that nobody was told is then logged.
 class CheckpointManager {
  public:
-  // Throws: invalid_argument for a max_to_keep below 1, or a name with a path separator.
+  // Throws: invalid_argument for a max_to_keep below 1.
   CheckpointManager(Checkpoint checkpoint, std::filesystem::path directory, CheckpointManagerOptions options = {});
   ~CheckpointManager();
   CheckpointManager(const CheckpointManager&) = delete;
@@ -40,9 +38,10 @@ class CheckpointManager {
   // Returns when all that was saved is safe. Throws: what the save in the background threw.
   void wait();
 
-  // Restores the newest checkpoint that is whole, and names in one warning those that are damaged. Returns its folder, or
-  // nullopt, with nothing changed, where there is none. Throws: data_loss where all are damaged; failed_precondition,
-  // with nothing changed, where names, shapes or dtypes are not the objects'. TF: restore_or_initialize.
+  // Restores the newest checkpoint that is whole, and names in one warning those that are damaged. Returns its folder,
+  // or nullopt, with nothing changed, where there is none. Throws: data_loss where all are damaged;
+  // failed_precondition, with nothing changed, where names, shapes or dtypes are not the objects'. TF:
+  // restore_or_initialize.
   std::optional<std::filesystem::path> restore_or_initialize();
 
   // The newest one; nullopt before the first. Throws: as wait().

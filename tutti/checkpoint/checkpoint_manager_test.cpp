@@ -43,9 +43,9 @@ TEST(CheckpointManager, AnEmptyDirectoryLeavesEverythingAsItIs) {
 TEST(CheckpointManager, NumbersCanBeGiven) {
   const TemporaryFolder folder;
   int64_t step = 40;
-  CheckpointManager manager(Checkpoint({{"step", step}}), folder.path(), {.checkpoint_name = "model"});
-  EXPECT_EQ(manager.save(step), folder.path() / "model-40");
-  EXPECT_EQ(manager.save(), folder.path() / "model-41");
+  CheckpointManager manager(Checkpoint({{"step", step}}), folder.path(), {});
+  EXPECT_EQ(manager.save(step), folder.path() / "ckpt-40");
+  EXPECT_EQ(manager.save(), folder.path() / "ckpt-41");
 }
 
 TEST(CheckpointManager, AnAsynchronousSaveHasTheValuesOfItsCall) {

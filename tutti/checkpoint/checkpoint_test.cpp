@@ -112,9 +112,9 @@ TEST(Checkpoint, AllThatDoesNotFitIsToldAtOnceAndNothingIsChanged) {
   double number = 0;
   const Checkpoint other({{"a", good}, {"b", shape}, {"c", dtype}, {"step", number}, {"d", good}});
   const std::string error = error_of([&] { other.restore(folder.path() / "c").expect_partial(); });
-  for (const char* part : {"failed_precondition", "nothing was changed", "'b' is Float [3] in the checkpoint and Float [4]",
-                           "'c' is Float [1] in the checkpoint and Double [1]", "'step' is not a floating-point number",
-                           "lacks 'd'"})
+  for (const char* part :
+       {"failed_precondition", "nothing was changed", "'b' is Float [3] in the checkpoint and Float [4]",
+        "'c' is Float [1] in the checkpoint and Double [1]", "'step' is not a floating-point number", "lacks 'd'"})
     EXPECT_THAT(error, HasSubstr(part));
   EXPECT_EQ(good.sum().item<double>(), 0);
 }
@@ -167,7 +167,9 @@ TEST(Checkpoint, AnUnknownOptimizerIsRefusedByName) {
     loss.backward();
     return loss;
   });
-  EXPECT_THAT(error_of([&] { Checkpoint({{"optimizer", optimizer}}).write(folder.path() / "c"); }),
+  EXPECT_THAT(error_of([&] {
+                Checkpoint({{"optimizer", optimizer}}).write(folder.path() / "c");
+              }),
               testing::AllOf(HasSubstr("unimplemented"), HasSubstr("LBFGS")));
 }
 

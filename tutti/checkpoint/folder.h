@@ -42,15 +42,16 @@ class Folder {
   // The complete checkpoints, oldest first, in the order of saving. Work in progress and leftovers are not among them.
   // Nothing of their contents is read.
   std::vector<int64_t> numbers() const;
+  // That of the next save: one more than the largest ever saved, beginning with 1.
+  int64_t next_number() const { return list().next_number(); }
   // The newest complete one.
   std::optional<std::filesystem::path> latest() const;
 
   // Writes a checkpoint, makes the file `checkpoint` name it, then deletes those that are no longer kept; leftovers of
-  // killed processes are removed first. Without a `number` it gets one more than the largest that there is, beginning
-  // with 1. One with the same number is replaced. Whenever this stops, the newest complete checkpoint is the one before
-  // or the new one.
-  // Throws: as write(); data_loss if the new one cannot be opened, and then nothing is deleted. Where the list cannot
-  // be written or a deletion fails the checkpoint is safe, and there is only a warning.
+  // killed processes are removed first. Without a `number` it gets next_number(). One with the same number is replaced.
+  // Whenever this stops, the newest complete checkpoint is the one before or the new one. Throws: as write(); data_loss
+  // if the new one cannot be opened, and then nothing is deleted. Where the list cannot be written or a deletion fails
+  // the checkpoint is safe, and there is only a warning.
   std::filesystem::path save(const Contents& contents, std::optional<int64_t> number = {});
 
   // Calls `restore` with the newest checkpoint. If that is damaged (data_loss, from opening it or from `restore`) goes

@@ -1,6 +1,7 @@
 #include "tutti/checkpoint/optimizer_state.h"
 
 #include <ATen/ops/zeros_like.h>
+#include <c10/core/GradMode.h>
 #include <torch/optim/adagrad.h>
 #include <torch/optim/adam.h>
 #include <torch/optim/adamw.h>
@@ -23,7 +24,7 @@ class Fields {
   // A tensor of the parameter's shape that the optimizer makes when it first needs it.
   void tensor(const char* name, Tensor& value) {
     if (!visitor_.has(name, value.defined())) {
-      if (visitor_.restoring()) value = {};
+      if (visitor_.restoring()) value = Tensor();
       return;
     }
     const Tensor place = value.defined() ? value : at::zeros_like(parameter_, c10::MemoryFormat::Preserve);
@@ -43,7 +44,9 @@ class Fields {
   const Tensor& parameter_;
 };
 
-void visit(torch::optim::SGDParamState& state, Fields& fields) { fields.tensor("momentum_buffer", state.momentum_buffer()); }
+void visit(torch::optim::SGDParamState& state, Fields& fields) {
+  fields.tensor("momentum_buffer", state.momentum_buffer());
+}
 
 template <class AdamState>
 void visit_adam(AdamState& state, Fields& fields) {
@@ -114,7 +117,7 @@ void visit_parameter(const torch::optim::Optimizer& optimizer, const std::string
 }  // namespace
 
 void OptimizerState::visit_state(StateVisitor& visitor) {
-  const at::NoGradGuard no_grad;
+  const c10::NoGradGuard no_grad;
   auto& states = optimizer_.state();
   size_t position = 0;
   size_t group_number = 0;

@@ -1,5 +1,7 @@
 #include "tutti/checkpoint/restore_state.h"
 
+#include <c10/core/GradMode.h>
+
 #include <set>
 
 #include "tutti/core/error.h"
@@ -13,7 +15,7 @@ namespace {
 class StoredVisitor : public StateVisitor {
  public:
   explicit StoredVisitor(const Reader& reader) : reader_(reader) {
-    for (const StoredTensor& tensor : reader.tensors()) names_.insert(tensor.name);
+    for (const IndexedTensor& tensor : reader.tensors()) names_.insert(tensor.name);
     for (const auto& [name, value] : reader.values()) names_.insert(name);
   }
 
@@ -49,21 +51,21 @@ class Comparison : public StoredVisitor {
   bool restoring() const override { return false; }
   void tensor(const std::string& name, const Tensor& value) override {
     const std::string path = path_ + name;
-    const StoredTensor* stored = reader_.find(path);
+    const IndexedTensor* stored = reader_.find(path);
     if (!visit(path, stored)) return;
     if (value.sizes().vec() != stored->sizes || value.scalar_type() != stored->dtype)
-      mismatches_.push_back(str("'", path, "' is ", stored->dtype, ' ', str_list(stored->sizes),
-                                " in the checkpoint and ", value.scalar_type(), ' ', str_list(value.sizes()),
-                                " in the program"));
+      mismatches_.push_back(str("'", path, "' is ", c10::toString(stored->dtype), ' ', str_list(stored->sizes),
+                                " in the checkpoint and ", c10::toString(value.scalar_type()), ' ',
+                                str_list(value.sizes()), " in the program"));
   }
   void number(const std::string& name, int64_t&) override { value<int64_t>(name, "an integer"); }
   void number(const std::string& name, double&) override { value<double>(name, "a floating-point number"); }
   void opaque(const std::string& name, const std::function<Tensor()>&,
               const std::function<void(const Tensor&)>&) override {
     const std::string path = path_ + name;
-    const StoredTensor* stored = reader_.find(path);
+    const IndexedTensor* stored = reader_.find(path);
     if (visit(path, stored) && (stored->dtype != at::kByte || stored->sizes.size() != 1))
-      mismatches_.push_back(str("'", path, "' is ", stored->dtype, ' ', str_list(stored->sizes),
+      mismatches_.push_back(str("'", path, "' is ", c10::toString(stored->dtype), ' ', str_list(stored->sizes),
                                 " in the checkpoint, and must be a row of bytes"));
   }
 
@@ -72,7 +74,8 @@ class Comparison : public StoredVisitor {
     for (const std::string& name : names())
       if (!visited_.contains(name)) differences_.extra.push_back(name);
     if (mismatches_.empty()) return std::move(differences_);
-    std::string text = str("restoring '", folder.string(), "': the checkpoint is of another program; nothing was changed");
+    std::string text =
+        str("restoring '", folder.string(), "': the checkpoint is of another program; nothing was changed");
     for (const std::string& mismatch : mismatches_) text += "\n  " + mismatch;
     if (!differences_.none()) text += "\n  " + differences_.to_string();
     throw Error(ErrorCode::failed_precondition, text);
@@ -132,7 +135,7 @@ class Restorer : public StoredVisitor {
 };
 
 void walk(const std::vector<NamedTrackable>& objects, StateVisitor& visitor) {
-  const at::NoGradGuard no_grad;
+  const c10::NoGradGuard no_grad;
   for (const NamedTrackable& part : objects) part.object.visit(part.name, visitor);
   visitor.opaque(kRandomState, random_state, restore_random_state);
 }

@@ -1,5 +1,6 @@
 #include "tutti/checkpoint/save_state.h"
 
+#include <c10/core/GradMode.h>
 #include <c10/core/impl/COW.h>
 
 #include "tutti/core/error.h"
@@ -48,8 +49,8 @@ Tensor snapshot_of(const Tensor& tensor) {
   if (!tensor.device().is_cpu()) return tensor.detach().cpu();
   auto shared = c10::impl::cow::lazy_clone_storage(*tensor.storage().unsafeGetStorageImpl());
   if (!shared) return tensor.detach().clone();
-  Tensor result = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(std::move(shared)), tensor.key_set(),
-                                                           tensor.dtype());
+  Tensor result =
+      at::detail::make_tensor<c10::TensorImpl>(c10::Storage(std::move(shared)), tensor.key_set(), tensor.dtype());
   result.unsafeGetTensorImpl()->set_sizes_and_strides(tensor.sizes(), tensor.strides(), tensor.storage_offset());
   return result;
 }
@@ -57,7 +58,7 @@ Tensor snapshot_of(const Tensor& tensor) {
 }  // namespace
 
 Contents state_of(const std::vector<NamedTrackable>& objects) {
-  const at::NoGradGuard no_grad;
+  const c10::NoGradGuard no_grad;
   Saver saver;
   for (const NamedTrackable& part : objects) part.object.visit(part.name, saver);
   saver.opaque(kRandomState, random_state, nullptr);

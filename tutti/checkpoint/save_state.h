@@ -17,9 +17,9 @@ struct NamedTrackable {
 // The name of the random numbers' state, which every checkpoint has.
 inline constexpr const char* kRandomState = "random_state";
 
-// The state of all objects, under the names "object/part/…", and of the random numbers. Tensors are not copied. An int64
-// number named "step" is the step of the contents. In global view.
-// Throws: invalid_argument for a value that cannot be saved; what an object throws.
+// The state of all objects, under the names "object/part/…", and of the random numbers. Tensors are not copied. An
+// int64 number named "step" is the step of the contents. In global view. Throws: invalid_argument for a value that
+// cannot be saved; what an object throws.
 Contents state_of(const std::vector<NamedTrackable>& objects);
 
 // The same with tensors that nobody can change any more: copy-on-write clones where LibTorch can make them of what lies

@@ -20,8 +20,8 @@ class Optimizer;
 namespace tutti::train {
 
 // An object that a Checkpoint saves and restores in place: a module with its parameters and buffers, an optimizer with
-// its state and learning rates, a tensor or variable, a number, an iterator of a dataset, a Keras model or optimizer, or
-// any Savable. Refers to the object, which must outlive it; of handles it keeps a copy.
+// its state and learning rates, a tensor or variable, a number, an iterator of a dataset, a Keras model or optimizer,
+// or any Savable. Refers to the object, which must outlive it; of handles it keeps a copy.
 class Trackable {
  public:
   Trackable(Savable& object);
@@ -33,23 +33,23 @@ class Trackable {
 
   // Holders of modules: torch::nn::Linear, std::shared_ptr<Net>.
   template <class Holder>
-    requires requires(Holder& holder) {
-      { *holder } -> std::convertible_to<torch::nn::Module&>;
-    }
+  requires requires(Holder& holder) {
+    { *holder } -> std::convertible_to<torch::nn::Module&>;
+  }
   Trackable(Holder& holder) : Trackable(static_cast<torch::nn::Module&>(*holder)) {}
 
   // Handles of Keras.
   template <class Handle>
-    requires requires(const Handle& handle) {
-      { handle.savable() } -> std::convertible_to<std::shared_ptr<Savable>>;
-    }
+  requires requires(const Handle& handle) {
+    { handle.savable() } -> std::convertible_to<std::shared_ptr<Savable>>;
+  }
   Trackable(const Handle& handle) : Trackable(std::shared_ptr<Savable>(handle.savable())) {}
 
   // tutti::Optimizer.
   template <class Wrapper>
-    requires requires(Wrapper& wrapper) {
-      { wrapper.get() } -> std::convertible_to<torch::optim::Optimizer&>;
-    }
+  requires requires(Wrapper& wrapper) {
+    { wrapper.get() } -> std::convertible_to<torch::optim::Optimizer&>;
+  }
   Trackable(Wrapper& wrapper) : Trackable(static_cast<torch::optim::Optimizer&>(wrapper.get())) {}
 
   void visit(const std::string& name, StateVisitor& visitor) const { visit_(name, visitor); }

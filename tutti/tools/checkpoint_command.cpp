@@ -15,12 +15,12 @@
 namespace tutti::tools {
 namespace {
 
+using checkpoint::IndexedTensor;
 using checkpoint::Reader;
-using checkpoint::StoredTensor;
 
 checkpoint::FileSystem& disk() { return checkpoint::posix_file_system(); }
 
-int64_t bytes_of(const StoredTensor& tensor) {
+int64_t bytes_of(const IndexedTensor& tensor) {
   int64_t count = static_cast<int64_t>(c10::elementSize(tensor.dtype));
   for (const int64_t size : tensor.sizes) count *= size;
   return count;
@@ -31,7 +31,7 @@ std::string counted(size_t count, const char* thing) { return str(count, ' ', th
 
 std::string summary(const Reader& reader) {
   int64_t bytes = 0;
-  for (const StoredTensor& tensor : reader.tensors()) bytes += bytes_of(tensor);
+  for (const IndexedTensor& tensor : reader.tensors()) bytes += bytes_of(tensor);
   return str("step ", reader.step(), ", ", counted(reader.tensors().size(), "tensor"), ", ", bytes, " bytes");
 }
 
@@ -39,10 +39,12 @@ std::string text_of(const checkpoint::Value& value) {
   return std::visit([](const auto& value) { return str(value); }, value);
 }
 
-std::string form_of(const StoredTensor& tensor) { return str(tensor.dtype, ' ', str_list(tensor.sizes)); }
+std::string form_of(const IndexedTensor& tensor) {
+  return str(c10::toString(tensor.dtype), ' ', str_list(tensor.sizes));
+}
 
 // What is unlike in two tensors of one name; empty for nothing.
-std::string difference(const Reader& one, const Reader& other, const StoredTensor& a, const StoredTensor& b) {
+std::string difference(const Reader& one, const Reader& other, const IndexedTensor& a, const IndexedTensor& b) {
   if (form_of(a) != form_of(b)) return str(form_of(a), " and ", form_of(b));
   const Tensor x = one.read(a.name);
   const Tensor y = other.read(b.name);
@@ -60,8 +62,8 @@ size_t print_differences(const Reader& one, const Reader& other, bool compare, s
     out << name << ": " << what << '\n';
   };
   const std::string only = "only in " + one.folder().string();
-  for (const StoredTensor& tensor : one.tensors()) {
-    const StoredTensor* twin = other.find(tensor.name);
+  for (const IndexedTensor& tensor : one.tensors()) {
+    const IndexedTensor* twin = other.find(tensor.name);
     if (!twin) print(tensor.name, only);
     if (twin && compare) print(tensor.name, difference(one, other, tensor, *twin));
   }
@@ -96,7 +98,7 @@ int list_checkpoints(const std::filesystem::path& directory, std::ostream& out) 
 int show_checkpoint(const std::filesystem::path& folder, std::ostream& out) {
   const Reader reader(disk(), folder);
   out << summary(reader) << '\n';
-  for (const StoredTensor& tensor : reader.tensors()) {
+  for (const IndexedTensor& tensor : reader.tensors()) {
     out << tensor.name << ": " << form_of(tensor);
     if (!tensor.layout.empty()) out << ' ' << tensor.layout;
     if (tensor.shards.size() > 1) out << " in " << counted(tensor.shards.size(), "shard");

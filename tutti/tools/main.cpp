@@ -10,7 +10,8 @@ int main(int argc, char** argv) {
   using namespace tutti::tools;
   CLI::App app{"tutti: a look from outside at what programs with Tutti write"};
   app.require_subcommand(1);
-  CLI::App& checkpoint = *app.add_subcommand("checkpoint", "what checkpoints have, without the program that wrote them");
+  CLI::App& checkpoint =
+      *app.add_subcommand("checkpoint", "what checkpoints have, without the program that wrote them");
   checkpoint.require_subcommand(1);
 
   std::string path, other;
