@@ -3,7 +3,10 @@
 //
 //   train_from_records [--data DIR] [--records DIR] [--replicas 2] [--epochs 1]
 //
-// OUTPUT
+//   train-0.tfrecord.gz: 2490 KB                     (… train-3)
+//   test.tfrecord: 8183 KB
+//   469/469 - 1s - 3ms/step - accuracy: 0.9019 - loss: 0.3612
+//   test accuracy: 0.9441
 #include <tutti/tutti.h>
 
 #include <CLI/CLI.hpp>
