@@ -9,6 +9,7 @@ PRELUDE = """#undef NDEBUG
 #include <tutti/tutti.h>
 
 #include <cassert>
+#include <fstream>
 #include <iostream>
 
 using namespace tutti;
