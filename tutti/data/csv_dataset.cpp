@@ -2,6 +2,7 @@
 
 #include <ATen/ops/empty.h>
 
+#include <algorithm>
 #include <cstring>
 #include <exception>
 #include <utility>
@@ -45,15 +46,16 @@ Form in_order(const CsvSchema& schema) {
   return form;
 }
 
-// How many rows are read at once: a batch inside of such a block is a view.
+// How many rows are read at once, so that a batch inside of such a block is a view, and how many fields at most.
 constexpr int64_t kBlockRows = 256;
+constexpr int64_t kBlockFields = 1 << 16;
 
 // One column of a block while it is filled.
 class BlockColumn {
  public:
-  explicit BlockColumn(const CsvColumn& column) : column_(&column) {
+  BlockColumn(const CsvColumn& column, int64_t rows) : column_(&column) {
     if (column.type == CsvType::string) return;
-    numbers_ = at::empty({kBlockRows}, dtype_of(column.type));
+    numbers_ = at::empty({rows}, dtype_of(column.type));
     bytes_ = static_cast<std::byte*>(numbers_.mutable_data_ptr());
     width_ = numbers_.element_size();
   }
@@ -96,6 +98,7 @@ class CsvReader : public graph::RecordReader {
       : path_(path),
         schema_(std::move(schema)),
         form_(std::move(form)),
+        block_rows_(std::clamp<int64_t>(kBlockFields / static_cast<int64_t>(form_->columns.size()), 1, kBlockRows)),
         parser_(path, schema_->options.field_delim, schema_->options.use_quote_delim) {
     if (schema_->options.header) check_header();
   }
@@ -128,10 +131,10 @@ class CsvReader : public graph::RecordReader {
   bool read_block() {
     if (failure_) std::rethrow_exception(failure_);
     std::vector<BlockColumn> columns;
-    for (const size_t column : form_->columns) columns.emplace_back(schema_->columns[column]);
+    for (const size_t column : form_->columns) columns.emplace_back(schema_->columns[column], block_rows_);
     int64_t rows = 0;
     try {
-      for (; rows < kBlockRows && next_fields(); ++rows)
+      for (; rows < block_rows_ && next_fields(); ++rows)
         for (BlockColumn& column : columns) add(column, rows);
     } catch (const Error&) {
       if (rows == 0) throw;
@@ -167,6 +170,7 @@ class CsvReader : public graph::RecordReader {
   std::filesystem::path path_;
   std::shared_ptr<const CsvSchema> schema_;
   std::shared_ptr<const Form> form_;
+  int64_t block_rows_;
   CsvParser parser_;
   std::vector<std::string> fields_;
   std::shared_ptr<const graph::Table> block_;  // of rows read ahead

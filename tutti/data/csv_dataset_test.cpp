@@ -192,6 +192,13 @@ TEST_F(Csv, LongFilesComeWholeInBatchesOfAnySize) {
   }
 }
 
+TEST_F(Csv, WideFilesAreReadARowAtATime) {
+  std::string text;
+  for (int i = 0; i < 3 * 100'000; ++i) text += i % 100'000 == 99'999 ? "7\n" : "7,";
+  const auto rows = csv_dataset({write("wide.csv", text)}, {.header = false});
+  EXPECT_EQ(numbers(rows.batch(3).begin()->numbers.at("99999")), (std::vector<double>{7, 7, 7}));
+}
+
 TEST_F(Csv, RefusesFilesThatAreAbsentEmptyOrDiffer) {
   const auto good = write("good.csv", "a,b\n1,2\n");
   EXPECT_THAT(error_of_reading({}), StartsWith("invalid_argument: csv_dataset: no files"));

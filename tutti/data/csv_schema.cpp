@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <set>
 #include <string_view>
 
@@ -86,15 +87,17 @@ std::vector<std::string> column_names(const std::filesystem::path& file, const C
 }
 
 std::vector<CsvColumn> selected_columns(const std::vector<std::string>& names, const CsvOptions& options) {
-  std::set<std::string> seen;
-  for (const std::string& name : names)
-    if (!seen.insert(name).second) refuse(str("two columns are named '", name, "'; give other names as column_names"));
+  std::map<std::string, size_t> index;
+  for (size_t i = 0; i < names.size(); ++i)
+    if (!index.emplace(names[i], i).second)
+      refuse(str("two columns are named '", names[i], "'; give other names as column_names"));
   std::vector<CsvColumn> columns;
+  std::set<std::string> selected;
   for (const std::string& name : options.select_columns.empty() ? names : options.select_columns) {
-    const auto found = std::ranges::find(names, name);
-    if (found == names.end()) refuse(str("select_columns has '", name, "'; the columns are ", str_list(names)));
-    if (std::ranges::count(columns, name, &CsvColumn::name) > 0) refuse(str("select_columns has '", name, "' twice"));
-    columns.push_back({.name = name, .index = static_cast<size_t>(found - names.begin())});
+    const auto found = index.find(name);
+    if (found == index.end()) refuse(str("select_columns has '", name, "'; the columns are ", str_list(names)));
+    if (!selected.insert(name).second) refuse(str("select_columns has '", name, "' twice"));
+    columns.push_back({.name = name, .index = found->second});
   }
   return columns;
 }

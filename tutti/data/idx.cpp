@@ -9,6 +9,7 @@
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/data/compressed_file.h"
+#include "tutti/files/byte_order.h"
 
 namespace tutti::data {
 namespace {
@@ -63,10 +64,6 @@ Header read_header(CompressedFile& file, const std::filesystem::path& path) {
   return header;
 }
 
-void reverse_bytes_of_each(std::byte* bytes, size_t num_bytes, size_t width) {
-  for (std::byte* end = bytes + num_bytes; bytes != end; bytes += width) std::reverse(bytes, bytes + width);
-}
-
 }  // namespace
 
 Tensor read_idx(const std::filesystem::path& path) {
@@ -81,7 +78,7 @@ Tensor read_idx(const std::filesystem::path& path) {
   if (!file.at_end())
     damaged(path, str("has more than the ", header.num_bytes, " bytes of elements that its header says"));
   if constexpr (std::endian::native == std::endian::little)
-    reverse_bytes_of_each(bytes, got, c10::elementSize(header.dtype));
+    files::reverse_bytes_of_each(bytes, got, c10::elementSize(header.dtype));
   return result;
 }
 

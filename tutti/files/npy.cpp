@@ -14,6 +14,7 @@
 #include "tutti/core/function_ref.h"
 #include "tutti/core/str.h"
 #include "tutti/files/archive.h"
+#include "tutti/files/byte_order.h"
 #include "tutti/files/new_file.h"
 #include "tutti/files/npy_header.h"
 
@@ -72,10 +73,6 @@ uint64_t checked_bytes(const NpyHeader& header, uint64_t max_bytes, const std::s
     damaged(file, str("is truncated or damaged: its header says ", str_list(header.shape), " of ",
                       c10::toString(header.dtype), ", and it has at most ", max_bytes, " bytes"));
   return num_bytes;
-}
-
-void reverse_bytes_of_each(std::byte* bytes, uint64_t num_bytes, size_t width) {
-  for (std::byte* const end = bytes + num_bytes; bytes != end; bytes += width) std::reverse(bytes, bytes + width);
 }
 
 Tensor read_array(Read read, uint64_t max_bytes, const std::string& file) {
