@@ -76,12 +76,17 @@ struct Chunk {
   uint64_t begin;  // from the beginning of the shard
   uint64_t end;
 
+  uint64_t size() const { return end - begin; }
+  uint64_t offset() const { return shard->offset + begin; }  // in the file
+
   void read_to(std::byte* to) const {
-    const std::span bytes(to, end - begin);
-    file->read(shard->offset + begin, bytes);
+    file->read(offset(), {to, size()});
+    check({to, size()});
+  }
+  void check(std::span<const std::byte> bytes) const {
     check_crc(shard->crc32c[begin / kChunkBytes], bytes, [&] {
       return str("'", file->path().string(), "', tensor '", tensor->name, "', shard ", shard->region.to_string(),
-                 ": the bytes from ", shard->offset + begin, " to ", shard->offset + end);
+                 ": the bytes from ", offset(), " to ", offset() + size());
     });
   }
 };
@@ -99,19 +104,59 @@ struct Transfer {
   BoxCopy copy;
   std::byte* destination;
 
-  bool needs(size_t chunk) const { return copy.touches(chunk * kChunkBytes, end_of(chunk)); }
-  void run(size_t chunk) const {
-    const uint64_t begin = chunk * kChunkBytes, end = end_of(chunk);
-    const Chunk bytes{file, tensor, shard, begin, end};
-    if (const int64_t place = copy.place_of(begin, end); place >= 0) return bytes.read_to(destination + place);
-    std::byte* buffer = thread_buffer();
-    bytes.read_to(buffer);
-    copy.scatter(begin, {buffer, end - begin}, destination);
+  Chunk chunk(size_t number) const {
+    return {file, tensor, shard, number * kChunkBytes, std::min((number + 1) * kChunkBytes, shard->bytes)};
   }
-
- private:
-  uint64_t end_of(size_t chunk) const { return std::min((chunk + 1) * kChunkBytes, shard->bytes); }
+  bool needs(const Chunk& chunk) const { return copy.touches(chunk.begin, chunk.end); }
 };
+
+// A chunk that a transfer needs.
+struct Use {
+  const Transfer* transfer;
+  Chunk chunk;
+
+  void read_alone() const {
+    const int64_t place = transfer->copy.place_of(chunk.begin, chunk.end);
+    if (place >= 0) return chunk.read_to(transfer->destination + place);
+    chunk.read_to(thread_buffer());
+    scatter(thread_buffer());
+  }
+  void scatter(const std::byte* from) const {
+    transfer->copy.scatter(chunk.begin, {from, chunk.size()}, transfer->destination);
+  }
+};
+
+// Reads once what the uses need, which lies within the bytes of a thread's buffer and is in the order of the file.
+void read_together(std::span<const Use> uses) {
+  if (uses.size() == 1) return uses.front().read_alone();
+  const uint64_t begin = uses.front().chunk.offset();
+  const uint64_t end = uses.back().chunk.offset() + uses.back().chunk.size();
+  std::byte* buffer = thread_buffer();
+  uses.front().chunk.file->read(begin, {buffer, end - begin});
+  const std::byte* checked = nullptr;
+  for (const Use& use : uses) {
+    const std::byte* bytes = buffer + (use.chunk.offset() - begin);
+    if (bytes != checked) use.chunk.check({bytes, use.chunk.size()});
+    checked = bytes;
+    use.scatter(bytes);
+  }
+}
+
+// The uses, ordered by file and offset, as runs for read_together. A run wastes no more than the chunks between two
+// uses.
+std::vector<std::span<const Use>> runs_of(std::vector<Use>& uses) {
+  std::ranges::sort(uses, {}, [](const Use& use) { return std::pair(use.chunk.file, use.chunk.offset()); });
+  std::vector<std::span<const Use>> runs;
+  for (size_t first = 0, i = 0; i < uses.size(); first = i) {
+    const Chunk& begin = uses[first].chunk;
+    const auto fits = [&](const Chunk& chunk) {
+      return chunk.file == begin.file && chunk.offset() + chunk.size() - begin.offset() <= kChunkBytes;
+    };
+    while (i < uses.size() && fits(uses[i].chunk)) ++i;
+    runs.emplace_back(uses.data() + first, i - first);
+  }
+  return runs;
+}
 
 int threads_for(uint64_t bytes) {
   const unsigned cores = std::clamp(std::thread::hardware_concurrency(), 1U, kMaxThreads);
@@ -259,15 +304,17 @@ void Reader::State::read(std::span<const Wanted> wanted) const {
                            BoxCopy(shard.region, piece->region, c10::elementSize(tensor->dtype)), bytes});
   }
 
-  std::vector<std::pair<const Transfer*, size_t>> chunks;
+  std::vector<Use> uses;
   uint64_t bytes = 0;
   for (const Transfer& transfer : transfers)
-    for (size_t chunk = 0; chunk < transfer.shard->crc32c.size(); ++chunk)
-      if (transfer.needs(chunk)) {
-        chunks.emplace_back(&transfer, chunk);
-        bytes += std::min(kChunkBytes, transfer.shard->bytes);
-      }
-  for_each_item(chunks.size(), threads_for(bytes), [&](size_t i) { chunks[i].first->run(chunks[i].second); });
+    for (size_t number = 0; number < transfer.shard->crc32c.size(); ++number) {
+      const Chunk chunk = transfer.chunk(number);
+      if (!transfer.needs(chunk)) continue;
+      uses.push_back({&transfer, chunk});
+      bytes += chunk.size();
+    }
+  const auto runs = runs_of(uses);
+  for_each_item(runs.size(), threads_for(bytes), [&](size_t i) { read_together(runs[i]); });
   for (const Destination& destination : destinations) destination.finish();
 }
 

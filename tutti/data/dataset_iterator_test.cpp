@@ -339,7 +339,9 @@ class Kept : public StateVisitor {
  public:
   explicit Kept(Tensor* state, bool restoring) : state_(state), restoring_(restoring) {}
 
-  void tensor(const std::string&, Tensor&) override { FAIL(); }
+  bool restoring() const override { return restoring_; }
+  bool has(const std::string&, bool now) override { return now; }
+  void tensor(const std::string&, const Tensor&) override { FAIL(); }
   void number(const std::string&, int64_t&) override { FAIL(); }
   void number(const std::string&, double&) override { FAIL(); }
   void object(const std::string&, Savable&) override { FAIL(); }
