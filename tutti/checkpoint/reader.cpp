@@ -22,6 +22,7 @@ namespace fs = std::filesystem;
 
 constexpr unsigned kMaxThreads = 8;
 constexpr uint64_t kBytesWorthAThread = uint64_t{4} << 20;
+constexpr uint64_t kMaxGap = uint64_t{16} << 10;          // bytes that are read though nobody needs them
 constexpr uint64_t kMaxCopiedBytes = uint64_t{64} << 20;  // of several destinations that are read together
 
 [[noreturn]] void damaged(const std::string& what) { throw Error(ErrorCode::data_loss, str("checkpoint: ", what)); }
@@ -142,17 +143,18 @@ void read_together(std::span<const Use> uses) {
   }
 }
 
-// The uses, ordered by file and offset, as runs for read_together. A run wastes no more than the chunks between two
-// uses.
+// The uses, ordered by file and offset, as runs for read_together, without large gaps between them.
 std::vector<std::span<const Use>> runs_of(std::vector<Use>& uses) {
   std::ranges::sort(uses, {}, [](const Use& use) { return std::pair(use.chunk.file, use.chunk.offset()); });
   std::vector<std::span<const Use>> runs;
   for (size_t first = 0, i = 0; i < uses.size(); first = i) {
     const Chunk& begin = uses[first].chunk;
+    uint64_t end = begin.offset();  // of the run
     const auto fits = [&](const Chunk& chunk) {
-      return chunk.file == begin.file && chunk.offset() + chunk.size() - begin.offset() <= kChunkBytes;
+      return chunk.file == begin.file && chunk.offset() <= end + kMaxGap &&
+             chunk.offset() + chunk.size() - begin.offset() <= kChunkBytes;
     };
-    while (i < uses.size() && fits(uses[i].chunk)) ++i;
+    for (; i < uses.size() && fits(uses[i].chunk); ++i) end = uses[i].chunk.offset() + uses[i].chunk.size();
     runs.emplace_back(uses.data() + first, i - first);
   }
   return runs;
