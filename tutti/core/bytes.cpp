@@ -1,5 +1,6 @@
 #include "tutti/core/bytes.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -43,6 +44,11 @@ int64_t ByteReader::number_in(int64_t first, int64_t last) {
   if (value < first || value > last)
     damaged(str("byte ", position_ - sizeof value, " has ", value, ", which must be ", first, " to ", last));
   return value;
+}
+
+int64_t ByteReader::count(size_t bytes_each) {
+  const uint64_t behind = left() - std::min<uint64_t>(left(), sizeof(int64_t));
+  return number_in(0, static_cast<int64_t>(behind / bytes_each));
 }
 
 std::string ByteReader::text() {

@@ -31,7 +31,7 @@ class ByteReader {
   int64_t number();
   int64_t number_in(int64_t first, int64_t last);  // both included
   // How many things follow that take at least `bytes_each`.
-  int64_t count(size_t bytes_each) { return number_in(0, static_cast<int64_t>(left() / bytes_each)); }
+  int64_t count(size_t bytes_each);
   std::string text();
   const uint8_t* raw(uint64_t count);
 
