@@ -4,24 +4,23 @@
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <array>
 #include <fstream>
-#include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "tests/support/oracle_cases.h"
+#include "tests/support/temporary_folder.h"
 #include "tutti/core/str.h"
 #include "tutti/data/graph/auto_shard.h"
-#include "tutti/data/graph/file_records.h"
 #include "tutti/data/graph/ops.h"
 #include "tutti/data/graph/replica_steps.h"
 #include "tutti/data/input_context.h"
 #include "tutti/data/rebatch.h"
 #include "tutti/data/text_line_dataset.h"
+#include "tutti/data/tfrecord.h"
 #include "tutti/device/logical_devices.h"
 #include "tutti/distribute/mirrored_strategy.h"
 
@@ -88,67 +87,37 @@ Tensor from_values(const Json& values) {
   return oracle::tensor({{"shape", shape}, {"dtype", "float32"}, {"data", data}});
 }
 
-// The files of a case, in a folder of this process.
-class Files {
- public:
-  ~Files() { std::filesystem::remove_all(folder_); }
-
-  std::vector<std::filesystem::path> write(const Json& files, const std::function<std::string(std::string)>& framed) {
-    std::filesystem::create_directories(folder_);
-    std::vector<std::filesystem::path> paths;
-    for (const Json& records : files) {
-      paths.push_back(folder_ / std::to_string(next_++));
-      std::ofstream file(paths.back(), std::ios::binary);
-      for (const std::string record : records) file << framed(record);
-    }
-    return paths;
+// Writes the files of a case, in a folder of this process.
+template <class Write>
+std::vector<std::filesystem::path> written(const Json& files, Write write) {
+  static const TemporaryFolder folder;
+  static int next = 0;
+  std::vector<std::filesystem::path> paths;
+  for (const Json& records : files) {
+    paths.push_back(folder / std::to_string(next++));
+    write(paths.back(), records.get<std::vector<std::string>>());
   }
-
- private:
-  std::filesystem::path folder_ = std::filesystem::temp_directory_path() / str("rebatch_oracle_", ::getpid());
-  int next_ = 0;
-};
-
-std::vector<std::filesystem::path> written(const Json& files, const std::function<std::string(std::string)>& framed) {
-  static Files all;
-  return all.write(files, framed);
+  return paths;
 }
 
-// The framing of a TFRecord file: 8 bytes of length, 4 of its checksum, the record, 4 of its checksum.
-std::string as_tfrecord(const std::string& record) {
-  const uint64_t size = record.size();
-  std::string bytes(reinterpret_cast<const char*>(&size), sizeof size);
-  return bytes + std::string(4, '\0') + record + std::string(4, '\0');
+void write_lines(const std::filesystem::path& path, const std::vector<std::string>& lines) {
+  std::ofstream file(path);
+  for (const std::string& line : lines) file << line << '\n';
 }
 
-// The records alone, without a look at the checksums.
-class Records : public graph::RecordReader {
- public:
-  explicit Records(const std::filesystem::path& path) : file_(path, std::ios::binary) {}
-
-  bool next(graph::Element& element) override {
-    uint64_t size;
-    if (!file_.read(reinterpret_cast<char*>(&size), sizeof size)) return false;
-    std::string bytes(4 + size + 4, '\0');
-    if (!file_.read(bytes.data(), static_cast<std::streamsize>(bytes.size()))) throw std::runtime_error("cut short");
-    element = graph::Element({Strings(bytes.substr(4, size))});
-    return true;
-  }
-
- private:
-  std::ifstream file_;
-};
-
-graph::NodePtr tfrecords(std::vector<std::filesystem::path> files) {
-  return graph::read_files(
-      std::move(files), [](const auto& path) { return std::make_unique<Records>(path); }, graph::kNotBatched);
+void write_tfrecords(const std::filesystem::path& path, const std::vector<std::string>& records) {
+  TFRecordWriter writer(path);
+  for (const std::string& record : records) writer.write(record);
+  writer.close();
 }
 
 // The names of the files, each mapped to its records.
 graph::NodePtr interleaved_tfrecords(const Json& files, const InterleaveOptions& options) {
   std::vector<std::string> names;
-  for (const auto& path : written(files, as_tfrecord)) names.push_back(path.string());
-  const auto read = [](const graph::Element& name) { return tfrecords({std::get<Strings>(name.leaves()[0]).item()}); };
+  for (const auto& path : written(files, write_tfrecords)) names.push_back(path.string());
+  const auto read = [](const graph::Element& name) {
+    return tfrecord_dataset({std::get<Strings>(name.leaves()[0]).item()}).node();
+  };
   return graph::interleave(graph::from_tensor_slices({Strings(names)}, nullptr), read, options);
 }
 
@@ -161,9 +130,8 @@ graph::NodePtr source(const Json& op) {
         return graph::Element({at::scalar_tensor(i++, at::kLong)});
       };
     });
-  if (name == "text_files")
-    return text_line_dataset(written(op.at("files"), [](std::string line) { return line + "\n"; })).node();
-  if (name == "tfrecord_files") return tfrecords(written(op.at("files"), as_tfrecord));
+  if (name == "text_files") return text_line_dataset(written(op.at("files"), write_lines)).node();
+  if (name == "tfrecord_files") return tfrecord_dataset(written(op.at("files"), write_tfrecords)).node();
   if (name == "tfrecord_files_flat_map") return interleaved_tfrecords(op.at("files"), {.cycle_length = 1});
   if (name == "tfrecord_files_interleave")
     return interleaved_tfrecords(op.at("files"),

@@ -63,7 +63,7 @@ constexpr Operation kOperations[] = {
     {"map", [](const NodePtr& input) { return graph::map(input, same); }},
     {"non_empty_shard", [](const NodePtr& input) { return graph::non_empty_shard(input, 2, 1); }},
     {"padded_batch", [](const NodePtr& input) { return graph::padded_batch(input, 2, {.padding_value = 7}); }},
-    {"parallel_map", [](const NodePtr& input) { return graph::parallel_map(input, same, 2); }},
+    {"parallel_map", [](const NodePtr& input) { return graph::parallel_map(input, same, {.num_parallel_calls = 2}); }},
     {"prefetch", [](const NodePtr& input) { return graph::prefetch(input, 2); }},
     {"rebatch",
      [](const NodePtr& input) {
