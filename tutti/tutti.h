@@ -3,6 +3,12 @@
 // Everything. The only header of the library that includes torch/torch.h.
 #include <torch/torch.h>
 
+#include "tutti/checkpoint/checkpoint.h"
+#include "tutti/checkpoint/checkpoint_manager.h"
+#include "tutti/checkpoint/preemption.h"
+#include "tutti/checkpoint/reader.h"
+#include "tutti/checkpoint/safetensors.h"
+#include "tutti/checkpoint/writer.h"
 #include "tutti/collectives/communications.h"
 #include "tutti/collectives/failure.h"
 #include "tutti/collectives/packing.h"
@@ -91,4 +97,6 @@
 #include "tutti/mesh/mesh.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/random_seed.h"
+#include "tutti/tensor/random_state.h"
+#include "tutti/tensor/savable.h"
 #include "tutti/tensor/strict_mode.h"
