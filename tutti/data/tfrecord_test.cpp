@@ -169,6 +169,7 @@ TEST_F(TFRecords, ResumeWhereTheirIteratorWasSaved) {
 TEST_F(TFRecords, CannotResumeBehindTheEndOfTheirFile) {
   write_records(folder_ / "a", {"one", "two"});
   graph::StateWriter writer({});
+  writer.op("files", {1});
   for (const int64_t number : {0, 1, 1000}) writer.number(number);
   graph::StateReader state(writer.finish(), {});
   const auto iterator = tfrecord_dataset({folder_ / "a"}).node()->iterate({});

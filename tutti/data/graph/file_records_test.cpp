@@ -74,6 +74,7 @@ TEST(FileRecords, AreResumedWhereAnIteratorWasSaved) {
 TEST(FileRecords, RefuseAStateOfOtherFiles) {
   const auto restore = [](int64_t file, int64_t records) {
     StateWriter writer({});
+    writer.op("files", {2});
     writer.number(file);
     writer.number(records);
     StateReader state(writer.finish(), {});
