@@ -242,11 +242,6 @@ Dataset<T> sample_from_datasets(const std::vector<Dataset<T>>& datasets, const S
   return Dataset<T>(graph::sample_from(dataset_internal::nodes_of(datasets), options));
 }
 
-template <class T>
-inline constexpr bool is_dataset = false;
-template <class T>
-inline constexpr bool is_dataset<Dataset<T>> = true;
-
 }  // namespace tutti::data
 
 #include "tutti/data/dataset_functions.h"

@@ -15,9 +15,14 @@
 
 namespace tutti {
 
+template <class T>
+inline constexpr bool is_dataset = false;
+template <class T>
+inline constexpr bool is_dataset<data::Dataset<T>> = true;
+
 // What a loader is: a range of batches, and no Dataset.
 template <class Range>
-concept BatchRange = !data::is_dataset<Range> && requires(Range & range) {
+concept BatchRange = !is_dataset<Range> && requires(Range & range) {
   range.begin();
   range.end();
 };
