@@ -21,9 +21,15 @@ Tensor increased(const Tensor& x) { return x + 1; }
 const std::array<std::function<Dataset<Tensor>()>, 6> kDatasets{
     [] { return rows().shuffle(4, {.seed = 1}).repeat(2).batch(3).skip(1); },
     [] { return rows().cache().shuffle(3, {.seed = 1}).prefetch(2).unbatch(); },
-    [] { return rows().map(increased, {.num_parallel_calls = 2}).rebatch({1, 0, 2}).padded_batch(2); },
+    [] {
+      return rows().map(increased, {.num_parallel_calls = 2}).rebatch({1, 0, 2}).padded_batch(2);
+    },
     [] { return rows().interleave([](const Tensor& x) { return from_tensor_slices(x).repeat(2); }).shard(2, 1); },
-    [] { return zip(rows(), range(9).concatenate(range(3)).take(8)).map([](const Tensor& x, const Tensor& y) { return x + y; }); },
+    [] {
+      return zip(rows(), range(9).concatenate(range(3)).take(8)).map([](const Tensor& x, const Tensor& y) {
+        return x + y;
+      });
+    },
     [] {
       const auto texts = from_tensor_slices(Strings({"a", "bc", "", "d"}, {4})).shuffle(2, {.seed = 1}).enumerate();
       return texts.cache().batch(3).map([](const Tensor& i, const Strings& text) { return i + text.size(); });

@@ -8,8 +8,8 @@
 #include <iostream>
 #include <map>
 
-#include "tests/support/real_data.h"
 #include "tests/support/oracle_cases.h"
+#include "tests/support/real_data.h"
 #include "tutti/files/archive.h"
 #include "tutti/keras/layers/text_vectorization.h"
 

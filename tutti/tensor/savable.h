@@ -11,16 +11,16 @@ namespace tutti {
 class Savable;
 
 // Walks over the state of an object, to save it, to compare it with what was saved, or to restore it: the object names
-// each part, and all directions follow. Names are unique in their object, and do not depend on mesh, layout or the number
-// of replicas.
+// each part, and all directions follow. Names are unique in their object, and do not depend on mesh, layout or the
+// number of replicas.
 class StateVisitor {
  public:
   virtual ~StateVisitor() = default;
 
   // Whether the object is being overwritten, and may make and drop parts.
   virtual bool restoring() const = 0;
-  // For an object or a tensor that may be missing: whether to visit it. Saving, that is whether the object has it `now`;
-  // else, whether it was saved.
+  // For an object or a tensor that may be missing: whether to visit it. Saving, that is whether the object has it
+  // `now`; else, whether it was saved.
   virtual bool has(const std::string& name, bool now) = 0;
 
   // Restored in place; sizes and dtype must agree. May be a mesh tensor.

@@ -7,8 +7,8 @@
 // exit status; all throw what reading the files throws.
 namespace tutti::tools {
 
-// The checkpoints of a directory, oldest first: name, step, tensors, bytes; "damaged: …" where the index is. Status: 1 if
-// one is damaged.
+// The checkpoints of a directory, oldest first: name, step, tensors, bytes; "damaged: …" where the index is. Status: 1
+// if one is damaged.
 int list_checkpoints(const std::filesystem::path& directory, std::ostream& out);
 
 // The tensors of one checkpoint, with dtype, shape, layout and shards, and its numbers.
