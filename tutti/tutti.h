@@ -8,6 +8,7 @@
 #include "tutti/checkpoint/preemption.h"
 #include "tutti/checkpoint/reader.h"
 #include "tutti/checkpoint/safetensors.h"
+#include "tutti/checkpoint/weights.h"
 #include "tutti/checkpoint/writer.h"
 #include "tutti/collectives/communications.h"
 #include "tutti/collectives/failure.h"

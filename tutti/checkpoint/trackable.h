@@ -31,12 +31,19 @@ class Trackable {
   Trackable(int64_t& number);
   Trackable(double& number);
 
-  // Holders of modules: torch::nn::Linear, std::shared_ptr<Net>.
-  template <class Holder>
-  requires requires(Holder& holder) {
-    { *holder } -> std::convertible_to<torch::nn::Module&>;
+  // std::shared_ptr<Net>
+  template <class Pointer>
+  requires requires(const Pointer& pointer) {
+    { *pointer } -> std::convertible_to<torch::nn::Module&>;
   }
-  Trackable(Holder& holder) : Trackable(static_cast<torch::nn::Module&>(*holder)) {}
+  Trackable(const Pointer& pointer) : Trackable(static_cast<torch::nn::Module&>(*pointer)) {}
+
+  // torch::nn::Linear and the other holders of modules.
+  template <class Holder>
+  requires requires(const Holder& holder) {
+    { *holder.ptr() } -> std::convertible_to<torch::nn::Module&>;
+  }
+  Trackable(const Holder& holder) : Trackable(static_cast<torch::nn::Module&>(*holder.ptr())) {}
 
   // Handles of Keras.
   template <class Handle>

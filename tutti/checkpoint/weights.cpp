@@ -1,0 +1,119 @@
+#include "tutti/checkpoint/weights.h"
+
+#include <c10/core/GradMode.h>
+
+#include "tutti/checkpoint/contents.h"
+#include "tutti/checkpoint/safetensors.h"
+#include "tutti/core/error.h"
+#include "tutti/core/str.h"
+#include "tutti/files/npy.h"
+
+namespace tutti::train {
+namespace {
+
+using Tensors = std::map<std::string, Tensor>;
+
+// Collects the tensors of an object, but not of the objects in it.
+class Collector : public StateVisitor {
+ public:
+  explicit Collector(const WeightNames& names) : names_(names) {}
+
+  bool restoring() const override { return false; }
+  bool has(const std::string&, bool now) override { return now; }
+  void tensor(const std::string& name, const Tensor& value) override {
+    const auto found = names_.find(name);
+    used_ += found != names_.end();
+    const std::string& in_file = found == names_.end() ? name : found->second;
+    if (!weights_.emplace(in_file, value).second)
+      throw Error(ErrorCode::invalid_argument, str("weights: two are named '", in_file, "' in the file"));
+  }
+  void number(const std::string&, int64_t&) override {}
+  void number(const std::string&, double&) override {}
+  void opaque(const std::string&, const std::function<Tensor()>&, const std::function<void(const Tensor&)>&) override {}
+  void object(const std::string&, Savable& part) override {
+    if (std::exchange(inside_, true)) return;
+    part.visit_state(*this);
+  }
+
+  // By their names in the file.
+  Tensors finish() {
+    if (weights_.empty()) throw Error(ErrorCode::invalid_argument, "weights: the object has none");
+    if (used_ < names_.size())
+      throw Error(ErrorCode::invalid_argument, str("weights: ", names_.size() - used_, " of the ", names_.size(),
+                                                   " names given are not those of weights of the object"));
+    return std::move(weights_);
+  }
+
+ private:
+  const WeightNames& names_;
+  size_t used_ = 0;
+  bool inside_ = false;
+  Tensors weights_;
+};
+
+Tensors weights_of(const Trackable& object, const WeightNames& names) {
+  Collector collector(names);
+  object.visit("", collector);
+  return collector.finish();
+}
+
+bool is_npz(const std::filesystem::path& file) {
+  if (file.extension() == ".npz") return true;
+  if (file.extension() == ".safetensors") return false;
+  throw Error(ErrorCode::invalid_argument,
+              str("weights: '", file.string(), "' must end in .safetensors or .npz, which tells the format"));
+}
+
+checkpoint::Differences compare(const Tensors& weights, const Tensors& stored, const std::filesystem::path& file) {
+  checkpoint::Differences differences;
+  std::string mismatches;
+  const auto form = [](const Tensor& tensor) {
+    return str(c10::toString(tensor.scalar_type()), ' ', str_list(tensor.sizes()));
+  };
+  for (const auto& [name, weight] : weights) {
+    const auto found = stored.find(name);
+    if (found == stored.end())
+      differences.missing.push_back(name);
+    else if (form(weight) != form(found->second))
+      mismatches +=
+          str("\n  '", name, "' is ", form(found->second), " in the file and ", form(weight), " in the program");
+  }
+  for (const auto& [name, value] : stored)
+    if (!weights.contains(name)) differences.extra.push_back(name);
+  if (!mismatches.empty())
+    throw Error(ErrorCode::failed_precondition,
+                str("load_weights: '", file.string(), "' does not fit; nothing was changed", mismatches));
+  return differences;
+}
+
+void overwrite(const Tensor& weight, const Tensor& value) {
+  for (const checkpoint::Piece& piece : checkpoint::pieces_to_write(weight)) {
+    Tensor part = value;
+    for (int64_t axis = 0; axis < part.dim(); ++axis)
+      part = part.narrow(axis, piece.region.first[static_cast<size_t>(axis)],
+                         piece.region.sizes[static_cast<size_t>(axis)]);
+    piece.tensor.detach().copy_(part);
+  }
+}
+
+}  // namespace
+
+void save_weights(const Trackable& object, const std::filesystem::path& file, const WeightNames& names) {
+  const c10::NoGradGuard no_grad;
+  const Tensors weights = weights_of(object, names);
+  if (is_npz(file)) return files::write_npz(file, weights);
+  checkpoint::save_safetensors(checkpoint::posix_file_system(), file, weights);
+}
+
+RestoreStatus load_weights(const Trackable& object, const std::filesystem::path& file, const WeightNames& names) {
+  const c10::NoGradGuard no_grad;
+  const Tensors weights = weights_of(object, names);
+  const Tensors stored =
+      is_npz(file) ? files::read_npz(file) : checkpoint::load_safetensors(checkpoint::posix_file_system(), file);
+  checkpoint::Differences differences = compare(weights, stored, file);
+  for (const auto& [name, weight] : weights)
+    if (const auto found = stored.find(name); found != stored.end()) overwrite(weight, found->second);
+  return RestoreStatus(file, std::move(differences));
+}
+
+}  // namespace tutti::train

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "tutti/checkpoint/checkpoint.h"
+#include "tutti/checkpoint/trackable.h"
+
+namespace tutti::train {
+
+// The names that a file has for weights, by the object's own; a weight that is not listed has its own name in the file.
+using WeightNames = std::map<std::string, std::string>;
+
+// The weights of a module or of a Keras layer or model, in a file of other programs' formats, by its ending:
+// .safetensors or .npz. A module's names are LibTorch's, "0.weight", a Keras model's "dense/kernel"; an optimizer is
+// left out. Mesh tensors are gathered. The file appears when it is whole. Outside of replicas. Throws: invalid_argument
+// for another ending, an object without weights, two weights of one name; unimplemented for dtypes that the format
+// lacks; unavailable or resource_exhausted where the file cannot be written.
+void save_weights(const Trackable& object, const std::filesystem::path& file, const WeightNames& names = {});
+
+// Overwrites the weights by those of the file, each in its own mesh and layout.
+// Throws: not_found; data_loss for a damaged file; invalid_argument as above, and for a name of `names` that the object
+// lacks; failed_precondition, before anything is changed, for weights of another shape or dtype, all in one message.
+RestoreStatus load_weights(const Trackable& object, const std::filesystem::path& file, const WeightNames& names = {});
+
+}  // namespace tutti::train

@@ -1,0 +1,78 @@
+#include "tutti/checkpoint/weights.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/nn/modules/linear.h>
+
+#include "tests/support/error_of.h"
+#include "tests/support/temporary_folder.h"
+#include "tutti/device/logical_devices.h"
+#include "tutti/files/npy.h"
+#include "tutti/tensor/mesh_tensor.h"
+
+namespace tutti::train {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+torch::nn::Sequential net() { return torch::nn::Sequential(torch::nn::Linear(3, 4), torch::nn::Linear(4, 2)); }
+
+TEST(Weights, GoToOtherProgramsFilesAndBack) {
+  const TemporaryFolder folder;
+  for (const char* file : {"w.safetensors", "w.npz"}) {
+    const auto saved = net();
+    save_weights(saved, folder / file);
+    const auto loaded = net();
+    load_weights(loaded, folder / file).assert_consumed();
+    for (const auto& weight : saved->named_parameters())
+      EXPECT_TRUE(weight.value().equal(loaded->named_parameters()[weight.key()])) << file << ' ' << weight.key();
+  }
+}
+
+TEST(Weights, HaveTheNamesOfTheFile) {
+  const TemporaryFolder folder;
+  const Tensor weight = torch::ones({4, 3}), bias = torch::zeros({4});
+  files::write_npz(folder / "other.npz", {{"dense/kernel", weight}, {"dense/bias", bias}, {"step", torch::tensor(3)}});
+  const torch::nn::Linear linear(3, 4);
+  const WeightNames names{{"weight", "dense/kernel"}, {"bias", "dense/bias"}};
+  RestoreStatus status = load_weights(linear, folder / "other.npz", names);
+  status.assert_existing_objects_matched();
+  EXPECT_THAT(status.differences().extra, testing::ElementsAre("step"));
+  EXPECT_TRUE(linear->weight.equal(weight));
+  save_weights(linear, folder / "back.npz", names);
+  EXPECT_TRUE(files::read_npz(folder / "back.npz").at("dense/kernel").equal(weight));
+}
+
+TEST(Weights, OfAMeshKeepTheirLayout) {
+  const TemporaryFolder folder;
+  const auto devices = configure_logical_cpus(3);
+  const Tensor value = torch::arange(20., torch::kDouble).view({5, 4});
+  for (const bool merge : {true, false}) {
+    const Layout layout({"x", kUnsharded}, Mesh({{"x", 3}}, {devices[0], devices[1], devices[2]}, {.merge = merge}));
+    save_weights(distribute_tensor(value, layout), folder / "w.safetensors", {{"", "table"}});
+    const Tensor target = distribute_tensor(torch::zeros({5, 4}, torch::kDouble), layout);
+    load_weights(target, folder / "w.safetensors", {{"", "table"}}).assert_consumed();
+    EXPECT_TRUE(gather(target).equal(value));
+    EXPECT_EQ(layout_of(target), layout);
+  }
+}
+
+TEST(Weights, ThatDoNotFitAreNamedAllAtOnce) {
+  const TemporaryFolder folder;
+  const torch::nn::Linear saved(3, 4);
+  save_weights(saved, folder / "w.safetensors");
+  const torch::nn::Linear other(5, 6);
+  const Tensor before = other->weight.clone();
+  EXPECT_THAT(error_of([&] { load_weights(other, folder / "w.safetensors").expect_partial(); }),
+              AllOf(HasSubstr("failed_precondition"), HasSubstr("'weight' is Float [4, 3]"), HasSubstr("'bias'")));
+  EXPECT_TRUE(other->weight.equal(before));
+  EXPECT_EQ(code_of([&] { save_weights(saved, folder / "w.h5"); }), ErrorCode::invalid_argument);
+  EXPECT_EQ(code_of([&] { save_weights(saved, folder / "w.npz", {{"wait", "w"}}); }), ErrorCode::invalid_argument);
+  EXPECT_EQ(code_of([&] { save_weights(saved, folder / "w.npz", {{"weight", "bias"}}); }), ErrorCode::invalid_argument);
+  EXPECT_EQ(code_of([&] { load_weights(saved, folder / "none.npz").expect_partial(); }), ErrorCode::not_found);
+}
+
+}  // namespace
+}  // namespace tutti::train
