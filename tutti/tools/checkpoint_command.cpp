@@ -79,9 +79,13 @@ size_t print_differences(const Reader& one, const Reader& other, bool compare, s
 }  // namespace
 
 int list_checkpoints(const std::filesystem::path& directory, std::ostream& out) {
+  if (!disk().exists(directory))
+    throw Error(ErrorCode::not_found, str("checkpoint list: there is no directory '", directory.string(), "'"));
   const checkpoint::Folder checkpoints(disk(), directory);
+  const std::vector<int64_t> numbers = checkpoints.numbers();
+  if (numbers.empty()) out << "no checkpoints in " << directory.string() << '\n';
   int status = 0;
-  for (const int64_t number : checkpoints.numbers()) {
+  for (const int64_t number : numbers) {
     const std::filesystem::path folder = checkpoints.path_of(number);
     out << folder.filename().string() << ": ";
     try {

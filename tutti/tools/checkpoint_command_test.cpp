@@ -5,8 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <iostream>
 #include <sstream>
 
+#include "tests/support/error_of.h"
 #include "tests/support/temporary_folder.h"
 #include "tutti/checkpoint/checkpoint_manager.h"
 
@@ -50,6 +52,13 @@ TEST(CheckpointCommand, ListsAndShows) {
   const auto [shown_status, shown] = run([&](std::ostream& out) { return show_checkpoint(saved.second(), out); });
   EXPECT_EQ(shown_status, 0);
   EXPECT_THAT(shown, testing::AllOf(HasSubstr("weights: Float [2, 3]"), HasSubstr("step = 2")));
+}
+
+TEST(CheckpointCommand, SaysWhereThereIsNothing) {
+  const TemporaryFolder folder;
+  EXPECT_THAT(run([&](std::ostream& out) { return list_checkpoints(folder.path(), out); }).second,
+              testing::StartsWith("no checkpoints in "));
+  EXPECT_THAT(error_of([&] { list_checkpoints(folder / "nowhere", std::cout); }), testing::StartsWith("not_found"));
 }
 
 TEST(CheckpointCommand, DiffNamesWhatDiffers) {
