@@ -24,7 +24,11 @@ Region Region::intersection(const Region& other) const {
 
 std::string Region::to_string() const {
   std::vector<std::string> axes;
-  for (size_t axis = 0; axis < sizes.size(); ++axis) axes.push_back(str(first[axis], ':', first[axis] + sizes[axis]));
+  for (size_t axis = 0; axis < sizes.size(); ++axis) {
+    const uint64_t end =
+        static_cast<uint64_t>(first[axis]) + static_cast<uint64_t>(sizes[axis]);  // of a damaged one, too
+    axes.push_back(str(first[axis], ':', end));
+  }
   return str_list(axes);
 }
 
