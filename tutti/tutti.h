@@ -92,6 +92,7 @@
 #include "tutti/keras/optimizers/adam.h"
 #include "tutti/keras/optimizers/schedules.h"
 #include "tutti/keras/optimizers/sgd.h"
+#include "tutti/keras/progbar.h"
 #include "tutti/keras/regularizers.h"
 #include "tutti/keras/sequential.h"
 #include "tutti/mesh/layout.h"

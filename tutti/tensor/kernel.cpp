@@ -231,6 +231,7 @@ void ensure_registered() {
     register_front();
     register_conversions();
   });
+  settle_view();
 }
 
 }  // namespace tutti

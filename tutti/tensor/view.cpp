@@ -11,13 +11,18 @@ void enter(const ThreadView& view) {
   t_view = view;
   const bool front = view.replica >= 0 || view.scope;
   c10::impl::tls_set_dispatch_key_included(kFrontKey, view.scope != nullptr);
-  c10::impl::tls_set_dispatch_key_excluded(kFrontKey, !front);  // global view has no use for it: one dispatch less
+  c10::impl::tls_set_dispatch_key_excluded(kFrontKey, !front);
   c10::impl::tls_set_dispatch_key_included(kGeneratorKey, view.generator != nullptr);
 }
 
 }  // namespace
 
 const ThreadView& ThreadView::current() { return t_view; }
+
+void settle_view() {
+  thread_local const bool settled = (enter(t_view), true);
+  static_cast<void>(settled);
+}
 
 ThreadViewGuard::ThreadViewGuard(ThreadView view) : previous_(t_view) { enter(view); }
 ThreadViewGuard::~ThreadViewGuard() { enter(previous_); }

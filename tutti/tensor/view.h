@@ -31,6 +31,10 @@ class ThreadViewGuard {
   ThreadView previous_;
 };
 
+// Takes the front key, for which plain global view has no use, from the calling thread: one dispatch less for each op.
+// A thread that was in another view before has lost it already.
+void settle_view();
+
 // The dispatch key in front of autograd: carried by mesh tensors for replica view, and set on the thread by a scope.
 inline constexpr c10::DispatchKey kFrontKey = c10::DispatchKey::DeferredInit;
 // The key, set on a replica's thread, whose kernels put the replica's generator in.
