@@ -17,15 +17,19 @@ using torch::autograd::tensor_list;
 Tensor relayout_value(const Tensor& tensor, const Spec* to, const char* cause) {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   auto& impl = mesh_impl(tensor);
-  return make_mesh_tensor(to, Relayout(impl.spec(), to, cause, Asked::explicitly).run(impl.read()));
+  return make_mesh_tensor(to, Relayout::of(impl.spec(), to, cause, Asked::explicitly).run(impl.read()));
 }
 
 Tensor gather_value(const Tensor& tensor) {
   auto& impl = mesh_impl(tensor);
   if (impl.whole()) return impl.read()[0];
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  const Components& components = impl.read();
   const Spec* to = intern_replicated(impl.mesh_shape(), impl.sizes());
-  return Relayout(impl.spec(), to, "gather", Asked::explicitly).run(impl.read())[0];
+  const Relayout& relayout = Relayout::of(impl.spec(), to, "gather", Asked::explicitly);
+  if (!impl.mesh_shape()->merged()) return relayout.run(components)[0];
+  relayout.record(components[0].element_size());
+  return components[0];
 }
 
 const Spec* spec_from(int64_t address) { return reinterpret_cast<const Spec*>(static_cast<uintptr_t>(address)); }
@@ -39,22 +43,31 @@ struct RelayoutFunction : torch::autograd::Function<RelayoutFunction> {
   static tensor_list backward(AutogradContext* context, tensor_list gradients) {
     const Tensor& gradient = gradients[0];
     const Spec* spec = spec_from(context->saved_data["from"].toInt());
-    if (!is_mesh_tensor(gradient)) return {gradient, Tensor()};
-    return {relayout_value(gradient, intern(spec->shape, spec->axes, 0, spec->sizes), "relayout"), Tensor()};
+    const Spec* to = intern(spec->shape, spec->axes, 0, spec->sizes);
+    if (!is_mesh_tensor(gradient) || mesh_impl(gradient).spec() == to) return {gradient, Tensor()};
+    return {apply(gradient, address_of(to)), Tensor()};
   }
+};
+
+// The gradient of gather: a plain tensor's pieces.
+struct CutFunction : torch::autograd::Function<CutFunction> {
+  static Tensor forward(AutogradContext*, const Tensor& value, int64_t to) {
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
+    const Spec* spec = spec_from(to);
+    return make_mesh_tensor(spec, cut(value, spec));
+  }
+  static tensor_list backward(AutogradContext*, tensor_list gradients) { return {gather(gradients[0]), Tensor()}; }
 };
 
 struct GatherFunction : torch::autograd::Function<GatherFunction> {
   static Tensor forward(AutogradContext* context, const Tensor& tensor) {
-    context->saved_data["from"] = address_of(mesh_impl(tensor).spec());
+    const Spec* from = mesh_impl(tensor).spec();
+    context->saved_data["to"] = address_of(intern(from->shape, from->axes, 0, from->sizes));
     return gather_value(tensor).alias();
   }
   static tensor_list backward(AutogradContext* context, tensor_list gradients) {
-    const Spec* spec = spec_from(context->saved_data["from"].toInt());
-    const at::AutoDispatchBelowADInplaceOrView below_autograd;
     if (is_mesh_tensor(gradients[0])) return {gradients[0]};
-    return {make_mesh_tensor(intern(spec->shape, spec->axes, 0, spec->sizes),
-                             cut(gradients[0], intern(spec->shape, spec->axes, 0, spec->sizes)))};
+    return {CutFunction::apply(gradients[0], context->saved_data["to"].toInt())};
   }
 };
 

@@ -241,8 +241,11 @@ Tensor distribute_tensor(const Tensor& value, const Layout& layout) {
   AxisMap axes;
   for (const int dimension : layout.axes()) axes.push_back(static_cast<int8_t>(dimension));
   const Spec* spec = intern(MeshShape::of(layout.mesh()), axes, 0, value.sizes());
-  // A copy: LibTorch's copy-on-write shares may not be dropped on two threads at once, and the value is the caller's.
-  return make_mesh_tensor(spec, cut(value.clone(), spec));
+  // Copies: LibTorch's copy-on-write shares may not be dropped on two threads at once, and the value is the caller's.
+  Components pieces = cut(value, spec);
+  for (Tensor& piece : pieces)
+    if (piece.is_alias_of(value)) piece = piece.clone();
+  return make_mesh_tensor(spec, std::move(pieces));
 }
 
 Tensor local(const Tensor& tensor) {

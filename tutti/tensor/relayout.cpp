@@ -1,118 +1,101 @@
 #include "tutti/tensor/relayout.h"
 
-#include <ATen/ops/cat.h>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <tuple>
 
 #include "tutti/collectives/communications.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/tensor/mesh_tensor.h"
-#include "tutti/tensor/sum_buffers.h"
+#include "tutti/tensor/strict_mode.h"
 
 namespace tutti {
 namespace {
 
-// The device of component `index`; where memory is shared, the only one there is.
-c10::Device component_device(const Spec* spec, int index) {
-  const MeshShape& shape = *spec->shape;
-  return shape.mesh.shares_memory() ? shape.home : shape.devices[static_cast<size_t>(index)];
+Placement placement_of(const Spec* spec) { return {{spec->axes.begin(), spec->axes.end()}, spec->unreduced}; }
+
+const Spec* spec_of(const Spec* from, const Placement& placement) {
+  const AxisMap axes(placement.axes.begin(), placement.axes.end());
+  return intern(from->shape, axes, placement.unreduced, from->sizes);
 }
 
-// What component `index` of the result is made of: the components that differ from it along the stage's dimensions
-// alone.
-c10::SmallVector<Tensor, 8> sources(const RelayoutStage& stage, const Components& in, int index) {
-  const c10::Device device = component_device(stage.to, index);
-  const MeshShape& shape = *stage.from->shape;
-  const DimensionMask rest = stage.to->stored & ~stage.dimensions;
-  const int wanted = shape.project(index, stage.to->stored, rest);
-  c10::SmallVector<Tensor, 8> found;
-  for (int i = 0; i < stage.from->num_components; ++i)
-    if (shape.project(i, stage.from->stored, rest) == wanted) found.push_back(in[static_cast<size_t>(i)].to(device));
-  return found;
+std::vector<RedistributionStep> plan(const Spec* from, const Spec* to, const std::string& cause) {
+  const auto refuse = [&](const char* why) {
+    throw Error(ErrorCode::invalid_argument,
+                str(cause, ": from layout ", from->layout().to_string(), " to ", to->layout().to_string(), ": ", why));
+  };
+  if (from->shape != to->shape || from->sizes != to->sizes) refuse("mesh and shape must be the same");
+  if (to->unreduced & ~from->unreduced) refuse("a value cannot be made a sum of terms");
+  const auto& mesh = from->shape->sizes;
+  return plan_redistribution({mesh.begin(), mesh.end()}, placement_of(from), placement_of(to),
+                             {from->sizes.begin(), from->sizes.end()});
 }
 
-Tensor sum_of(const RelayoutStage& stage, const Components& in, int index) {
-  BufferSum sum{.values = sources(stage, in, index)};
-  sum_buffers({&sum, 1});
-  return sum.result;
-}
-
-Tensor joined(const RelayoutStage& stage, const Components& in, int index) {
-  const auto pieces = sources(stage, in, index);
-  return at::cat(at::TensorList(pieces.data(), pieces.size()), stage.axis);
-}
-
-Tensor sliced(const RelayoutStage& stage, const Components& in, int index) {
-  const MeshShape& shape = *stage.from->shape;
-  const DimensionMask common = stage.from->stored & stage.to->stored;
-  const int wanted = shape.project(index, stage.to->stored, common);
-  int source = 0;
-  while (shape.project(source, stage.from->stored, common) != wanted) ++source;
-  return in[static_cast<size_t>(source)].narrow(stage.axis, stage.to->begin(index, stage.axis),
-                                                stage.to->length(index, stage.axis));
-}
-
-const char* name_of(RelayoutStage::Kind kind) {
-  return kind == RelayoutStage::Kind::all_reduce ? "all_reduce" : "all_gather";
+// Whether a device needs elements that another one has: an axis is no longer split as it was.
+bool moves_pieces(const Spec* from, const Spec* to) {
+  for (size_t axis = 0; axis < from->axes.size(); ++axis) {
+    const int8_t d = from->axes[axis];
+    if (d >= 0 && d != to->axes[axis] && from->shape->sizes[static_cast<size_t>(d)] > 1) return true;
+  }
+  return false;
 }
 
 }  // namespace
 
-Relayout::Relayout(const Spec* from, const Spec* to, const std::string& cause, Asked asked) : from(from), to(to) {
-  if (to->unreduced & ~from->unreduced)
-    throw Error(ErrorCode::invalid_argument, str(cause, ": from layout ", from->layout().to_string(), " to ",
-                                                 to->layout().to_string(), ": a value cannot be made a sum of terms"));
+Relayout::Relayout(const Spec* from, const Spec* to, const std::string& cause, Asked asked)
+    : from_(from),
+      to_(to),
+      cause_(cause),
+      asked_(asked),
+      moves_pieces_(moves_pieces(from, to)),
+      steps_(plan(from, to, cause)) {
   const MeshShape* shape = from->shape;
-  const Spec* now = from;
-  const auto step = [&](RelayoutStage::Kind kind, DimensionMask dimensions, int axis, const AxisMap& axes,
-                        DimensionMask unreduced) {
-    const Spec* next = intern(shape, axes, unreduced, from->sizes);
-    auto* counter = kind == RelayoutStage::Kind::slice
-                        ? nullptr
-                        : &communication_counter({.op = name_of(kind),
-                                                  .mesh_dimension = shape->names(dimensions),
-                                                  .cause = cause,
-                                                  .implied = asked == Asked::implied,
-                                                  .free = shape->merged()});
-    stages.push_back({kind, dimensions, axis, now, next, counter});
-    now = next;
-  };
-  if (const DimensionMask sum = from->unreduced & ~to->unreduced)
-    step(RelayoutStage::Kind::all_reduce, sum, -1, from->axes, to->unreduced);
-  for (size_t axis = 0; axis < to->axes.size(); ++axis) {
-    const int8_t dimension = now->axes[axis];
-    if (dimension < 0 || dimension == to->axes[axis]) continue;
-    AxisMap axes = now->axes;
-    axes[axis] = -1;
-    step(RelayoutStage::Kind::all_gather, DimensionMask{1} << dimension, static_cast<int>(axis), axes, now->unreduced);
+  for (const RedistributionStep& step : steps_) {
+    const bool sends = step.kind != RedistributionKind::slice && shape->count(step.dimensions) > 1;
+    counters_.push_back(!sends ? nullptr
+                               : &communication_counter({.op = to_string(step.kind),
+                                                         .mesh_dimension = shape->names(step.dimensions),
+                                                         .cause = cause,
+                                                         .implied = asked == Asked::implied,
+                                                         .free = shape->merged()}));
   }
-  for (size_t axis = 0; axis < to->axes.size(); ++axis) {
-    if (now->axes[axis] == to->axes[axis]) continue;
-    AxisMap axes = now->axes;
-    axes[axis] = to->axes[axis];
-    step(RelayoutStage::Kind::slice, DimensionMask{1} << to->axes[axis], static_cast<int>(axis), axes, now->unreduced);
+  if (shape->merged()) return;
+  if (shape->mesh.shares_memory()) {
+    copies_.emplace_back(from, to);
+    return;
+  }
+  for (const RedistributionStep& step : steps_) {
+    const Spec* next = spec_of(from, step.after);
+    copies_.emplace_back(from, next);
+    from = next;
   }
 }
 
+const Relayout& Relayout::of(const Spec* from, const Spec* to, const std::string& cause, Asked asked) {
+  using Key = std::tuple<const Spec*, const Spec*, std::string, Asked>;
+  static std::mutex mutex;
+  static auto& made = *new std::map<Key, std::unique_ptr<const Relayout>>;
+  const std::lock_guard lock(mutex);
+  auto& relayout = made[{from, to, cause, asked}];
+  if (!relayout) relayout = std::make_unique<const Relayout>(from, to, cause, asked);
+  return *relayout;
+}
+
 void Relayout::record(size_t element_bytes) const {
-  for (const RelayoutStage& stage : stages)
-    if (stage.counter) stage.counter->record(stage.from->numel * static_cast<int64_t>(element_bytes));
+  if (asked_ == Asked::implied && moves_pieces_) check_implied_relayout(cause_, *from_, *to_);
+  for (size_t i = 0; i < steps_.size(); ++i)
+    if (counters_[i]) counters_[i]->record(steps_[i].buffer * static_cast<int64_t>(element_bytes));
 }
 
 Components Relayout::run(const Components& components) const {
   record(components[0].element_size());
-  if (from->shape->merged()) return components;  // one buffer before and after: the layout is metadata
+  const Sharing sharing = asked_ == Asked::implied ? Sharing::allowed : Sharing::copy_on_write;
+  if (from_->shape->merged())  // one buffer before and after: the layout is metadata
+    return sharing == Sharing::allowed ? components : Components{owned(components[0])};
   Components now = components;
-  for (const RelayoutStage& stage : stages) {
-    Components next;
-    for (int i = 0; i < stage.to->num_components; ++i) {
-      switch (stage.kind) {
-        case RelayoutStage::Kind::all_reduce: next.push_back(sum_of(stage, now, i)); break;
-        case RelayoutStage::Kind::all_gather: next.push_back(joined(stage, now, i)); break;
-        case RelayoutStage::Kind::slice: next.push_back(sliced(stage, now, i)); break;
-      }
-    }
-    now = std::move(next);
-  }
+  for (const PieceCopies& copies : copies_) now = copies.run(now, sharing);
   return now;
 }
 

@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "tutti/mesh/redistribution.h"
+#include "tutti/tensor/piece_copies.h"
 #include "tutti/tensor/replica_values.h"
 #include "tutti/tensor/spec.h"
 
@@ -14,28 +16,35 @@ class CommunicationCounter;
 // Who asked for a relayout: the program by name, or an op that could not run on the layouts it was given.
 enum class Asked { explicitly, implied };
 
-// One collective: sums the terms of `dimensions`, joins the pieces of `axis`, or cuts `axis` into pieces.
-struct RelayoutStage {
-  enum class Kind { all_reduce, all_gather, slice };
-  Kind kind;
-  DimensionMask dimensions;
-  int axis;
-  const Spec* from;
-  const Spec* to;
-  CommunicationCounter* counter;  // null for a slice: it moves nothing
-};
-
-// How a value gets from one layout to another: a pure plan, made once.
-struct Relayout {
-  const Spec* from;
-  const Spec* to;
-  c10::SmallVector<RelayoutStage, 3> stages;
-
+// How a value gets from one layout to another: a plan, made once, of the collectives with the fewest bytes between
+// devices, and what stands for them where devices share memory.
+class Relayout {
+ public:
+  // `cause`: the op or function, for the communications log. Throws: invalid_argument for two meshes or shapes, and
+  // where `to` is a sum over a mesh dimension that `from` is not.
   Relayout(const Spec* from, const Spec* to, const std::string& cause, Asked asked);
-  // The components in the layout `to`. Each stage is recorded in the communications log.
+  // The same, made when first asked for and kept as long as the process.
+  static const Relayout& of(const Spec* from, const Spec* to, const std::string& cause, Asked asked);
+
+  // The components in the layout `to`; the collectives are recorded. Asked for explicitly the result is a value of its
+  // own: it shares memory copy-on-write or not at all, and no piece keeps the memory of another alive. An operand's may
+  // be views. Throws: as record.
   Components run(const Components& components) const;
-  // Records the stages alone: with merged buffers nothing else is to be done.
+  // Records the collectives in the communications log; with merged buffers nothing else is to be done for an operand.
+  // Throws: failed_precondition in strict mode, for an operand whose pieces would move.
   void record(size_t element_bytes) const;
+
+  const std::vector<RedistributionStep>& steps() const { return steps_; }
+
+ private:
+  const Spec* from_;
+  const Spec* to_;
+  std::string cause_;
+  Asked asked_;
+  bool moves_pieces_;  // devices exchange what is no term of a sum
+  std::vector<RedistributionStep> steps_;
+  c10::SmallVector<CommunicationCounter*, 3> counters_;  // of the steps; null where one device has nothing to send
+  std::vector<PieceCopies> copies_;  // one where memory is shared, none where buffers are merged, else one per step
 };
 
 // The pieces of a plain value of global sizes: views where the devices share memory, copies on their devices elsewhere.

@@ -48,6 +48,14 @@ void note_gather(const std::string& op, at::ArrayRef<at::IValue> arguments) {
   warn(str(op, ": no rule for layouts ", layouts(arguments), "; the operands are gathered (said once per op)"));
 }
 
+void check_implied_relayout(const std::string& op, const Spec& from, const Spec& to) {
+  if (t_strict)
+    throw Error(ErrorCode::failed_precondition,
+                str(op, ": needs an operand of shape ", str_list(from.sizes), " in layout ", to.layout().to_string(),
+                    ", which lies as ", from.layout().to_string(),
+                    "; strict mode refuses to move its pieces. relayout() it first"));
+}
+
 void check_plain_operand(const std::string& op) {
   if (t_strict && torch::autograd::get_current_graph_task_id() < 0)
     throw Error(ErrorCode::failed_precondition,
