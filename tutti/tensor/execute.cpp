@@ -2,6 +2,10 @@
 
 #include <ATen/core/List.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/logical_and.h>
+#include <ATen/ops/logical_or.h>
+#include <ATen/ops/maximum.h>
+#include <ATen/ops/minimum.h>
 #include <c10/core/InferenceMode.h>
 
 #include "tutti/collectives/communications.h"
@@ -161,26 +165,45 @@ class OperandPieces {
   c10::SmallVector<Components, 4> pieces_;
 };
 
-// Joins what the calls returned for one result into its components: the first of equal values, or the sum of terms.
+Tensor combined(Combination combination, c10::SmallVector<Tensor, 8> terms) {
+  if (terms.size() == 1) return std::move(terms[0]);
+  if (combination == Combination::sum) {
+    BufferSum sum{.values = std::move(terms)};
+    sum_buffers({&sum, 1});
+    return std::move(sum.result);
+  }
+  Tensor result = terms[0];
+  for (size_t i = 1; i < terms.size(); ++i) {
+    const Tensor term = terms[i].to(result.device());
+    switch (combination) {
+      case Combination::sum: break;
+      case Combination::product: result = result.mul(term); break;
+      case Combination::maximum: result = at::maximum(result, term); break;
+      case Combination::minimum: result = at::minimum(result, term); break;
+      case Combination::all: result = at::logical_and(result, term); break;
+      case Combination::any: result = at::logical_or(result, term); break;
+    }
+  }
+  return result;
+}
+
+// Joins what the calls returned for one result into its components: the first of equal values, or all parts combined.
 Components components_of(const MeshShape* shape, const Plan& plan, const Plan::Result& result,
                          at::ArrayRef<Tensor> of_call) {
   const DimensionMask stored = shape->stored(result.axes, 0);
-  const DimensionMask rest = stored & ~result.sums;
-  const DimensionMask equal = plan.calls & ~stored & ~result.sums;  // dimensions along which all calls gave the same
+  const DimensionMask rest = stored & ~result.parts;
+  const DimensionMask equal = plan.calls & ~stored & ~result.parts;  // dimensions along which all calls gave the same
   Components components;
   for (int component = 0, count = shape->count(stored); component < count; ++component) {
     const int wanted = shape->project(component, stored, rest);
-    BufferSum terms;
+    c10::SmallVector<Tensor, 8> terms;
     for (int call = 0; call < plan.num_calls; ++call) {
       if (shape->project(call, plan.calls, rest) != wanted || shape->project(call, plan.calls, equal) != 0) continue;
-      terms.values.push_back(of_call[static_cast<size_t>(call)]);
-      if (!result.sums || plan.accumulate) break;
+      if (plan.idle[static_cast<size_t>(call)]) continue;
+      terms.push_back(of_call[static_cast<size_t>(call)]);
+      if (!result.parts || plan.takes_terms_early()) break;
     }
-    if (terms.values.size() > 1)
-      sum_buffers({&terms, 1});
-    else
-      terms.result = std::move(terms.values[0]);
-    Tensor value = std::move(terms.result);
+    Tensor value = combined(result.combination, std::move(terms));
     if (!shape->mesh.shares_memory())
       value = value.to(torch_device(shape->mesh.devices()[static_cast<size_t>(component)]));
     components.push_back(std::move(value));
@@ -210,6 +233,23 @@ Tensor assemble(const MeshShape* shape, const Plan& plan, const Plan::Result& re
   return make_mesh_tensor(spec, std::move(components));
 }
 
+// Combines the results of calls that worked on parts of an axis, all results of a call at once.
+void merge_calls(const MeshShape* shape, const Plan& plan, at::ArrayRef<IValue> returned) {
+  const auto calls = static_cast<size_t>(plan.num_calls);
+  c10::SmallVector<Tensor, 4> results, later;
+  for (size_t c = 0; c < calls; ++c) {
+    const auto first = static_cast<size_t>(plan.first_term(shape, static_cast<int>(c)));
+    if (first == c || plan.idle[c]) continue;
+    results.clear();
+    later.clear();
+    for (size_t r = 0; r < plan.results.size(); ++r) {
+      results.push_back(returned[r * calls + first].toTensor());
+      later.push_back(returned[r * calls + c].toTensor().to(results.back().device()));
+    }
+    plan.merge(results, later);
+  }
+}
+
 // view() needs a contiguous piece where the whole was contiguous; a copy then stands for the view.
 bool make_viewable(const OperatorInfo& info, Stack& call) {
   if (info.name != "aten::view" || call[0].toTensor().is_contiguous()) return false;
@@ -226,9 +266,10 @@ void run_on_pieces(const c10::OperatorHandle& op, const OperatorInfo& info, cons
   const OperandPieces pieces(info, plan, arguments);
   bool copied = false;
   const size_t calls = static_cast<size_t>(plan.num_calls);
-  c10::SmallVector<IValue, 16> returned(info.num_returns * calls);
+  c10::SmallVector<IValue, 16> returned(info.num_returns * calls, IValue(Tensor()));
   Stack call;
   for (size_t c = 0; c < calls; ++c) {
+    if (plan.idle[c]) continue;
     call.clear();
     for (size_t i = 0; i < arguments.size(); ++i)
       call.push_back(substitute(arguments[i], [&](const Tensor&, int item) -> const Tensor& {
@@ -239,13 +280,16 @@ void run_on_pieces(const c10::OperatorHandle& op, const OperatorInfo& info, cons
     if (plan.accumulate)
       if (const auto first = static_cast<size_t>(plan.first_term(shape, static_cast<int>(c))); first != c) {
         plan.accumulate(returned[first].toTensor(), call);
-        returned[c] = Tensor();
         continue;
       }
-    op.callBoxed(call);
+    if (plan.local_call)
+      plan.local_call(op, call, plan.piece_of_call[c]);
+    else
+      op.callBoxed(call);
     for (size_t r = 0; r < info.num_returns; ++r) returned[r * calls + c] = std::move(call[r]);
   }
   torch::jit::drop(stack, info.num_arguments);
+  if (plan.merge) merge_calls(shape, plan, returned);
 
   c10::SmallVector<Tensor, 8> of_call(calls);
   const auto view_of_base = [&](Tensor result) {

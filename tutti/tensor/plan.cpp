@@ -40,7 +40,7 @@ void append(PlanCache::Key& key, const at::IValue& value) {
 }  // namespace
 
 int Plan::first_term(const MeshShape* shape, int call) const {
-  const DimensionMask kept = calls & ~results[0].sums;
+  const DimensionMask kept = calls & ~results[0].parts;
   return shape->project(shape->project(call, calls, kept), kept, calls);
 }
 
@@ -79,16 +79,38 @@ void Planner::item(int argument, int item, AxisMap axes) {
   wanted_.push_back({argument, item, from, intern(shape_, axes, 0, from->sizes)});
 }
 
-void Planner::result(AxisMap axes, DimensionMask sums) {
+const AxisMap& Planner::axes_of(int argument, int item) const {
+  for (const Wanted& wanted : wanted_)
+    if (wanted.argument == argument && wanted.item == item) return wanted.to->axes;
+  throw Error(ErrorCode::internal, str(info_.name, ": a rule asks for the layout of argument ", argument,
+                                       ", which it has not named as an operand"));
+}
+
+void Planner::result(AxisMap axes, DimensionMask parts, Combination combination) {
   CommunicationCounter* counter = nullptr;
-  if (sums) {
+  if (parts) {
     counter = &communication_counter({.op = "all_reduce",
-                                      .mesh_dimension = shape_->names(sums),
+                                      .mesh_dimension = shape_->names(parts),
                                       .cause = info_.name,
                                       .implied = true,
                                       .free = shape_->merged()});
   }
-  plan_.results.push_back({std::move(axes), sums, counter});
+  plan_.results.push_back({std::move(axes), parts, combination, counter});
+}
+
+void Planner::merge(Plan::Merge function) {
+  if (parts_of_first_result()) plan_.merge = function;
+}
+
+void Planner::local_call(Plan::LocalCall function, int8_t dimension, int64_t size) {
+  if (dimension < 0) return;
+  plan_.local_call = function;
+  piece_ = intern(shape_, AxisMap{dimension}, 0, {size});
+}
+
+void Planner::local_call(Plan::LocalCall function, int argument, int axis) {
+  const auto position = static_cast<size_t>(axis);
+  local_call(function, axes_of(argument)[position], spec(argument)->sizes[position]);
 }
 
 void Planner::local_sizes(int argument, const AxisMap& axes, at::IntArrayRef sizes) {
@@ -105,7 +127,10 @@ Plan Planner::finish(bool sharded) {
   };
   if (!sharded || std::any_of(wanted_.begin(), wanted_.end(), moves_what_it_writes)) want_all_gathered();
   for (const Wanted& wanted : wanted_) plan_.calls |= wanted.to->stored;
+  for (const Plan::Result& result : plan_.results) plan_.calls |= shape_->stored(result.axes, 0);
+  if (piece_) plan_.calls |= piece_->stored;
   plan_.num_calls = shape_->count(plan_.calls);
+  find_idle_calls();
   if (!shape_->mesh.shares_memory()) plan_.accumulate = nullptr;
   for (const Wanted& wanted : wanted_) {
     Plan::Operand operand{wanted.argument, wanted.item, {}, {}};
@@ -124,7 +149,28 @@ Plan Planner::finish(bool sharded) {
     }
     plan_.patches.push_back(std::move(patch));
   }
+  for (int call = 0; piece_ && call < plan_.num_calls; ++call) {
+    const int component = shape_->project(call, plan_.calls, piece_->stored);
+    plan_.piece_of_call.push_back({piece_->begin(component, 0), piece_->length(component, 0), piece_->sizes[0]});
+  }
   return std::move(plan_);
+}
+
+// An empty part has no term: there is no maximum of nothing. The first part is never empty unless the axis is.
+void Planner::find_idle_calls() {
+  plan_.idle.assign(static_cast<size_t>(plan_.num_calls), false);
+  DimensionMask combined = plan_.results.empty() ? 0 : ~DimensionMask{0};
+  for (const Plan::Result& result : plan_.results) combined &= result.parts;
+  for (const Wanted& wanted : wanted_)
+    for (int axis = 0; axis < wanted.to->rank(); ++axis) {
+      const int8_t dimension = wanted.to->axes[static_cast<size_t>(axis)];
+      if (dimension < 0 || !(combined >> dimension & 1)) continue;
+      for (int call = 0; call < plan_.num_calls; ++call) {
+        const int component = shape_->project(call, plan_.calls, wanted.to->stored);
+        if (wanted.to->begin(component, axis) > 0 && wanted.to->length(component, axis) == 0)
+          plan_.idle[static_cast<size_t>(call)] = true;
+      }
+    }
 }
 
 void Planner::want_all_gathered() {
@@ -132,6 +178,7 @@ void Planner::want_all_gathered() {
   plan_.gathers = true;
   wanted_.clear();
   sizes_.clear();
+  piece_ = nullptr;
   for (int i = 0; i < num_arguments(); ++i) {
     if (const Spec* from = spec(i)) item(i, -1, unsharded(from->rank()));
     if (!is_list(i)) continue;

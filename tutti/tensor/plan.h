@@ -1,6 +1,7 @@
 #pragma once
 
 #include <ATen/core/ivalue.h>
+#include <ATen/core/stack.h>
 #include <c10/util/SmallVector.h>
 
 #include <memory>
@@ -12,9 +13,22 @@
 #include "tutti/tensor/relayout.h"
 #include "tutti/tensor/spec.h"
 
+namespace c10 {
+class OperatorHandle;
+}
+
 namespace tutti {
 
 struct OperatorInfo;
+
+// How the results of calls that worked on parts of one axis become the result for the whole axis.
+enum class Combination : uint8_t { sum, product, maximum, minimum, all, any };
+
+// The part of an axis that a call works on.
+struct AxisPiece {
+  int64_t begin, length;
+  int64_t size;  // of the whole axis
+};
 
 // How an op runs on operands of given layouts: one local call for each coordinate of the mesh dimensions in `calls`.
 struct Plan {
@@ -31,13 +45,18 @@ struct Plan {
   };
   struct Result {
     AxisMap axes;
-    DimensionMask sums;                       // mesh dimensions over which the calls' results are terms of a sum
-    CommunicationCounter* counter;            // of that sum; null for none
+    DimensionMask parts;                      // mesh dimensions over which the calls' results are to be combined
+    Combination combination;                  // how
+    CommunicationCounter* counter;            // of the combination; null for none
     mutable const Spec* last_spec = nullptr;  // of the sizes that came last; read and written as an atomic
   };
 
   // Adds the term of a call with these arguments to `sum`, the result of an earlier call.
   using Accumulate = void (*)(const Tensor& sum, at::ArrayRef<at::IValue> arguments);
+  // Stands in the place of the op: takes the arguments of one call from the stack and leaves the op's results there.
+  using LocalCall = void (*)(const c10::OperatorHandle& op, torch::jit::Stack& call, const AxisPiece& piece);
+  // Combines all results of one call with those of another, which worked on a later part, in place.
+  using Merge = void (*)(at::ArrayRef<Tensor> results, at::ArrayRef<Tensor> later);
 
   bool gathers = false;  // no sharded form: the op runs once on gathered operands
   DimensionMask calls = 0;
@@ -46,8 +65,14 @@ struct Plan {
   std::vector<Patch> patches;
   std::vector<Result> results;
   Accumulate accumulate = nullptr;  // for an op with one result that can take its sum while it is called
+  Merge merge = nullptr;            // for results that can only be combined together
+  LocalCall local_call = nullptr;
+  std::vector<AxisPiece> piece_of_call;  // for local_call
+  std::vector<bool> idle;                // calls that would work on an empty part of a combined axis are not made
 
-  // The first of the calls whose terms are summed with those of `call`.
+  // Whether what a call returns has gone into the results of the first of its terms.
+  bool takes_terms_early() const { return accumulate || merge; }
+  // The first of the calls whose terms are combined with those of `call`.
   int first_term(const MeshShape* shape, int call) const;
 };
 
@@ -80,12 +105,22 @@ class Planner {
   // Asks for an operand in this layout. Sums of terms are taken first.
   void operand(int argument, AxisMap axes) { item(argument, -1, std::move(axes)); }
   void item(int argument, int item, AxisMap axes);
-  // The next result, in schema order. `sums`: the calls give terms of a sum over these mesh dimensions.
-  void result(AxisMap axes, DimensionMask sums = 0);
+  // The layout asked for an operand. Requires operand() or item() for it.
+  const AxisMap& axes_of(int argument, int item = -1) const;
+  // The next result, in schema order. `parts`: over these mesh dimensions the calls give terms of a sum, factors of a
+  // product, …
+  void result(AxisMap axes, DimensionMask parts = 0, Combination combination = Combination::sum);
   // How a call may add to the result of an earlier one, where the result is a sum: no buffer per term is needed then.
   void accumulate(Plan::Accumulate function) { plan_.accumulate = function; }
-  // The mesh dimensions that the first result is a sum over.
-  DimensionMask sums_of_first_result() const { return plan_.results.front().sums; }
+  // The mesh dimensions over which the first result is combined.
+  DimensionMask parts_of_first_result() const { return plan_.results.front().parts; }
+  // How the results of calls that worked on parts are combined where that takes all results of a call together.
+  void merge(Plan::Merge function);
+  // In separate buffers, calls `function` in the place of the op, for it must know which part of an axis of an operand
+  // it works on: of an axis of `size` that `dimension` cuts. No effect where the axis is whole (dimension -1).
+  void local_call(Plan::LocalCall function, int8_t dimension, int64_t size);
+  // The same for an axis of an operand, in the layout asked for.
+  void local_call(Plan::LocalCall function, int argument, int axis);
   // For an argument that gives the global sizes of a tensor, the calls get its local sizes in this layout.
   void local_sizes(int argument, const AxisMap& axes, at::IntArrayRef sizes);
   // The same for an argument that is the size of one axis.
@@ -96,6 +131,7 @@ class Planner {
 
  private:
   void want_all_gathered();
+  void find_idle_calls();
 
   struct Wanted {
     int argument;
@@ -113,6 +149,7 @@ class Planner {
     bool is_list;
   };
   std::vector<Sizes> sizes_;
+  const Spec* piece_ = nullptr;  // of the axis that local_call names
   Plan plan_;
 };
 

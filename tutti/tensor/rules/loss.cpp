@@ -25,7 +25,7 @@ bool nll_loss(Planner& p) {
   if (none)
     p.result({});  // no weight is summed
   else
-    p.result({}, p.sums_of_first_result());
+    p.result({}, p.parts_of_first_result());
   return true;
 }
 

@@ -93,7 +93,8 @@ class Letters {
 
 }  // namespace
 
-std::vector<AxisMap> shard(Planner& planner, const std::vector<Term>& terms, const std::vector<std::string>& results) {
+std::vector<AxisMap> shard(Planner& planner, const std::vector<Term>& terms, const std::vector<std::string>& results,
+                           Combination combination) {
   std::vector<Operand> operands = present(planner, terms);
   std::stable_sort(operands.begin(), operands.end(), [](const Operand& a, const Operand& b) {
     return a.written != b.written ? a.written : a.spec->numel > b.spec->numel;
@@ -105,7 +106,7 @@ std::vector<AxisMap> shard(Planner& planner, const std::vector<Term>& terms, con
   std::vector<AxisMap> axes;
   for (const std::string& result : results) {
     axes.push_back(letters.axes(result));
-    planner.result(axes.back(), letters.missing(result));
+    planner.result(axes.back(), letters.missing(result), combination);
   }
   return axes;
 }

@@ -52,10 +52,11 @@ Reduced parse_reduction(const Planner& p, int axes_argument) {
   return {reduced_axes(p.integers(axes_argument), rank), p.boolean(axes_argument + 1)};
 }
 
-bool sum(Planner& p) {
+template <Combination kCombination>
+bool reduction(Planner& p) {
   const auto [axes, keep] = parse_reduction(p, 1);
   const std::string all = letters(p.spec(0)->rank());
-  shard(p, {{0, all}}, {remaining(all, axes, keep)});
+  shard(p, {{0, all}}, {remaining(all, axes, keep)}, kCombination);
   return true;
 }
 
@@ -111,6 +112,12 @@ bool whole_number(Planner& p) {
   return true;
 }
 
+// nonzero(self): how many rows there are depends on all of the values.
+bool nonzero(Planner& p) {
+  shard(p, {{0, letters(p.spec(0)->rank(), 'A')}}, {"YZ"});
+  return true;
+}
+
 // equal(self, other) of merged buffers; pieces are decomposed.
 bool equal(Planner& p) {
   if (p.spec(0)->sizes != p.spec(1)->sizes) return false;
@@ -162,10 +169,15 @@ std::optional<std::vector<IValue>> decompose_var(at::ArrayRef<IValue> arguments)
 }  // namespace
 
 void add_reduction_rules(RuleTable& table) {
-  table["sum"] = table["nansum"] = {sum, SizeArguments::none};
-  table["mean"] = {sum, SizeArguments::none};  // of merged buffers; pieces are decomposed
+  table["sum"] = table["nansum"] = {reduction<Combination::sum>, SizeArguments::none};
+  table["mean"] = {reduction<Combination::sum>, SizeArguments::none};  // of merged buffers; pieces are decomposed
+  table["prod"] = {reduction<Combination::product>, SizeArguments::none};
+  table["amax"] = {reduction<Combination::maximum>, SizeArguments::none};
+  table["amin"] = {reduction<Combination::minimum>, SizeArguments::none};
+  table["any"] = {reduction<Combination::any>, SizeArguments::none};
+  table["all"] = {reduction<Combination::all>, SizeArguments::none};
   table["var"] = table["std"] = table["var_mean"] = table["std_mean"] = {variance, SizeArguments::none};
-  for (const char* name : {"amax", "amin", "any", "all", "argmax", "argmin", "max", "min", "prod", "logsumexp"})
+  for (const char* name : {"argmax", "argmin", "max", "min", "logsumexp"})
     table[name] = {whole_reduction, SizeArguments::none};
   for (const char* name : {"_softmax", "_log_softmax", "cumsum", "cumprod"})
     table[name] = {along_axis, SizeArguments::none};
@@ -173,6 +185,7 @@ void add_reduction_rules(RuleTable& table) {
   table["glu_backward"] = {glu_backward, SizeArguments::none};
   table["_softmax_backward_data"] = {along_axis_backward, SizeArguments::none};
   table["_log_softmax_backward_data"] = {along_axis_backward, SizeArguments::none};
+  table["nonzero"] = {nonzero, SizeArguments::none};
   table["equal"] = {equal, SizeArguments::none};
   table["_local_scalar_dense"] = {whole_number, SizeArguments::none};
 }

@@ -1,0 +1,12 @@
+#include "rule_cases.h"
+
+namespace tutti::rules {
+
+std::vector<RuleCase> all_cases() {
+  std::vector<RuleCase> all;
+  for (const auto family : {matmul_cases, pointwise_cases, reduction_cases})
+    for (RuleCase& c : family()) all.push_back(std::move(c));
+  return all;
+}
+
+}  // namespace tutti::rules

@@ -1,0 +1,66 @@
+// Cases for the sharding rules: what an op is given, and what its layouts may cost. rules_test.cpp runs them.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tutti::rules {
+
+using Tensor = at::Tensor;
+using Tensors = std::vector<Tensor>;
+
+// An operand: its global sizes, and what its elements are.
+struct Operand {
+  enum class Elements { any, positive, fractions, integers, booleans };
+
+  Operand(std::initializer_list<int64_t> sizes) : sizes(sizes) {}
+  Operand(std::vector<int64_t> sizes, Elements elements, int64_t below = 0, bool gradient = true)
+      : sizes(std::move(sizes)), elements(elements), below(below), gradient(gradient) {}
+
+  std::vector<int64_t> sizes;
+  Elements elements = Elements::any;
+  int64_t below = 0;     // integers are in [0, below)
+  bool gradient = true;  // of floating point elements
+};
+
+inline Operand positive(std::vector<int64_t> sizes) { return {std::move(sizes), Operand::Elements::positive}; }
+// Between 0 and 1, both excluded.
+inline Operand fractions(std::vector<int64_t> sizes) { return {std::move(sizes), Operand::Elements::fractions}; }
+inline Operand integers(std::vector<int64_t> sizes, int64_t below) {
+  return {std::move(sizes), Operand::Elements::integers, below};
+}
+inline Operand booleans(std::vector<int64_t> sizes) { return {std::move(sizes), Operand::Elements::booleans}; }
+// Without a gradient.
+inline Operand constant(Operand operand) {
+  operand.gradient = false;
+  return operand;
+}
+
+struct RuleCase {
+  std::string name;
+  // A letter for each axis of each operand and each result: "ik,kj->ij". An axis with a small letter stays sharded, at
+  // no cost but the all-reduce of a result (in backward: of a gradient) that lacks the letter; one with a capital
+  // letter may be gathered.
+  std::string notation;
+  std::vector<Operand> operands;
+  std::function<Tensors(const Tensors&)> function;
+  // Values that are communicated on the way: "r,r" are two that are all-reduced where a letter they lack is sharded,
+  // "RC" is one that is gathered.
+  std::string forward = {}, backward = {};
+};
+
+inline void PrintTo(const RuleCase& rule_case, std::ostream* out) { *out << rule_case.notation; }
+
+// One function for each family of ops.
+std::vector<RuleCase> matmul_cases();
+std::vector<RuleCase> pointwise_cases();
+std::vector<RuleCase> reduction_cases();
+
+std::vector<RuleCase> all_cases();
+
+}  // namespace tutti::rules

@@ -1,0 +1,235 @@
+// Every sharding rule against plain tensors: on each mesh, for each layout of the operands (or a fixed sample), in
+// merged and in separate buffers, the results and the gradients are those of one device, the results' layouts do not
+// depend on where buffers lie, nothing is gathered for want of a rule, and no more is communicated than the case says.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+
+#include "input_layouts.h"
+#include "rule_cases.h"
+#include "tutti/collectives/communications.h"
+#include "tutti/core/str.h"
+#include "tutti/device/logical_devices.h"
+#include "tutti/tensor/mesh_tensor.h"
+#include "tutti/tensor/strict_mode.h"
+
+namespace tutti::rules {
+namespace {
+
+constexpr size_t kMaxLayouts = 64;  // of one case on one mesh
+constexpr int kMaxFailures = 3;     // of one case: more say nothing new
+
+struct Counts {
+  int64_t cases = 0, layouts = 0, runs = 0, sampled = 0, sampled_from = 0, sampled_cases = 0;
+};
+Counts counts;
+
+Tensor make_operand(const Operand& operand) {
+  switch (operand.elements) {
+    case Operand::Elements::any: return torch::randn(operand.sizes);
+    case Operand::Elements::positive: return torch::rand(operand.sizes) + 0.5;
+    case Operand::Elements::fractions: return torch::rand(operand.sizes) * 0.9 + 0.05;
+    case Operand::Elements::integers: return torch::randint(operand.below, operand.sizes, torch::kLong);
+    case Operand::Elements::booleans: return torch::rand(operand.sizes) > 0.5;
+  }
+  return {};
+}
+
+// What is to come out, of plain tensors.
+struct Expected {
+  Tensors operands, results, result_gradients, gradients;
+};
+
+Tensors that_need_gradients(const Tensors& tensors) {
+  Tensors found;
+  for (const Tensor& tensor : tensors)
+    if (tensor.requires_grad()) found.push_back(tensor);
+  return found;
+}
+
+Tensors gradients_of(const Tensors& results, const Tensors& operands, const Tensors& result_gradients) {
+  const Tensors from = that_need_gradients(results), to = that_need_gradients(operands);
+  if (from.empty() || to.empty()) return {};
+  return torch::autograd::grad(from, to, result_gradients, /*retain_graph=*/false, /*create_graph=*/false,
+                               /*allow_unused=*/true);
+}
+
+Expected expected_of(const RuleCase& rule_case) {
+  torch::manual_seed(11);
+  Expected expected;
+  for (const Operand& operand : rule_case.operands) {
+    Tensor value = make_operand(operand);
+    if (value.is_floating_point() && operand.gradient) value.requires_grad_();
+    expected.operands.push_back(std::move(value));
+  }
+  expected.results = rule_case.function(expected.operands);
+  for (const Tensor& result : that_need_gradients(expected.results))
+    expected.result_gradients.push_back(torch::randn(result.sizes()));
+  expected.gradients = gradients_of(expected.results, expected.operands, expected.result_gradients);
+  return expected;
+}
+
+// What came out, of mesh tensors.
+struct Outcome {
+  Tensors results, gradients;
+  std::vector<Layout> layouts;
+  int64_t forward_bytes = 0, backward_bytes = 0;
+  std::string communicated;
+};
+
+// Bytes that moved though the program did not ask for it; with merged buffers, that would have moved.
+int64_t implied_bytes(std::string& text) {
+  int64_t bytes = 0;
+  for (const Communication& c : communications())
+    if (c.implied && c.bytes > 0) {
+      bytes += c.bytes;
+      text += str(" ", c.op, " over ", c.mesh_dimension, " for ", c.cause, ": ", c.bytes, " bytes;");
+    }
+  return bytes;
+}
+
+Layout layout_on(const Layout& layout, const Mesh& mesh) {
+  std::vector<std::string> names;
+  for (const int d : layout.axes())
+    names.push_back(d < 0 ? kUnsharded : mesh.dimensions()[static_cast<size_t>(d)].name);
+  return Layout(names, mesh);
+}
+
+Outcome run(const RuleCase& rule_case, const Expected& expected, const Layouts& layouts, const Mesh& mesh) {
+  Outcome outcome;
+  Tensors operands;
+  for (size_t i = 0; i < layouts.size(); ++i) {
+    operands.push_back(distribute_tensor(expected.operands[i].detach(), layout_on(layouts[i], mesh)));
+    if (expected.operands[i].requires_grad()) operands.back().requires_grad_();
+  }
+  const StrictMode strict;
+  reset_communications();
+  outcome.results = rule_case.function(operands);
+  outcome.forward_bytes = implied_bytes(outcome.communicated);
+  Tensors result_gradients;
+  for (const Tensor& result : outcome.results) {
+    outcome.layouts.push_back(layout_of(result));
+    if (!result.requires_grad()) continue;
+    if (result_gradients.size() >= expected.result_gradients.size())
+      throw std::logic_error("a result has a gradient that it should not have");
+    result_gradients.push_back(
+        distribute_tensor(expected.result_gradients[result_gradients.size()], outcome.layouts.back()));
+  }
+  reset_communications();
+  outcome.gradients = gradients_of(outcome.results, operands, result_gradients);
+  outcome.communicated += " backward:";
+  outcome.backward_bytes = implied_bytes(outcome.communicated);
+  return outcome;
+}
+
+std::string difference(const char* what, const Tensors& actual, const Tensors& expected) {
+  if (actual.size() != expected.size()) return str(actual.size(), " ", what, "s, not ", expected.size());
+  for (size_t i = 0; i < actual.size(); ++i) {
+    if (actual[i].defined() != expected[i].defined()) return tutti::str(what, " ", i, " is defined on one side only");
+    if (!actual[i].defined()) continue;
+    const Tensor value = gather(actual[i].detach()), wanted = expected[i].detach();
+    if (value.sizes() != wanted.sizes())
+      return tutti::str(what, " ", i, " has sizes ", value.sizes(), ", not ", wanted.sizes());
+    if (value.scalar_type() != wanted.scalar_type())
+      return tutti::str(what, " ", i, " is ", value.scalar_type(), ", not ", wanted.scalar_type());
+    if (!torch::allclose(value, wanted, 1e-11, 1e-11, /*equal_nan=*/true))
+      return tutti::str(what, " ", i, " differs by ", (value - wanted).abs().max().item<double>());
+  }
+  return "";
+}
+
+// What is wrong with the outcome; empty for nothing.
+std::string defect(const Outcome& outcome, const Expected& expected, const Cost& allowed) {
+  std::string text = difference("result", outcome.results, expected.results);
+  if (text.empty()) text = difference("gradient", outcome.gradients, expected.gradients);
+  if (!text.empty()) return text;
+  if (outcome.forward_bytes > allowed.forward || outcome.backward_bytes > allowed.backward)
+    return str("communicates ", outcome.forward_bytes, " + ", outcome.backward_bytes, " bytes, allowed are ",
+               allowed.forward, " + ", allowed.backward, ":", outcome.communicated);
+  return "";
+}
+
+std::string to_text(const std::vector<Layout>& layouts) {
+  std::string text;
+  for (const Layout& layout : layouts) text += (text.empty() ? "" : ", ") + layout.to_string();
+  return text;
+}
+
+class Rules : public testing::TestWithParam<RuleCase> {
+ protected:
+  void SetUp() override { torch::set_default_dtype(caffe2::TypeMeta::Make<double>()); }
+  void TearDown() override { torch::set_default_dtype(caffe2::TypeMeta::Make<float>()); }
+
+  static void TearDownTestSuite() {
+    std::printf(
+        "%lld cases with %lld layouts: %lld runs, merged and separate. In %lld cases the layouts are a sample: %lld of "
+        "%lld.\n",
+        static_cast<long long>(counts.cases), static_cast<long long>(counts.layouts),
+        static_cast<long long>(counts.runs), static_cast<long long>(counts.sampled_cases),
+        static_cast<long long>(counts.sampled), static_cast<long long>(counts.sampled_from));
+  }
+
+  // Runs the case with these layouts in both kinds of buffers. Returns what is wrong.
+  static std::string check(const RuleCase& rule_case, const Expected& expected, const Layouts& layouts,
+                           const Mesh& merged, const Mesh& separate) {
+    const Cost allowed = allowed_cost(rule_case, layouts, expected.operands, expected.results);
+    std::vector<Layout> result_layouts;
+    for (const Mesh& mesh : {merged, separate}) {
+      const std::string where = str(mesh.options().merge ? "merged: " : "separate: ");
+      try {
+        const Outcome outcome = run(rule_case, expected, layouts, mesh);
+        ++counts.runs;
+        if (std::string text = defect(outcome, expected, allowed); !text.empty()) return where + text;
+        for (size_t i = 0; i < result_layouts.size(); ++i)
+          if (result_layouts[i].axes() != outcome.layouts[i].axes())
+            return str("results are ", to_text(result_layouts), " merged, but ", to_text(outcome.layouts), " separate");
+        result_layouts = outcome.layouts;
+      } catch (const std::exception& error) {
+        return where + std::string(error.what()).substr(0, 400);
+      }
+    }
+    return "";
+  }
+};
+
+TEST_P(Rules, GiveWhatOneDeviceGives) {
+  const RuleCase& rule_case = GetParam();
+  const Notation notation = Notation::parse(rule_case.notation);
+  ASSERT_EQ(notation.operands.size(), rule_case.operands.size());
+  const Expected expected = expected_of(rule_case);
+  ASSERT_EQ(notation.results.size(), expected.results.size());
+  ++counts.cases;
+  bool sampled = false;
+  int failures = 0;
+  for (const std::vector<int64_t>& sizes : std::vector<std::vector<int64_t>>{{2}, {3}, {2, 2}, {2, 3}, {2, 2, 2}}) {
+    std::vector<MeshDimension> dimensions;
+    int devices = 1;
+    for (size_t d = 0; d < sizes.size(); ++d) {
+      dimensions.push_back({std::string(1, static_cast<char>('x' + d)), sizes[d]});
+      devices *= static_cast<int>(sizes[d]);
+    }
+    const Mesh merged(dimensions, configure_logical_cpus(devices));
+    const Mesh separate(dimensions, configure_logical_cpus(devices), {.merge = false});
+    const LayoutChoice choice = input_layouts(notation, separate, kMaxLayouts);
+    counts.layouts += static_cast<int64_t>(choice.layouts.size());
+    if (choice.total > static_cast<int64_t>(choice.layouts.size())) {
+      sampled = true;
+      counts.sampled += static_cast<int64_t>(choice.layouts.size());
+      counts.sampled_from += choice.total;
+    }
+    for (const Layouts& layouts : choice.layouts) {
+      const std::string text = check(rule_case, expected, layouts, merged, separate);
+      if (text.empty()) continue;
+      ADD_FAILURE() << rule_case.notation << " on " << separate.to_string() << " given " << to_text(layouts) << "\n  "
+                    << text;
+      if (++failures == kMaxFailures) return;
+    }
+  }
+  counts.sampled_cases += sampled;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Rules, testing::ValuesIn(all_cases()),
+                         [](const testing::TestParamInfo<RuleCase>& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace tutti::rules
