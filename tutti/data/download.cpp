@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <fstream>
@@ -252,6 +253,17 @@ void fetch(const std::string& url, const std::string& sha256, PartFile& part, co
 }
 
 }  // namespace
+
+std::filesystem::path download_folder() {
+  const auto value = [](const char* name) {
+    const char* text = std::getenv(name);
+    return std::filesystem::path(text ? text : "");
+  };
+  if (const auto cache = value("XDG_CACHE_HOME"); cache.is_absolute()) return cache / "tutti";
+  if (const auto home = value("HOME"); home.is_absolute()) return home / ".cache" / "tutti";
+  throw Error(ErrorCode::failed_precondition,
+              "download_folder: neither XDG_CACHE_HOME nor HOME is set to an absolute path; name a folder for the data");
+}
 
 std::filesystem::path download(const std::string& url, const std::string& sha256, const std::filesystem::path& folder,
                                const DownloadOptions& options) {

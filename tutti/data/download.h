@@ -6,6 +6,10 @@
 
 namespace tutti::data {
 
+// Where data sets that were fetched are kept: $XDG_CACHE_HOME/tutti, else $HOME/.cache/tutti. Throws:
+// failed_precondition where neither variable is set.
+std::filesystem::path download_folder();
+
 struct DownloadOptions {
   std::string file_name = "";                // in the folder; empty: the last part of the url's path
   std::chrono::seconds connect_timeout{30};  // for a connection

@@ -259,6 +259,40 @@ TEST_F(Download, RefusesWhatIsNoUrlHashOrName) {
   EXPECT_THAT(error("http://127.0.0.1/x", hash_, {.num_attempts = 0}), HasSubstr("at least 1"));
 }
 
+// Sets a variable of the environment, or takes it away, until the end of the block.
+class EnvironmentGuard {
+ public:
+  EnvironmentGuard(const char* name, const char* value) : name_(name) {
+    if (const char* old = std::getenv(name)) old_ = old;
+    set(value);
+  }
+  ~EnvironmentGuard() { set(old_ ? old_->c_str() : nullptr); }
+  EnvironmentGuard(const EnvironmentGuard&) = delete;
+  EnvironmentGuard& operator=(const EnvironmentGuard&) = delete;
+
+ private:
+  void set(const char* value) {
+    if (value)
+      setenv(name_, value, 1);
+    else
+      unsetenv(name_);
+  }
+  const char* name_;
+  std::optional<std::string> old_;
+};
+
+TEST(DownloadFolder, LiesInTheUsersCache) {
+  const EnvironmentGuard home("HOME", "/home/ada");
+  {
+    const EnvironmentGuard cache("XDG_CACHE_HOME", "/caches");
+    EXPECT_EQ(download_folder(), "/caches/tutti");
+  }
+  const EnvironmentGuard relative("XDG_CACHE_HOME", "caches");  // which the standard says to ignore
+  EXPECT_EQ(download_folder(), "/home/ada/.cache/tutti");
+  const EnvironmentGuard none("HOME", nullptr);
+  EXPECT_THAT(error_of([] { download_folder(); }), HasSubstr("neither XDG_CACHE_HOME nor HOME"));
+}
+
 TEST(DownloadProgress, ShowsBarAmountAndSpeed) {
   const std::chrono::seconds two(2);
   EXPECT_EQ(progress_line("x.gz", 15'000'000, 30'000'000, two),

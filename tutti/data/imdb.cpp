@@ -12,10 +12,14 @@
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/data/download.h"
 #include "tutti/files/archive.h"
 
 namespace tutti::data {
 namespace {
+
+constexpr const char* kUrl = "https://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz";
+constexpr const char* kSha256 = "c40f74a18d3b61f90feba1e17730e0d38e8b97c05fde7008942e91923d1658fe";
 
 constexpr std::array<const char*, 4> kFolders{"train/neg", "train/pos", "test/neg", "test/pos"};
 
@@ -80,6 +84,7 @@ Dataset<std::tuple<Strings, Tensor>> labelled(std::map<std::string, std::string>
 }  // namespace
 
 Imdb load_imdb(const std::filesystem::path& source) {
+  if (source.empty()) return load_imdb(download(kUrl, kSha256, download_folder()));
   Reviews reviews = read(source);
   for (size_t i = 0; i < kFolders.size(); ++i)
     if (reviews[i].empty())

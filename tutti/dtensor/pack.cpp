@@ -101,7 +101,7 @@ class Packer {
     for (int device = num_devices(); device-- > 0;) {
       if (first_with(spec_->stored, device) != device) continue;
       const int index = shape_.project(device, shape_.all, spec_->stored);
-      const Tensor copy = component(device).to(device_of_component(spec_, index));
+      const Tensor copy = component(device).to(component_device(spec_, index));
       stored[static_cast<size_t>(index)] = copy.is_same(component(device)) ? copy.clone() : copy;
     }
     return stored;

@@ -88,7 +88,7 @@ Components shards(const Spec* spec, at::ScalarType dtype, FillBox fill_box) {
       sizes.push_back(spec->length(i, axis));
       offset.push_back(spec->begin(i, axis));
     }
-    components.push_back(filled({sizes, offset, spec->sizes}, dtype, fill_box).to(device_of_component(spec, i)));
+    components.push_back(filled({sizes, offset, spec->sizes}, dtype, fill_box).to(component_device(spec, i)));
   }
   return components;
 }

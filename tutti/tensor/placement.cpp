@@ -19,11 +19,6 @@ const Spec* spec_of(const char* function, const Layout& layout, at::IntArrayRef 
   return intern(MeshShape::of(layout.mesh()), axes, layout.unreduced(), sizes);
 }
 
-c10::Device device_of_component(const Spec* spec, int component) {
-  const MeshShape& shape = *spec->shape;
-  return shape.mesh.shares_memory() ? shape.home : shape.devices[static_cast<size_t>(component)];
-}
-
 Components own_pieces(const Tensor& value, const Spec* spec) {
   Components pieces = cut(value, spec);
   for (Tensor& piece : pieces)

@@ -9,8 +9,6 @@ namespace tutti {
 // another rank, or with kMatch.
 const Spec* spec_of(const char* function, const Layout& layout, at::IntArrayRef sizes);
 
-c10::Device device_of_component(const Spec* spec, int component);
-
 // The pieces of a plain value of global sizes, each in memory of its own.
 Components own_pieces(const Tensor& value, const Spec* spec);
 
