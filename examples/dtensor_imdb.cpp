@@ -29,9 +29,9 @@ struct Dense : torch::nn::Module {
 struct Mlp : torch::nn::Module {
   std::shared_ptr<Dense> dense1, dense2;
 
-  Mlp(const Layout& layout1, const Layout& layout2) {
-    dense1 = register_module("dense1", std::make_shared<Dense>(1200, 48, 12, layout1));
-    dense2 = register_module("dense2", std::make_shared<Dense>(48, 2, 34, layout2));
+  Mlp(const Layout& layout1, const Layout& layout2, uint64_t seed) {
+    dense1 = register_module("dense1", std::make_shared<Dense>(1200, 48, seed + 12, layout1));
+    dense2 = register_module("dense2", std::make_shared<Dense>(48, 2, seed + 34, layout2));
   }
   Tensor forward(const Tensor& x) {
     auto y = torch::relu(dense1->forward(x));
@@ -104,32 +104,34 @@ int main(int argc, char** argv) {
   app.add_flag("--one_device", one_device, "meshes of a single CPU");
   CLI11_PARSE(app, argc, argv);
 
-  const auto reviews = data::load_imdb(data_dir).train.shuffle(25'000, {.seed = 1}).batch(64);
+  const auto [train, test] = data::load_imdb(data_dir);
+  const auto reviews = train.shuffle(25'000, {.seed = 1}).batch(64);
   keras::layers::TextVectorization vectorize({.max_tokens = 1200, .output_mode = keras::OutputMode::tf_idf});
   vectorize.adapt(reviews.map([](const Strings& text, const Tensor&) { return text; }));
-  const auto batches =
-      reviews
-          .map([&](const Strings& text, const Tensor& label) { return std::tuple(vectorize(text), label); },
-               {.num_parallel_calls = 2})
-          .cache();
+  const auto vectors = [&](const Strings& text, const Tensor& label) { return std::tuple(vectorize(text), label); };
+  const auto batches = reviews.map(vectors, {.num_parallel_calls = 2}).cache();
+  const auto test_batches = test.shuffle(25'000, {.seed = 2}).batch(64).map(vectors, {.num_parallel_calls = 2});
 
-  const auto devices = configure_logical_cpus(8);
+  tune_allocator();
+  const int n = one_device ? 1 : 2;
+  const auto devices = configure_logical_cpus(n * n * n);
   {
-    const Mesh mesh({{"batch", 8}}, devices);
-    Mlp model(Layout::replicated(mesh, 2), Layout::replicated(mesh, 2));
+    const Mesh mesh({{"batch", n * n * n}}, devices);
+    Mlp model(Layout::replicated(mesh, 2), Layout::replicated(mesh, 2), seed);
     train_on("Data parallel", model, batches, Layout({"batch", kUnsharded}, mesh), Layout({"batch"}, mesh),
              checkpoint_dir, epochs);
   }
   {
-    const Mesh mesh({{"batch", 4}, {"model", 2}}, devices);
-    Mlp model(Layout({kUnsharded, "model"}, mesh), Layout({"model", kUnsharded}, mesh));
+    const Mesh mesh({{"batch", n * n}, {"model", n}}, devices);
+    Mlp model(Layout({kUnsharded, "model"}, mesh), Layout({"model", kUnsharded}, mesh), seed);
     train_on("Model parallel", model, batches, Layout({"batch", kUnsharded}, mesh), Layout({"batch"}, mesh),
              checkpoint_dir, epochs);
   }
   {
-    const Mesh mesh({{"batch", 2}, {"feature", 2}, {"model", 2}}, devices);
-    Mlp model(Layout({"feature", "model"}, mesh), Layout({"model", kUnsharded}, mesh));
-    train_on("Spatially parallel", model, batches, Layout({"batch", "feature"}, mesh), Layout({"batch"}, mesh),
-             checkpoint_dir, epochs);
+    const Mesh mesh({{"batch", n}, {"feature", n}, {"model", n}}, devices);
+    Mlp model(Layout({"feature", "model"}, mesh), Layout({"model", kUnsharded}, mesh), seed);
+    const Layout x_layout({"batch", "feature"}, mesh), y_layout({"batch"}, mesh);
+    train_on("Spatially parallel", model, batches, x_layout, y_layout, checkpoint_dir, epochs);
+    std::cout << "test accuracy: " << evaluate(model, test_batches, x_layout, y_layout) << '\n';
   }
 }
