@@ -94,6 +94,9 @@ Tensor relayout(const Tensor& tensor, const Layout& layout) {
     throw Error(ErrorCode::invalid_argument,
                 str("relayout: a tensor ", layout_of(tensor).to_string(), " on ", shape->mesh.to_string(), " to ",
                     layout.to_string(), " on ", layout.mesh().to_string(), "; mesh and rank must be the same"));
+  if (layout.unreduced() & ~mesh_impl(tensor).spec()->unreduced)  // also where merged buffers would not know of it
+    throw Error(ErrorCode::invalid_argument, str("relayout: from layout ", layout_of(tensor).to_string(), " to ",
+                                                 layout.to_string(), ": a value cannot be made a sum of terms"));
   AxisMap axes;
   for (const int dimension : layout.axes()) axes.push_back(static_cast<int8_t>(dimension));
   const Spec* to = intern(shape, axes, layout.unreduced(), tensor.sizes());

@@ -2,6 +2,7 @@
 
 #include <ATen/ExpandUtils.h>
 #include <ATen/ops/_lazy_clone.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
 
 #include <algorithm>
@@ -71,6 +72,13 @@ Tensor box(const Tensor& tensor, const at::DimVector& first, const at::DimVector
   return part;
 }
 
+// Memory with the order of axes that `like` has. Where axes of length 1 leave it open, row-major.
+Tensor empty_like(const Tensor& like, const at::DimVector& sizes, c10::Device device) {
+  const auto options = like.options().device(device);
+  if (like.is_contiguous()) return at::empty(sizes, options);
+  return at::empty_strided(sizes, at::infer_dense_strides(sizes, like.strides()), options);
+}
+
 // Any dtypes, strides and devices, by ops.
 void copy_by_ops(const PieceCopy& copy, const Components& components, const Tensor& piece) {
   BufferSum sum;
@@ -124,8 +132,7 @@ Components PieceCopies::run(const Components& components, Sharing sharing) const
       continue;
     }
     const Tensor& like = components[piece.copies.empty() ? 0 : static_cast<size_t>(piece.copies[0].terms[0])];
-    result.push_back(at::empty_strided(piece.sizes, at::infer_dense_strides(piece.sizes, like.strides()),
-                                       like.options().device(device)));
+    result.push_back(empty_like(like, piece.sizes, device));
     if (piece.same_as >= 0) {
       boxes.run();
       result.back().copy_(result[static_cast<size_t>(piece.same_as)]);
