@@ -4,8 +4,10 @@
 #include <ATen/ops/_lazy_clone.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
+#include <c10/core/impl/COW.h>
 
 #include <algorithm>
+#include <mutex>
 
 #include "tutti/tensor/host_boxes.h"
 #include "tutti/tensor/sum_buffers.h"
@@ -94,8 +96,13 @@ void copy_by_ops(const PieceCopy& copy, const Components& components, const Tens
 }  // namespace
 
 Tensor owned(const Tensor& tensor) {
-  const bool is_all = tensor.has_storage() && tensor.storage().nbytes() == tensor.nbytes();
-  return is_all ? at::_lazy_clone(tensor) : tensor.clone();
+  namespace cow = c10::impl::cow;
+  if (!tensor.has_storage() || tensor.storage().nbytes() != tensor.nbytes()) return tensor.clone();
+  static std::mutex mutex;  // LibTorch turns the memory into shared memory in place
+  const std::lock_guard lock(mutex);
+  const auto& storage = *tensor.storage().unsafeGetStorageImpl();
+  const bool can_share = cow::is_cow_data_ptr(storage.data_ptr()) || cow::has_simple_data_ptr(storage);
+  return can_share ? at::_lazy_clone(tensor) : tensor.clone();
 }
 
 c10::Device component_device(const Spec* spec, int index) {
