@@ -94,6 +94,9 @@ Tensor relayout(const Tensor& tensor, const Layout& layout) {
     throw Error(ErrorCode::invalid_argument,
                 str("relayout: a tensor ", layout_of(tensor).to_string(), " on ", shape->mesh.to_string(), " to ",
                     layout.to_string(), " on ", layout.mesh().to_string(), "; mesh and rank must be the same"));
+  if (layout.unreduced() & ~mesh_impl(tensor).spec()->unreduced)  // also where merged buffers would not know of it
+    throw Error(ErrorCode::invalid_argument, str("relayout: from layout ", layout_of(tensor).to_string(), " to ",
+                                                 layout.to_string(), ": a value cannot be made a sum of terms"));
   const Spec* to = spec_of("relayout", layout.matched(layout_of(tensor)), tensor.sizes());
   if (to == mesh_impl(tensor).spec()) return tensor;
   return RelayoutFunction::apply(tensor, address_of(to));

@@ -84,9 +84,13 @@ Tensor make_mesh_tensor(const MeshShape* shape, Tensor component);
 // Throws: invalid_argument for a rank that differs from the layout's, or a mesh tensor; failed_precondition for a value
 // that needs a gradient, which would end here.
 Tensor distribute_tensor(const Tensor& value, const Layout& layout);
-// The plain tensor of global sizes. No bytes move where one buffer holds the value.
+// The plain tensor of global sizes; differentiable. Where one buffer holds the value it is that buffer: clone() it to
+// keep it beside later writes.
 Tensor gather(const Tensor& tensor);
-// The same value in another layout of the same mesh; differentiable.
+// The same value in another layout of the same mesh; differentiable, also twice. A value of its own, which a write to
+// the tensor does not reach, nor the other way round; merged buffers are shared until then. The tensor itself where it
+// lies so already. A plain tensor is distributed. Throws: invalid_argument for another mesh or rank, or a sum over a
+// mesh dimension over which the tensor is none; failed_precondition in a replica.
 Tensor relayout(const Tensor& tensor, const Layout& layout);
 Layout layout_of(const Tensor& tensor);
 // In replica view this replica's component; in global view the components' first. A plain tensor is returned as it is.

@@ -2,9 +2,12 @@
 
 #include <ATen/ExpandUtils.h>
 #include <ATen/ops/_lazy_clone.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
+#include <c10/core/impl/COW.h>
 
 #include <algorithm>
+#include <mutex>
 
 #include "tutti/tensor/host_boxes.h"
 #include "tutti/tensor/sum_buffers.h"
@@ -71,6 +74,13 @@ Tensor box(const Tensor& tensor, const at::DimVector& first, const at::DimVector
   return part;
 }
 
+// Memory with the order of axes that `like` has. Where axes of length 1 leave it open, row-major.
+Tensor empty_like(const Tensor& like, const at::DimVector& sizes, c10::Device device) {
+  const auto options = like.options().device(device);
+  if (like.is_contiguous()) return at::empty(sizes, options);
+  return at::empty_strided(sizes, at::infer_dense_strides(sizes, like.strides()), options);
+}
+
 // Any dtypes, strides and devices, by ops.
 void copy_by_ops(const PieceCopy& copy, const Components& components, const Tensor& piece) {
   BufferSum sum;
@@ -86,8 +96,13 @@ void copy_by_ops(const PieceCopy& copy, const Components& components, const Tens
 }  // namespace
 
 Tensor owned(const Tensor& tensor) {
-  const bool is_all = tensor.has_storage() && tensor.storage().nbytes() == tensor.nbytes();
-  return is_all ? at::_lazy_clone(tensor) : tensor.clone();
+  namespace cow = c10::impl::cow;
+  if (!tensor.has_storage() || tensor.storage().nbytes() != tensor.nbytes()) return tensor.clone();
+  static std::mutex mutex;  // LibTorch turns the memory into shared memory in place
+  const std::lock_guard lock(mutex);
+  const auto& storage = *tensor.storage().unsafeGetStorageImpl();
+  const bool can_share = cow::is_cow_data_ptr(storage.data_ptr()) || cow::has_simple_data_ptr(storage);
+  return can_share ? at::_lazy_clone(tensor) : tensor.clone();
 }
 
 c10::Device component_device(const Spec* spec, int index) {
@@ -124,8 +139,7 @@ Components PieceCopies::run(const Components& components, Sharing sharing) const
       continue;
     }
     const Tensor& like = components[piece.copies.empty() ? 0 : static_cast<size_t>(piece.copies[0].terms[0])];
-    result.push_back(at::empty_strided(piece.sizes, at::infer_dense_strides(piece.sizes, like.strides()),
-                                       like.options().device(device)));
+    result.push_back(empty_like(like, piece.sizes, device));
     if (piece.same_as >= 0) {
       boxes.run();
       result.back().copy_(result[static_cast<size_t>(piece.same_as)]);

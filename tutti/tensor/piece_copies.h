@@ -7,11 +7,10 @@
 
 namespace tutti {
 
-// Whether a piece that needs no copy, being a part of one that is there, shares its memory.
+// What becomes of a piece that is a part of one that is there, or all of it.
 enum class Sharing {
-  allowed,        // a part is a view: for operands, which are read and dropped
-  copy_on_write,  // a part is a copy, and only a piece that stays as it is shares: for values that may be written or
-                  // kept
+  allowed,        // a view, for operands, which are read and dropped
+  copy_on_write,  // a value of its own, which may be written or kept: a part is copied, all of it shared until written
 };
 
 // A box of elements of a piece, and where it lies in the components that it is the sum of: one or more, in this order.
@@ -40,8 +39,8 @@ class PieceCopies {
   std::vector<Piece> pieces_;
 };
 
-// The same values, not to be written by who writes `tensor`: shared copy-on-write where they are all that is in the
-// memory, else copied.
+// A value of its own: shared copy-on-write where it is all that is in the memory, else copied. Threads: others may do the
+// same meanwhile, but not run ops on `tensor`.
 Tensor owned(const Tensor& tensor);
 
 // The device of component `index`; where memory is shared, the only one there is.

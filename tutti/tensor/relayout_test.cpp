@@ -84,7 +84,9 @@ void expect_equal(const Components& actual, const Components& expected, const Sp
   ASSERT_EQ(actual.size(), expected.size());
   for (size_t i = 0; i < actual.size(); ++i) {
     ASSERT_EQ(actual[i].sizes(), expected[i].sizes());
-    if (!spec->unreduced) ASSERT_TRUE(at::equal(actual[i], expected[i])) << "component " << i;
+    if (!spec->unreduced) {
+      ASSERT_TRUE(at::equal(actual[i], expected[i])) << "component " << i;
+    }
   }
 }
 
@@ -100,16 +102,22 @@ class Relayouts : public testing::TestWithParam<std::tuple<Sizes, bool>> {
   const MeshShape* shape_ = MeshShape::of(mesh_);
 };
 
+// Sums not yet taken: merged buffers have none.
+class RelayoutsOfTerms : public Relayouts {};
+
 std::string name_of(const Sizes& sizes, bool merge) {
   std::string name = merge ? "merged" : "separate";
   for (const int64_t size : sizes) name += str("_", size);
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(Meshes, Relayouts,
-                         testing::Combine(testing::Values(Sizes{2}, Sizes{3}, Sizes{2, 2}, Sizes{2, 3}, Sizes{2, 2, 2}),
-                                          testing::Bool()),
-                         [](const auto& info) { return name_of(std::get<0>(info.param), std::get<1>(info.param)); });
+const auto kMeshes = testing::Values(Sizes{2}, Sizes{3}, Sizes{2, 2}, Sizes{2, 3}, Sizes{2, 2, 2});
+std::string name_of_case(const testing::TestParamInfo<std::tuple<Sizes, bool>>& info) {
+  return name_of(std::get<0>(info.param), std::get<1>(info.param));
+}
+
+INSTANTIATE_TEST_SUITE_P(Meshes, Relayouts, testing::Combine(kMeshes, testing::Bool()), name_of_case);
+INSTANTIATE_TEST_SUITE_P(Meshes, RelayoutsOfTerms, testing::Combine(kMeshes, testing::Values(false)), name_of_case);
 
 TEST_P(Relayouts, OfEveryPairAreThePlainValue) {
   for (const Sizes& sizes : {Sizes{}, Sizes{12}, Sizes{7}, Sizes{1}, Sizes{0}, Sizes{12, 6}, Sizes{5, 7}, Sizes{1, 3},
@@ -126,7 +134,9 @@ TEST_P(Relayouts, OfEveryPairAreThePlainValue) {
         for (const Asked asked : {Asked::implied, Asked::explicitly}) {
           const Components result = Relayout(specs[i], specs[j], "test", asked).run(components[i]);
           expect_equal(result, components[j], specs[j]);
-          if (specs[j]->unreduced) ASSERT_TRUE(at::equal(plain(result, specs[j]), value));
+          if (specs[j]->unreduced) {
+            ASSERT_TRUE(at::equal(plain(result, specs[j]), value));
+          }
           if (HasFatalFailure()) return;
         }
       }
@@ -168,7 +178,8 @@ TEST_P(Relayouts, OfEveryDtypeAndOrderOfAxesAreThePlainValue) {
       for (const Spec* from : specs)
         for (const Spec* to : specs) {
           if (from->unreduced || to->unreduced) continue;
-          SCOPED_TRACE(str(dtype, " ", from->layout().to_string(), " to ", to->layout().to_string()));
+          SCOPED_TRACE(
+              tutti::str(at::toString(dtype), " ", from->layout().to_string(), " to ", to->layout().to_string()));
           const Components result = Relayout(from, to, "test", Asked::explicitly).run(cut(whole, from));
           expect_equal(result, cut(whole, to), to);
           if (HasFatalFailure()) return;
@@ -182,9 +193,13 @@ TEST_P(Relayouts, TakeLazyConjugatesForWhatTheyAre) {
   const Spec* from = intern(shape_, {0, -1}, 0, {6, 4});
   const Spec* whole = intern_replicated(shape_, {6, 4});
   EXPECT_TRUE(at::equal(Relayout(from, whole, "test", Asked::explicitly).run(cut(value, from))[0], value));
-  if (shape_->merged()) return;
+}
+
+TEST_P(RelayoutsOfTerms, TakeLazyConjugatesForWhatTheyAre) {
+  const Tensor value = (numbers({6, 4}, at::kComplexDouble) * c10::complex<double>(1, 2)).conj();
   const Spec* terms = intern(shape_, {-1, -1}, 1, {6, 4});
-  Components equal_terms(static_cast<size_t>(terms->num_components), value);
+  const Components equal_terms(static_cast<size_t>(terms->num_components), value);
+  const Spec* whole = intern_replicated(shape_, {6, 4});
   const Tensor sum = Relayout(terms, whole, "test", Asked::explicitly).run(equal_terms)[0];
   EXPECT_TRUE(at::equal(sum, value.resolve_conj() * terms->num_components));
 }
@@ -223,8 +238,7 @@ TEST_P(Relayouts, GradientsOfGradientsPassRelayoutAndGather) {
   EXPECT_TRUE(at::equal(second(gather(x)), 6 * value));
 }
 
-TEST_P(Relayouts, GradientsOfASumReachEachOfItsTerms) {
-  if (shape_->merged()) return;  // sums are always taken
+TEST_P(RelayoutsOfTerms, GradientsOfASumReachEachOfItsTerms) {
   const Tensor value = numbers({5, 3});
   const Spec* from = intern(shape_, {-1, -1}, 1, {5, 3});
   const Tensor x = make_mesh_tensor(from, laid_out(value, from)).requires_grad_();
@@ -234,9 +248,11 @@ TEST_P(Relayouts, GradientsOfASumReachEachOfItsTerms) {
   EXPECT_TRUE(at::equal(gather(x.grad()), value));
 }
 
-class Layouts : public testing::TestWithParam<bool> {
+// On a mesh of two dimensions, by name.
+class LayoutCases {
  protected:
-  Mesh mesh_{{{"batch", 4}, {"model", 2}}, configure_logical_cpus(8), {.merge = GetParam()}};
+  explicit LayoutCases(bool merge) : mesh_{{{"batch", 4}, {"model", 2}}, configure_logical_cpus(8), {.merge = merge}} {}
+  Mesh mesh_;
   Layout rows_{{"batch", kUnsharded}, mesh_}, columns_{{kUnsharded, "batch"}, mesh_};
   Layout whole_ = Layout::replicated(mesh_, 2);
 
@@ -247,7 +263,16 @@ class Layouts : public testing::TestWithParam<bool> {
                           each.implied ? " implied" : "", each.free ? " free" : ""));
     return lines;
   }
-  std::string line(const std::string& text) const { return text + (GetParam() ? " free" : ""); }
+  std::string line(const std::string& text) const { return text + (mesh_.options().merge ? " free" : ""); }
+};
+
+class Layouts : public LayoutCases, public testing::TestWithParam<bool> {
+ protected:
+  Layouts() : LayoutCases(GetParam()) {}
+};
+class SeparateLayouts : public LayoutCases, public testing::Test {
+ protected:
+  SeparateLayouts() : LayoutCases(false) {}
 };
 
 INSTANTIATE_TEST_SUITE_P(Buffers, Layouts, testing::Bool(),
@@ -267,8 +292,7 @@ TEST_P(Layouts, AWriteToTheResultDoesNotReachTheOperandNorBack) {
     }
 }
 
-TEST_P(Layouts, APieceDoesNotKeepTheWholeAlive) {
-  if (GetParam()) return;  // one buffer is the whole
+TEST_F(SeparateLayouts, APieceDoesNotKeepTheWholeAlive) {
   const Tensor value = at::rand({64, 64}), x = distribute_tensor(value, whole_);
   for (const Layout& to : {rows_, columns_})
     for (const Tensor& y : {relayout(x, to), distribute_tensor(value, to)})
@@ -312,12 +336,21 @@ TEST_P(Layouts, EveryCollectiveIsInTheLog) {
   reset_communications();
   relayout(distribute_tensor(at::rand({8, 8}), whole_), rows_);
   EXPECT_THAT(log(), ElementsAre()) << "a local slice is no communication";
-  if (GetParam()) return;
-  const Spec* terms = intern(MeshShape::of(mesh_), {-1, -1}, 1, {8, 8});
-  const Tensor sum = make_mesh_tensor(terms, Components(4, at::ones({8, 8}, at::kDouble)));
-  reset_communications();
-  relayout(sum, columns_);
-  EXPECT_THAT(log(), ElementsAre("reduce_scatter batch relayout 512"));
+}
+
+TEST_F(SeparateLayouts, CopiesOfTermsShareTheWorkOfTheirSum) {
+  const auto log_of_sum = [](const Mesh& mesh) {
+    const Spec* terms = intern(MeshShape::of(mesh), {-1, -1}, 1, {8, 8});
+    const Tensor sum = make_mesh_tensor(terms, Components(4, at::ones({8, 8}, at::kDouble)));
+    reset_communications();
+    const Tensor result = relayout(sum, Layout({kUnsharded, "batch"}, mesh));
+    const std::vector<std::string> lines = log();
+    EXPECT_TRUE(at::equal(gather(result), at::full_like(gather(result), 4)));
+    return lines;
+  };
+  EXPECT_THAT(log_of_sum(Mesh({{"batch", 4}}, configure_logical_cpus(4), {.merge = false})),
+              ElementsAre("reduce_scatter batch relayout 512"));
+  EXPECT_THAT(log_of_sum(mesh_), ElementsAre("all_gather model relayout 128", "reduce_scatter batch relayout 256"));
 }
 
 TEST_P(Layouts, AGroupOfOneDeviceDoesNotCommunicate) {
@@ -335,7 +368,6 @@ TEST_P(Layouts, AnotherMeshRankOrSumIsRefusedByName) {
               AllOf(HasSubstr("invalid_argument"), HasSubstr("<batch=4, model=2>"), HasSubstr("<rows=2>")));
   EXPECT_THAT(error_of([&] { relayout(x, Layout({"batch"}, mesh_)); }),
               AllOf(HasSubstr("invalid_argument"), HasSubstr("[batch, unsharded]"), HasSubstr("to [batch] ")));
-  if (GetParam()) return;  // merged buffers hold no terms
   EXPECT_THAT(error_of([&] {
                 relayout(x, Layout({"batch", kUnsharded}, mesh_, {"model"}));
               }),
@@ -362,7 +394,10 @@ TEST_P(Layouts, StrictModeAllowsSlicesAndSums) {
   EXPECT_TRUE(at::equal(gather(rows + whole), numbers({8, 8}) * 2));
   EXPECT_TRUE(at::equal(gather(at::mm(columns, rows)), at::mm(numbers({8, 8}), numbers({8, 8}))));
   EXPECT_EQ(rows.sum().item<double>(), 64 * 65 / 2);
-  if (GetParam()) return;
+}
+
+TEST_F(SeparateLayouts, StrictModeAllowsASumThatIsDue) {
+  const StrictMode strict;
   const Spec* terms = intern(MeshShape::of(mesh_), {-1, -1}, 1, {8, 8});
   const Tensor sum = make_mesh_tensor(terms, laid_out(numbers({8, 8}), terms));
   EXPECT_TRUE(at::equal(gather(sum.mul(sum)), numbers({8, 8}) * numbers({8, 8})));
