@@ -1,6 +1,7 @@
 // tests/oracle/dtensor_layouts.json but for its operations: meshes, layouts and their text, packing, relayout, what is
 // made in a layout, and what is refused.
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/allclose.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/ones.h>
@@ -172,15 +173,22 @@ Tensor make(const Json& test) {
   return stateless_uniform(shape, {.seed = seed});
 }
 
+// Uniform numbers and zeros are TensorFlow's bit for bit, normal ones as near as two libraries' sines and logarithms.
+bool are(const Tensor& actual, const Json& recorded, const std::string& function) {
+  const Tensor expected = oracle::tensor(recorded);
+  return function == "stateless_normal" ? at::allclose(actual, expected, 1e-6, 1e-6) : at::equal(actual, expected);
+}
+
 // The numbers of one device in every layout, as docs/tf_mapping.md promises; TensorFlow's sharded ones ("value") depend
 // on the layout.
 bool create(const Json& test, const Mesh& mesh) {
   const Layout layout = layout_of(test.at("layout"), mesh);
   const Json& expected = test.at("expected");
   const Tensor made = call_with_layout(layout, [&] { return make(test); });
-  return has_layout(made, expected.at("layout")) && equals(gather(made), expected.at("plain")) &&
-         equals(make(test), expected.at("plain")) &&
-         (!layout.is_replicated() || equals(gather(made), expected.at("value")));
+  const std::string function = test.at("fn");
+  return has_layout(made, expected.at("layout")) && are(gather(made), expected.at("plain"), function) &&
+         at::equal(gather(made), make(test)) &&
+         (!layout.is_replicated() || are(gather(made), expected.at("value"), function));
 }
 
 bool dvariable(const Json& test, const Mesh& mesh) {
@@ -319,7 +327,7 @@ TEST(DTensorLayoutsOracle, Holds) {
       {"algebra", call},
       {"call", call},
       {"relayout", on_both_meshes(relayout_case)},
-      {"relayout_match", on_both_meshes([](const Json& test, const Mesh& mesh) { return relayout_case(test, mesh); })},
+      {"relayout_match", on_both_meshes(relayout_case)},
       {"unpack", on_both_meshes(unpack_case)},
       {"copy_to_mesh", on_both_meshes(copy_to_mesh_case)},
       {"create", on_both_meshes(create)},

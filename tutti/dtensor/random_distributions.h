@@ -72,9 +72,11 @@ struct Normal<double> {
   }
 };
 
-// Normal numbers below 2 in magnitude: a group takes as many words as it needs of those reserved for it.
+// Normal numbers below 2 in magnitude before they are rounded: a group takes as many words as it needs of those reserved
+// for it.
 template <class T>
 struct TruncatedNormal {
+  using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
   static constexpr int kGroup = Normal<T>::kGroup;
   static constexpr uint64_t kWordGroups = kGroup * 256 / 4;
 
@@ -82,9 +84,9 @@ struct TruncatedNormal {
     std::array<T, kGroup> numbers;
     size_t found = 0;
     for (uint64_t index = group * kWordGroups;; ++index) {
-      for (const T number : Normal<T>()(stream, index)) {
-        if (!(std::abs(static_cast<double>(number)) < 2)) continue;
-        numbers[found++] = number;
+      for (const Wide number : Normal<Wide>()(stream, index)) {
+        if (!(std::abs(number) < 2)) continue;
+        numbers[found++] = static_cast<T>(number);
         if (found == kGroup) return numbers;
       }
     }

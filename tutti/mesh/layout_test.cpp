@@ -45,7 +45,7 @@ TEST_F(LayoutOf24, FindsTheShapeThatPiecesMake) {
     return shapes;
   };
   for (const auto& specs : std::vector<std::vector<std::string>>{{"x", "y"}, {"y", "x"}, {kUnsharded, "y"}, {"x", kUnsharded}})
-    for (const Shape global : {Shape{8, 4}, Shape{5, 7}, Shape{1, 0}, Shape{3, 2}}) {
+    for (const Shape& global : {Shape{8, 4}, Shape{5, 7}, Shape{1, 0}, Shape{3, 2}}) {
       const Layout each = layout(specs);
       EXPECT_EQ(each.global_shape_from_local_shapes(shapes_of(each, global)), global) << each.to_string();
     }
@@ -121,8 +121,8 @@ TEST_F(LayoutOf24, IsItsText) {
 TEST_F(LayoutOf24, TextOfUnknownOriginIsRefusedWithThePlace) {
   const std::string mesh = mesh_.serialize();
   EXPECT_THAT(error_of([&] { Layout::parse("sharding_specs:x mesh:" + mesh); }), HasSubstr("(at character 16)"));
-  for (const std::string& text :
-       {std::string(), std::string("sharding_specs:"), std::string("sharding_specs:x,"), std::string("sharding_specs:x, mesh:"),
+  for (const auto& text : std::vector<std::string>{
+        "", "sharding_specs:", "sharding_specs:x,", "sharding_specs:x, mesh:",
         "sharding_specs:x,x, mesh:" + mesh, "sharding_specs:w, mesh:" + mesh, "sharding_specs:,, mesh:" + mesh,
         "x, mesh:" + mesh, "sharding_specs:x, unreduced:x, mesh:" + mesh, "sharding_specs:x, unreduced:y,mesh:" + mesh,
         "sharding_specs:x, mesh:" + mesh + "|more", "parted:x, mesh:" + mesh, "maximal:true, mesh:CPU:0",
