@@ -35,7 +35,9 @@ static_assert(!std::is_constructible_v<Layout, int, Mesh>);
 static_assert(!std::is_constructible_v<Layout, std::vector<std::nullptr_t>, Mesh>);
 static_assert(!std::is_invocable_v<decltype(default_mesh), const char*>);
 template <class Options>
-concept TakesDeviceType = requires(Options options) { options.device_type; };
+concept TakesDeviceType = requires(Options options) {
+  options.device_type;
+};
 static_assert(!TakesDeviceType<CreateMeshOptions>);
 
 const Json& document() {
@@ -219,10 +221,19 @@ CreateMeshOptions on_eight() { return {.devices = configure_logical_cpus(8)}; }
 // The calls that a case describes in words; each gives what was recorded, as JSON.
 const std::map<std::string, std::function<Json()>>& algebra_calls() {
   static const std::map<std::string, std::function<Json()>> calls{
-      {"duplicate dim", [] { return Layout({"x", "x"}, m24()).serialize(); }},
+      {"duplicate dim",
+       [] {
+         return Layout({"x", "x"}, m24()).serialize();
+       }},
       {"unknown dim", [] { return Layout({"nope"}, m24()).serialize(); }},
-      {"unsharded twice", [] { return Layout({kUnsharded, kUnsharded}, m24()).serialize(); }},
-      {"match spec", [] { return Layout({kMatch, kUnsharded}, m24()).serialize(); }},
+      {"unsharded twice",
+       [] {
+         return Layout({kUnsharded, kUnsharded}, m24()).serialize();
+       }},
+      {"match spec",
+       [] {
+         return Layout({kMatch, kUnsharded}, m24()).serialize();
+       }},
       {"string missing prefix", [] { return Layout::parse("x,unsharded, mesh:" + mesh_text()).serialize(); }},
       {"string missing mesh", [] { return Layout::parse("sharding_specs:x,unsharded, ").serialize(); }},
       {"string unknown dim", [] { return Layout::parse("sharding_specs:w, mesh:" + mesh_text()).serialize(); }},
@@ -231,11 +242,23 @@ const std::map<std::string, std::function<Json()>>& algebra_calls() {
       {"string empty", [] { return Layout::parse("").serialize(); }},
       {"mesh string bad", [] { return Mesh::parse("x=2").serialize(); }},
       {"mesh string sizes differ", [] { return Mesh::parse("|x=2|0,1|0,1|CPU:0,CPU:1,CPU:2").serialize(); }},
-      {"create_mesh wrong product", [] { return create_mesh({{"x", 3}}, on_eight()).serialize(); }},
-      {"create_mesh minus one", [] { return create_mesh({{"x", -1}}, on_eight()).serialize(); }},
+      {"create_mesh wrong product",
+       [] {
+         return create_mesh({{"x", 3}}, on_eight()).serialize();
+       }},
+      {"create_mesh minus one",
+       [] {
+         return create_mesh({{"x", -1}}, on_eight()).serialize();
+       }},
       {"create_mesh none", [] { return create_mesh().serialize(); }},
-      {"create_mesh dict", [] { return create_mesh({{"p", 4}, {"q", 2}}, on_eight()).serialize(); }},
-      {"create_mesh empty devices", [] { return create_mesh({{"x", -1}}, {.devices = {}}).serialize(); }},
+      {"create_mesh dict",
+       [] {
+         return create_mesh({{"p", 4}, {"q", 2}}, on_eight()).serialize();
+       }},
+      {"create_mesh empty devices",
+       [] {
+         return create_mesh({{"x", -1}}, {.devices = {}}).serialize();
+       }},
       {"create_mesh zero dims", [] { return create_mesh({}, {.devices = {"CPU:0"}}).serialize(); }},
       {"dim_size unknown", [] { return Json(m24().dim_size("nope")); }},
       {"mesh index",
@@ -245,7 +268,9 @@ const std::map<std::string, std::function<Json()>>& algebra_calls() {
        }},
       {"contains", [] { return Json(m24().contains("x") && !m24().contains("nope")); }},
       {"layout equality by specs",
-       [] { return Json(Layout({"x", kUnsharded}, m24()) == Layout::batch_sharded(m24(), "x", 2)); }},
+       [] {
+         return Json(Layout({"x", kUnsharded}, m24()) == Layout::batch_sharded(m24(), "x", 2));
+       }},
       {"layout scalar vs vector differ", [] { return Json(!(Layout({}, m24()) == Layout({kUnsharded}, m24()))); }},
   };
   return calls;
@@ -266,7 +291,9 @@ const std::map<std::string, std::function<Json()>>& calls() {
       {"too few components", [] { return Json(is_dtensor(pack({at::zeros({2})}, Layout({"x"}, m8())))); }},
       {"scalar with rank-1 layout", [] { return Json(is_dtensor(pack(eight(at::zeros({})), Layout({"x"}, m8())))); }},
       {"rank 2 with rank-1 layout",
-       [] { return Json(is_dtensor(pack(eight(at::zeros({2, 2})), Layout({"x"}, m8())))); }},
+       [] {
+         return Json(is_dtensor(pack(eight(at::zeros({2, 2})), Layout({"x"}, m8()))));
+       }},
       {"different dtypes", [] { return Json(is_dtensor(pack_with_last(at::zeros({2}, at::kInt)))); }},
       {"variable", [] { return Json(is_dtensor(pack_with_last(at::zeros({2}).set_requires_grad(true)))); }},
       {"unpack a plain tensor", [] { return Json(unpack(at::zeros({2})).size()); }},
@@ -285,7 +312,9 @@ const std::map<std::string, std::function<Json()>>& calls() {
        }},
       {"add a plain scalar", [] { return Json(fetch_layout(ones_by_x() + at::ones({})).sharding_specs()); }},
       {"add two meshes",
-       [] { return Json(is_dtensor(ones_by_x() + shard(at::ones({8, 4}), Layout::replicated(m8(), 2)))); }},
+       [] {
+         return Json(is_dtensor(ones_by_x() + shard(at::ones({8, 4}), Layout::replicated(m8(), 2))));
+       }},
       {"numpy of a replicated DTensor",
        [] {
          const Tensor value = at::arange(8);
@@ -293,7 +322,9 @@ const std::map<std::string, std::function<Json()>>& calls() {
        }},
       {"DVariable from plain tensor without layout", [] { return Json(is_dtensor(DVariable(at::ones({8})))); }},
       {"DVariable with conflicting layout",
-       [] { return Json(is_dtensor(DVariable(ones_by_x(), {.layout = Layout({kUnsharded, "x"}, m24())}))); }},
+       [] {
+         return Json(is_dtensor(DVariable(ones_by_x(), {.layout = Layout({kUnsharded, "x"}, m24())})));
+       }},
       {"DVariable assign same layout",
        [] {
          const DVariable variable(ones_by_x());
@@ -333,8 +364,7 @@ TEST(DTensorLayoutsOracle, Holds) {
       {"create", on_both_meshes(create)},
       {"dvariable", on_both_meshes(dvariable)},
   };
-  oracle::run_cases(
-      kFile, [&](const Json& test) { return kinds.at(test.at("kind"))(test); }, {"op", "dataset"});
+  oracle::run_cases(kFile, [&](const Json& test) { return kinds.at(test.at("kind"))(test); }, {"op", "dataset"});
 }
 
 // The cases that exceptions.json names as better on purpose.

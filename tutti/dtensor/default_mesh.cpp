@@ -39,9 +39,9 @@ Tensor call_with_layout(const std::optional<Layout>& layout, FunctionRef<Tensor(
     result = f();
   }
   if (result.dim() != layout->rank())
-    throw Error(ErrorCode::invalid_argument, str("call_with_layout: the function gave a tensor of shape ",
-                                                 str_list(result.sizes()), "; the layout ", layout->to_string(),
-                                                 " has rank ", layout->rank()));
+    throw Error(ErrorCode::invalid_argument,
+                str("call_with_layout: the function gave a tensor of shape ", str_list(result.sizes()), "; the layout ",
+                    layout->to_string(), " has rank ", layout->rank()));
   return is_mesh_tensor(result) ? tutti::relayout(result, *layout) : shard(result, *layout);
 }
 

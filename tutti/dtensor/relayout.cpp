@@ -51,7 +51,8 @@ void refuse_sum(const char* function, const Layout& layout) {
 
 void require_global_view(const char* function) {
   if (const int replica = ThreadView::current().replica; replica >= 0)
-    throw Error(ErrorCode::failed_precondition, str(function, ": called by replica ", replica, "; it is for global view"));
+    throw Error(ErrorCode::failed_precondition,
+                str(function, ": called by replica ", replica, "; it is for global view"));
 }
 
 }  // namespace

@@ -12,8 +12,9 @@ const Spec* spec_of(const char* function, const Layout& layout, at::IntArrayRef 
     throw Error(ErrorCode::invalid_argument, str(function, ": a value of shape ", str_list(sizes), " and a layout ",
                                                  layout.to_string(), " of rank ", layout.rank()));
   if (layout.has_match())
-    throw Error(ErrorCode::invalid_argument, str(function, ": the layout ", layout.to_string(),
-                                                 " takes entries of a tensor's; it is for relayout() of a mesh tensor"));
+    throw Error(ErrorCode::invalid_argument,
+                str(function, ": the layout ", layout.to_string(),
+                    " takes entries of a tensor's; it is for relayout() of a mesh tensor"));
   AxisMap axes;
   for (const int dimension : layout.axes()) axes.push_back(static_cast<int8_t>(dimension));
   return intern(MeshShape::of(layout.mesh()), axes, layout.unreduced(), sizes);
