@@ -4,18 +4,10 @@
 #include "tutti/core/str.h"
 #include "tutti/dtensor/relayout.h"
 #include "tutti/tensor/mesh_tensor.h"
+#include "tutti/tensor/placement.h"
 #include "tutti/tensor/view.h"
 
 namespace tutti::dtensor {
-namespace {
-
-void require_global_view(const char* function) {
-  if (const int replica = ThreadView::current().replica; replica >= 0)
-    throw Error(ErrorCode::failed_precondition,
-                str(function, ": called by replica ", replica, ", whose tensors are its own; it is for global view"));
-}
-
-}  // namespace
 
 DefaultMesh default_mesh(const Mesh& mesh) {
   require_global_view("default_mesh");

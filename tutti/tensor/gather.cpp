@@ -6,7 +6,6 @@
 #include "tutti/core/str.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/placement.h"
-#include "tutti/tensor/view.h"
 
 namespace tutti {
 namespace {
@@ -57,12 +56,6 @@ struct GatherFunction : torch::autograd::Function<GatherFunction> {
                              cut(gradients[0], intern(spec->shape, spec->axes, 0, spec->sizes)))};
   }
 };
-
-void require_global_view(const char* function) {
-  if (const int replica = ThreadView::current().replica; replica >= 0)
-    throw Error(ErrorCode::failed_precondition, str(function, ": called by replica ", replica,
-                                                    "; it is for global view. local() gives a replica its part"));
-}
 
 }  // namespace
 
