@@ -1,6 +1,7 @@
 // tests/oracle/dtensor_layouts.json but for its operations: meshes, layouts and their text, packing, relayout, what is
 // made in a layout, and what is refused.
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/allclose.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/ones.h>
@@ -34,7 +35,9 @@ static_assert(!std::is_constructible_v<Layout, int, Mesh>);
 static_assert(!std::is_constructible_v<Layout, std::vector<std::nullptr_t>, Mesh>);
 static_assert(!std::is_invocable_v<decltype(default_mesh), const char*>);
 template <class Options>
-concept TakesDeviceType = requires(Options options) { options.device_type; };
+concept TakesDeviceType = requires(Options options) {
+  options.device_type;
+};
 static_assert(!TakesDeviceType<CreateMeshOptions>);
 
 const Json& document() {
@@ -172,15 +175,22 @@ Tensor make(const Json& test) {
   return stateless_uniform(shape, {.seed = seed});
 }
 
+// Uniform numbers and zeros are TensorFlow's bit for bit, normal ones as near as two libraries' sines and logarithms.
+bool are(const Tensor& actual, const Json& recorded, const std::string& function) {
+  const Tensor expected = oracle::tensor(recorded);
+  return function == "stateless_normal" ? at::allclose(actual, expected, 1e-6, 1e-6) : at::equal(actual, expected);
+}
+
 // The numbers of one device in every layout, as docs/tf_mapping.md promises; TensorFlow's sharded ones ("value") depend
 // on the layout.
 bool create(const Json& test, const Mesh& mesh) {
   const Layout layout = layout_of(test.at("layout"), mesh);
   const Json& expected = test.at("expected");
   const Tensor made = call_with_layout(layout, [&] { return make(test); });
-  return has_layout(made, expected.at("layout")) && equals(gather(made), expected.at("plain")) &&
-         equals(make(test), expected.at("plain")) &&
-         (!layout.is_replicated() || equals(gather(made), expected.at("value")));
+  const std::string function = test.at("fn");
+  return has_layout(made, expected.at("layout")) && are(gather(made), expected.at("plain"), function) &&
+         at::equal(gather(made), make(test)) &&
+         (!layout.is_replicated() || are(gather(made), expected.at("value"), function));
 }
 
 bool dvariable(const Json& test, const Mesh& mesh) {
@@ -211,10 +221,19 @@ CreateMeshOptions on_eight() { return {.devices = configure_logical_cpus(8)}; }
 // The calls that a case describes in words; each gives what was recorded, as JSON.
 const std::map<std::string, std::function<Json()>>& algebra_calls() {
   static const std::map<std::string, std::function<Json()>> calls{
-      {"duplicate dim", [] { return Layout({"x", "x"}, m24()).serialize(); }},
+      {"duplicate dim",
+       [] {
+         return Layout({"x", "x"}, m24()).serialize();
+       }},
       {"unknown dim", [] { return Layout({"nope"}, m24()).serialize(); }},
-      {"unsharded twice", [] { return Layout({kUnsharded, kUnsharded}, m24()).serialize(); }},
-      {"match spec", [] { return Layout({kMatch, kUnsharded}, m24()).serialize(); }},
+      {"unsharded twice",
+       [] {
+         return Layout({kUnsharded, kUnsharded}, m24()).serialize();
+       }},
+      {"match spec",
+       [] {
+         return Layout({kMatch, kUnsharded}, m24()).serialize();
+       }},
       {"string missing prefix", [] { return Layout::parse("x,unsharded, mesh:" + mesh_text()).serialize(); }},
       {"string missing mesh", [] { return Layout::parse("sharding_specs:x,unsharded, ").serialize(); }},
       {"string unknown dim", [] { return Layout::parse("sharding_specs:w, mesh:" + mesh_text()).serialize(); }},
@@ -223,11 +242,23 @@ const std::map<std::string, std::function<Json()>>& algebra_calls() {
       {"string empty", [] { return Layout::parse("").serialize(); }},
       {"mesh string bad", [] { return Mesh::parse("x=2").serialize(); }},
       {"mesh string sizes differ", [] { return Mesh::parse("|x=2|0,1|0,1|CPU:0,CPU:1,CPU:2").serialize(); }},
-      {"create_mesh wrong product", [] { return create_mesh({{"x", 3}}, on_eight()).serialize(); }},
-      {"create_mesh minus one", [] { return create_mesh({{"x", -1}}, on_eight()).serialize(); }},
+      {"create_mesh wrong product",
+       [] {
+         return create_mesh({{"x", 3}}, on_eight()).serialize();
+       }},
+      {"create_mesh minus one",
+       [] {
+         return create_mesh({{"x", -1}}, on_eight()).serialize();
+       }},
       {"create_mesh none", [] { return create_mesh().serialize(); }},
-      {"create_mesh dict", [] { return create_mesh({{"p", 4}, {"q", 2}}, on_eight()).serialize(); }},
-      {"create_mesh empty devices", [] { return create_mesh({{"x", -1}}, {.devices = {}}).serialize(); }},
+      {"create_mesh dict",
+       [] {
+         return create_mesh({{"p", 4}, {"q", 2}}, on_eight()).serialize();
+       }},
+      {"create_mesh empty devices",
+       [] {
+         return create_mesh({{"x", -1}}, {.devices = {}}).serialize();
+       }},
       {"create_mesh zero dims", [] { return create_mesh({}, {.devices = {"CPU:0"}}).serialize(); }},
       {"dim_size unknown", [] { return Json(m24().dim_size("nope")); }},
       {"mesh index",
@@ -237,7 +268,9 @@ const std::map<std::string, std::function<Json()>>& algebra_calls() {
        }},
       {"contains", [] { return Json(m24().contains("x") && !m24().contains("nope")); }},
       {"layout equality by specs",
-       [] { return Json(Layout({"x", kUnsharded}, m24()) == Layout::batch_sharded(m24(), "x", 2)); }},
+       [] {
+         return Json(Layout({"x", kUnsharded}, m24()) == Layout::batch_sharded(m24(), "x", 2));
+       }},
       {"layout scalar vs vector differ", [] { return Json(!(Layout({}, m24()) == Layout({kUnsharded}, m24()))); }},
   };
   return calls;
@@ -258,7 +291,9 @@ const std::map<std::string, std::function<Json()>>& calls() {
       {"too few components", [] { return Json(is_dtensor(pack({at::zeros({2})}, Layout({"x"}, m8())))); }},
       {"scalar with rank-1 layout", [] { return Json(is_dtensor(pack(eight(at::zeros({})), Layout({"x"}, m8())))); }},
       {"rank 2 with rank-1 layout",
-       [] { return Json(is_dtensor(pack(eight(at::zeros({2, 2})), Layout({"x"}, m8())))); }},
+       [] {
+         return Json(is_dtensor(pack(eight(at::zeros({2, 2})), Layout({"x"}, m8()))));
+       }},
       {"different dtypes", [] { return Json(is_dtensor(pack_with_last(at::zeros({2}, at::kInt)))); }},
       {"variable", [] { return Json(is_dtensor(pack_with_last(at::zeros({2}).set_requires_grad(true)))); }},
       {"unpack a plain tensor", [] { return Json(unpack(at::zeros({2})).size()); }},
@@ -277,7 +312,9 @@ const std::map<std::string, std::function<Json()>>& calls() {
        }},
       {"add a plain scalar", [] { return Json(fetch_layout(ones_by_x() + at::ones({})).sharding_specs()); }},
       {"add two meshes",
-       [] { return Json(is_dtensor(ones_by_x() + shard(at::ones({8, 4}), Layout::replicated(m8(), 2)))); }},
+       [] {
+         return Json(is_dtensor(ones_by_x() + shard(at::ones({8, 4}), Layout::replicated(m8(), 2))));
+       }},
       {"numpy of a replicated DTensor",
        [] {
          const Tensor value = at::arange(8);
@@ -285,7 +322,9 @@ const std::map<std::string, std::function<Json()>>& calls() {
        }},
       {"DVariable from plain tensor without layout", [] { return Json(is_dtensor(DVariable(at::ones({8})))); }},
       {"DVariable with conflicting layout",
-       [] { return Json(is_dtensor(DVariable(ones_by_x(), {.layout = Layout({kUnsharded, "x"}, m24())}))); }},
+       [] {
+         return Json(is_dtensor(DVariable(ones_by_x(), {.layout = Layout({kUnsharded, "x"}, m24())})));
+       }},
       {"DVariable assign same layout",
        [] {
          const DVariable variable(ones_by_x());
@@ -319,14 +358,13 @@ TEST(DTensorLayoutsOracle, Holds) {
       {"algebra", call},
       {"call", call},
       {"relayout", on_both_meshes(relayout_case)},
-      {"relayout_match", on_both_meshes([](const Json& test, const Mesh& mesh) { return relayout_case(test, mesh); })},
+      {"relayout_match", on_both_meshes(relayout_case)},
       {"unpack", on_both_meshes(unpack_case)},
       {"copy_to_mesh", on_both_meshes(copy_to_mesh_case)},
       {"create", on_both_meshes(create)},
       {"dvariable", on_both_meshes(dvariable)},
   };
-  oracle::run_cases(
-      kFile, [&](const Json& test) { return kinds.at(test.at("kind"))(test); }, {"op", "dataset"});
+  oracle::run_cases(kFile, [&](const Json& test) { return kinds.at(test.at("kind"))(test); }, {"op", "dataset"});
 }
 
 // The cases that exceptions.json names as better on purpose.

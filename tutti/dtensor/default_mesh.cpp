@@ -4,18 +4,10 @@
 #include "tutti/core/str.h"
 #include "tutti/dtensor/relayout.h"
 #include "tutti/tensor/mesh_tensor.h"
+#include "tutti/tensor/placement.h"
 #include "tutti/tensor/view.h"
 
 namespace tutti::dtensor {
-namespace {
-
-void require_global_view(const char* function) {
-  if (const int replica = ThreadView::current().replica; replica >= 0)
-    throw Error(ErrorCode::failed_precondition,
-                str(function, ": called by replica ", replica, ", whose tensors are its own; it is for global view"));
-}
-
-}  // namespace
 
 DefaultMesh default_mesh(const Mesh& mesh) {
   require_global_view("default_mesh");
@@ -39,9 +31,9 @@ Tensor call_with_layout(const std::optional<Layout>& layout, FunctionRef<Tensor(
     result = f();
   }
   if (result.dim() != layout->rank())
-    throw Error(ErrorCode::invalid_argument, str("call_with_layout: the function gave a tensor of shape ",
-                                                 str_list(result.sizes()), "; the layout ", layout->to_string(),
-                                                 " has rank ", layout->rank()));
+    throw Error(ErrorCode::invalid_argument,
+                str("call_with_layout: the function gave a tensor of shape ", str_list(result.sizes()), "; the layout ",
+                    layout->to_string(), " has rank ", layout->rank()));
   return is_mesh_tensor(result) ? tutti::relayout(result, *layout) : shard(result, *layout);
 }
 

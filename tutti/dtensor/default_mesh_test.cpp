@@ -78,8 +78,14 @@ TEST_P(DefaultMeshes, RandomNumbersAreThoseOfOneDevice) {
 // Of each buffer of a new tensor: it holds its piece and no more.
 TEST_P(DefaultMeshes, LeavesOwnTheirMemory) {
   const auto make_both = [&] {
-    return std::vector{call_with_layout(layout_, [] { return at::zeros({4, 4}); }),
-                       call_with_layout(layout_, [] { return stateless_normal({4, 4}, {.seed = 1}); }),
+    return std::vector{call_with_layout(layout_,
+                                        [] {
+                                          return at::zeros({4, 4});
+                                        }),
+                       call_with_layout(layout_,
+                                        [] {
+                                          return stateless_normal({4, 4}, {.seed = 1});
+                                        }),
                        shard(at::zeros({4, 4}), layout_)};
   };
   for (const Tensor& tensor : make_both())
@@ -100,7 +106,9 @@ TEST_P(DefaultMeshes, LeavesTrain) {
 TEST_P(DefaultMeshes, AreForGlobalView) {
   const ThreadViewGuard replica({.replica = 0, .mesh = MeshShape::of(mesh_)});
   EXPECT_THAT(error_of([&] { const auto guard = default_mesh(mesh_); }), HasSubstr("called by replica 0"));
-  EXPECT_EQ(code_of([&] { call_with_layout(layout_, [] { return at::ones({4, 4}); }); }),
+  EXPECT_EQ(code_of([&] { call_with_layout(layout_, [] {
+                            return at::ones({4, 4});
+                          }); }),
             ErrorCode::failed_precondition);
   EXPECT_EQ(code_of([&] { shard(at::ones({4, 4}), layout_); }), ErrorCode::failed_precondition);
 }

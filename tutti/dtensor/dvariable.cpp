@@ -25,7 +25,8 @@ Tensor laid_out(const Tensor& initial, const DVariableOptions& options) {
   if (options.layout) return shard(initial, *options.layout);
   const auto* scope = ThreadView::current().scope;
   const Layout* layout = scope ? scope_layout(*scope, initial.dim()) : nullptr;
-  if (!layout) refuse(options.name, str("the value, of shape ", str_list(initial.sizes()), ", is plain; give a layout"));
+  if (!layout)
+    refuse(options.name, str("the value, of shape ", str_list(initial.sizes()), ", is plain; give a layout"));
   return shard(initial, *layout);
 }
 
@@ -55,8 +56,8 @@ Tensor made(const Tensor& initial, const DVariableOptions& options) {
 // A value as it is to be written to a variable.
 Tensor fitted(const DVariable& variable, const Tensor& value, const char* function) {
   if (value.sizes() != variable.sizes() || value.scalar_type() != variable.scalar_type())
-    refuse(variable.name(), str(function, ": a value of ", value.toString(), ' ', str_list(value.sizes()), " for one of ",
-                                variable.toString(), ' ', str_list(variable.sizes())));
+    refuse(variable.name(), str(function, ": a value of ", value.toString(), ' ', str_list(value.sizes()),
+                                " for one of ", variable.toString(), ' ', str_list(variable.sizes())));
   const Layout layout = layout_of(variable);
   if (is_mesh_tensor(value) && !(layout_of(value).mesh() == layout.mesh()))
     refuse(variable.name(), str(function, ": a value on ", layout_of(value).mesh().to_string(), " for one on ",

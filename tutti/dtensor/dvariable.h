@@ -12,9 +12,9 @@
 namespace tutti::dtensor {
 
 struct DVariableOptions {
-  std::string name = {};                       // for messages and printing
-  std::optional<Layout> layout = {};           // default: the initial value's
-  std::optional<bool> requires_grad = {};      // default: of floating point numbers
+  std::string name = {};                   // for messages and printing
+  std::optional<Layout> layout = {};       // default: the initial value's
+  std::optional<bool> requires_grad = {};  // default: of floating point numbers
 };
 
 // A tensor on a mesh that programs assign to and that keeps its layout. All of its state is the tensor's: modules,

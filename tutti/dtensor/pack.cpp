@@ -66,9 +66,7 @@ class Packer {
     }
   }
 
-  Tensor pack() const {
-    return make_mesh_tensor(spec_, shape_.merged() ? Components{joined()} : separate());
-  }
+  Tensor pack() const { return make_mesh_tensor(spec_, shape_.merged() ? Components{joined()} : separate()); }
 
  private:
   int num_devices() const { return static_cast<int>(components_.size()); }

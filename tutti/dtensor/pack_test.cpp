@@ -9,10 +9,10 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/error_of.h"
+#include "tutti/device/logical_devices.h"
 #include "tutti/dtensor/default_mesh.h"
 #include "tutti/dtensor/fetch_layout.h"
 #include "tutti/dtensor/relayout.h"
-#include "tutti/device/logical_devices.h"
 
 namespace tutti::dtensor {
 namespace {
@@ -33,7 +33,8 @@ INSTANTIATE_TEST_SUITE_P(Buffers, Pack, testing::Bool(),
 
 TEST_P(Pack, JoinsUnevenPieces) {
   const Tensor value = at::arange(15).view({5, 3});
-  for (const auto& specs : std::vector<std::vector<std::string>>{{"x", "y"}, {"y", kUnsharded}, {kUnsharded, kUnsharded}}) {
+  for (const auto& specs :
+       std::vector<std::vector<std::string>>{{"x", "y"}, {"y", kUnsharded}, {kUnsharded, kUnsharded}}) {
     const auto components = unpack(shard(value, layout(specs)));
     ASSERT_EQ(components.size(), 4);
     const Tensor packed = pack(components, layout(specs), {.check_copies = true});
@@ -81,7 +82,8 @@ TEST_P(Pack, NamesTheComponentThatDoesNotFit) {
   EXPECT_THAT(with_third(shard(fine, layout({"x"}))), HasSubstr("component 2 is a mesh tensor"));
   EXPECT_THAT(with_third(Tensor()), HasSubstr("component 2 is undefined"));
   EXPECT_THAT(with_third(at::full({2}, 1.0), {.check_copies = true}), HasSubstr("components 0 and 2 differ"));
-  EXPECT_THAT(error_of([&] { pack({fine}, layout({"y"})); }), HasSubstr("1 components for the 4 devices of <x=2, y=2>"));
+  EXPECT_THAT(error_of([&] { pack({fine}, layout({"y"})); }),
+              HasSubstr("1 components for the 4 devices of <x=2, y=2>"));
   EXPECT_EQ(code_of([&] { pack({fine, fine, fine, fine}, layout({kMatch})); }), ErrorCode::invalid_argument);
   EXPECT_EQ(code_of([&] { unpack(fine); }), ErrorCode::invalid_argument);
 }

@@ -14,8 +14,8 @@ namespace tutti {
 // How TensorFlow makes numbers of random words. A distribution makes kGroup numbers at once; those of the group g are
 // the elements from g * kGroup on. TF: tensorflow/core/lib/random/random_distributions.h.
 
-// In [0, 1): as many low bits of the words as a mantissa has. Exact, so that it is what TensorFlow gets by subtracting 1
-// from a number with this mantissa.
+// In [0, 1): as many low bits of the words as a mantissa has. Exact, so that it is what TensorFlow gets by subtracting
+// 1 from a number with this mantissa.
 inline float unit_float(uint32_t word) { return static_cast<float>(word & 0x7fffff) / 0x800000; }
 inline double unit_double(uint32_t high, uint32_t low) {
   return static_cast<double>(uint64_t{high & 0xfffff} << 32 | low) / static_cast<double>(uint64_t{1} << 52);
@@ -72,9 +72,11 @@ struct Normal<double> {
   }
 };
 
-// Normal numbers below 2 in magnitude: a group takes as many words as it needs of those reserved for it.
+// Normal numbers below 2 in magnitude before they are rounded: a group takes as many words as it needs of those
+// reserved for it.
 template <class T>
 struct TruncatedNormal {
+  using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
   static constexpr int kGroup = Normal<T>::kGroup;
   static constexpr uint64_t kWordGroups = kGroup * 256 / 4;
 
@@ -82,9 +84,9 @@ struct TruncatedNormal {
     std::array<T, kGroup> numbers;
     size_t found = 0;
     for (uint64_t index = group * kWordGroups;; ++index) {
-      for (const T number : Normal<T>()(stream, index)) {
-        if (!(std::abs(static_cast<double>(number)) < 2)) continue;
-        numbers[found++] = number;
+      for (const Wide number : Normal<Wide>()(stream, index)) {
+        if (!(std::abs(number) < 2)) continue;
+        numbers[found++] = static_cast<T>(number);
         if (found == kGroup) return numbers;
       }
     }

@@ -7,7 +7,6 @@
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/tensor/placement.h"
-#include "tutti/tensor/view.h"
 
 namespace tutti::dtensor {
 namespace {
@@ -40,18 +39,13 @@ struct CopyFunction : torch::autograd::Function<CopyFunction> {
   }
 };
 
-// Through the host from one mesh to another, or to and from a plain tensor: `to` is null for that.
+// From one mesh to another by way of the whole value, or from or, with `to` null, to a plain tensor.
 Tensor copied(const Tensor& tensor, const Spec* to) { return CopyFunction::apply(tensor, address_of(to)); }
 
 void refuse_sum(const char* function, const Layout& layout) {
   if (layout.unreduced())
     throw Error(ErrorCode::invalid_argument, str(function, ": layout ", layout.to_string(),
                                                  "; a value is not a sum of terms. pack() takes the terms"));
-}
-
-void require_global_view(const char* function) {
-  if (const int replica = ThreadView::current().replica; replica >= 0)
-    throw Error(ErrorCode::failed_precondition, str(function, ": called by replica ", replica, "; it is for global view"));
 }
 
 }  // namespace

@@ -36,7 +36,9 @@ TEST_P(Relayout, ShardsArePlainTensorsNoMore) {
   EXPECT_THAT(error_of([&] { shard(sharded, layout({"x", "y"})); }), HasSubstr("mesh tensor already"));
   EXPECT_EQ(code_of([&] { shard(value_, layout({"x"})); }), ErrorCode::invalid_argument);
   EXPECT_EQ(code_of([&] { shard(value_, layout({"x", kMatch})); }), ErrorCode::invalid_argument);
-  EXPECT_EQ(code_of([&] { shard(value_, Layout({kUnsharded, kUnsharded}, mesh_, {"x"})); }),
+  EXPECT_EQ(code_of([&] {
+              shard(value_, Layout({kUnsharded, kUnsharded}, mesh_, {"x"}));
+            }),
             ErrorCode::invalid_argument);
 }
 
@@ -80,7 +82,9 @@ TEST_P(Relayout, GradientsGoBackToWhereTheValueCameFrom) {
 TEST_P(Relayout, LayoutsCanBeChecked) {
   const Tensor sharded = shard(value_, layout({"x", "y"}));
   EXPECT_NO_THROW(check_layout(sharded, layout({"x", "y"})));
-  EXPECT_EQ(error_of([&] { check_layout(sharded, layout({"y", "x"})); }),
+  EXPECT_EQ(error_of([&] {
+              check_layout(sharded, layout({"y", "x"}));
+            }),
             "invalid_argument: check_layout: [x, y] on <x=2, y=2>; expected [y, x] on <x=2, y=2>");
   EXPECT_EQ(code_of([&] { check_layout(value_, layout({"y", "x"})); }), ErrorCode::invalid_argument);
   EXPECT_EQ(code_of([&] { fetch_layout(value_); }), ErrorCode::invalid_argument);

@@ -23,7 +23,9 @@ class LayoutOf24 : public testing::Test {
 
 TEST_F(LayoutOf24, CutsInPiecesOfTheCeiling) {
   const Layout rows = layout({"y", kUnsharded});
-  const auto length = [&](int64_t size, int64_t device) { return rows.local_shape_from_global_shape({size, 3}, device)[0]; };
+  const auto length = [&](int64_t size, int64_t device) {
+    return rows.local_shape_from_global_shape({size, 3}, device)[0];
+  };
   const auto offset = [&](int64_t size, int64_t device) { return rows.local_offset({size, 3}, device)[0]; };
   std::vector<int64_t> lengths, offsets;
   for (int64_t device = 0; device < 4; ++device) {
@@ -41,23 +43,29 @@ TEST_F(LayoutOf24, CutsInPiecesOfTheCeiling) {
 TEST_F(LayoutOf24, FindsTheShapeThatPiecesMake) {
   const auto shapes_of = [&](const Layout& layout, const Shape& global) {
     std::vector<Shape> shapes;
-    for (int64_t device = 0; device < 8; ++device) shapes.push_back(layout.local_shape_from_global_shape(global, device));
+    for (int64_t device = 0; device < 8; ++device)
+      shapes.push_back(layout.local_shape_from_global_shape(global, device));
     return shapes;
   };
-  for (const auto& specs : std::vector<std::vector<std::string>>{{"x", "y"}, {"y", "x"}, {kUnsharded, "y"}, {"x", kUnsharded}})
-    for (const Shape global : {Shape{8, 4}, Shape{5, 7}, Shape{1, 0}, Shape{3, 2}}) {
+  for (const auto& specs :
+       std::vector<std::vector<std::string>>{{"x", "y"}, {"y", "x"}, {kUnsharded, "y"}, {"x", kUnsharded}})
+    for (const Shape& global : {Shape{8, 4}, Shape{5, 7}, Shape{1, 0}, Shape{3, 2}}) {
       const Layout each = layout(specs);
       EXPECT_EQ(each.global_shape_from_local_shapes(shapes_of(each, global)), global) << each.to_string();
     }
   auto shapes = shapes_of(layout({"x", "y"}), {5, 7});
   shapes[6] = {2, 1};
-  EXPECT_EQ(error_of([&] { layout({"x", "y"}).global_shape_from_local_shapes(shapes); }),
+  EXPECT_EQ(error_of([&] {
+              layout({"x", "y"}).global_shape_from_local_shapes(shapes);
+            }),
             "invalid_argument: Layout: component 6 has shape [2, 1]; in the layout [x, y] on <x=2, y=4> a tensor of "
             "shape [5, 7] has there [2, 2]");
   shapes.pop_back();
   EXPECT_THAT(error_of([&] { layout({"x", "y"}).global_shape_from_local_shapes(shapes); }), HasSubstr("7 components"));
   shapes.push_back({1});
-  EXPECT_THAT(error_of([&] { layout({"x", "y"}).global_shape_from_local_shapes(shapes); }),
+  EXPECT_THAT(error_of([&] {
+                layout({"x", "y"}).global_shape_from_local_shapes(shapes);
+              }),
               HasSubstr("component 7 has shape [1], of rank 1"));
   const std::vector<Shape> huge(8, Shape{int64_t{1} << 61});
   EXPECT_THAT(error_of([&] { layout({"y"}).global_shape_from_local_shapes(huge); }), HasSubstr("64 bits"));
@@ -115,18 +123,19 @@ TEST_F(LayoutOf24, IsItsText) {
   for (const Layout& each : {layout({}), layout({"x", kUnsharded}), layout({kMatch, "y"}), layout({}, {"x", "y"}),
                              layout({kUnsharded, "y"}, {"x"})})
     EXPECT_EQ(Layout::parse(each.serialize()), each) << each.serialize();
-  EXPECT_THAT(layout({kUnsharded, "y"}, {"x"}).serialize(), testing::StartsWith("sharding_specs:unsharded,y, unreduced:x, mesh:|"));
+  EXPECT_THAT(layout({kUnsharded, "y"}, {"x"}).serialize(),
+              testing::StartsWith("sharding_specs:unsharded,y, unreduced:x, mesh:|"));
 }
 
 TEST_F(LayoutOf24, TextOfUnknownOriginIsRefusedWithThePlace) {
   const std::string mesh = mesh_.serialize();
   EXPECT_THAT(error_of([&] { Layout::parse("sharding_specs:x mesh:" + mesh); }), HasSubstr("(at character 16)"));
-  for (const std::string& text :
-       {std::string(), std::string("sharding_specs:"), std::string("sharding_specs:x,"), std::string("sharding_specs:x, mesh:"),
-        "sharding_specs:x,x, mesh:" + mesh, "sharding_specs:w, mesh:" + mesh, "sharding_specs:,, mesh:" + mesh,
-        "x, mesh:" + mesh, "sharding_specs:x, unreduced:x, mesh:" + mesh, "sharding_specs:x, unreduced:y,mesh:" + mesh,
-        "sharding_specs:x, mesh:" + mesh + "|more", "parted:x, mesh:" + mesh, "maximal:true, mesh:CPU:0",
-        "sharding_specs:" + std::string(10000, ','), "empty_layout"})
+  for (const auto& text : std::vector<std::string>{
+           "", "sharding_specs:", "sharding_specs:x,", "sharding_specs:x, mesh:", "sharding_specs:x,x, mesh:" + mesh,
+           "sharding_specs:w, mesh:" + mesh, "sharding_specs:,, mesh:" + mesh, "x, mesh:" + mesh,
+           "sharding_specs:x, unreduced:x, mesh:" + mesh, "sharding_specs:x, unreduced:y,mesh:" + mesh,
+           "sharding_specs:x, mesh:" + mesh + "|more", "parted:x, mesh:" + mesh, "maximal:true, mesh:CPU:0",
+           "sharding_specs:" + std::string(10000, ','), "empty_layout"})
     EXPECT_EQ(code_of([&] { Layout::parse(text); }), ErrorCode::invalid_argument) << text;
 }
 

@@ -75,8 +75,8 @@ Mesh::Mesh(std::vector<MeshDimension> dimensions, std::vector<Device> devices, M
   const bool shares_memory = options.home || std::all_of(devices.begin(), devices.end(), [&](const Device& device) {
                                return share_memory(device, devices.front());
                              });
-  interned.push_back(std::make_unique<State>(
-      State{std::move(dimensions), std::move(devices), std::move(options), shares_memory}));
+  interned.push_back(
+      std::make_unique<State>(State{std::move(dimensions), std::move(devices), std::move(options), shares_memory}));
   state_ = interned.back().get();
 }
 
@@ -93,7 +93,9 @@ int Mesh::dimension(const std::string& name) const {
   return static_cast<int>(found - all.begin());
 }
 
-int64_t Mesh::dim_size(const std::string& name) const { return dimensions()[static_cast<size_t>(dimension(name))].size; }
+int64_t Mesh::dim_size(const std::string& name) const {
+  return dimensions()[static_cast<size_t>(dimension(name))].size;
+}
 
 bool Mesh::contains(const std::string& name) const {
   return std::any_of(dimensions().begin(), dimensions().end(), [&](const MeshDimension& d) { return d.name == name; });
@@ -113,8 +115,8 @@ std::vector<int64_t> Mesh::strides() const {
 
 std::vector<int64_t> Mesh::coordinates(int64_t device) const {
   if (device < 0 || device >= num_devices())
-    throw Error(ErrorCode::out_of_range, str("Mesh::coordinates: device ", device, " of the ", num_devices(), " in ",
-                                             to_string()));
+    throw Error(ErrorCode::out_of_range,
+                str("Mesh::coordinates: device ", device, " of the ", num_devices(), " in ", to_string()));
   const auto steps = strides();
   std::vector<int64_t> coordinates;
   for (size_t d = 0; d < steps.size(); ++d) coordinates.push_back(device / steps[d] % dimensions()[d].size);

@@ -83,15 +83,34 @@ TEST(Mesh, TextOfUnknownOriginIsRefusedWithThePlace) {
   EXPECT_EQ(Mesh::parse("|x=2|0,1|0,1|" + devices + "|" + devices), Mesh({{"x", 2}}, configure_logical_cpus(2)));
   EXPECT_EQ(error_of([] { Mesh::parse("|x:2|0|0|CPU:0"); }),
             "invalid_argument: Mesh::parse: \"|x:2|0|0|CPU:0\" lacks \"=\" (at character 4)");
-  for (const std::string text :
-       {"", "|", "||||", "x=2", "|x=|0,1|0,1|CPU:0,CPU:1", "|x=2", "|x=2|", "|x=2|0,1", "|x=2|0,1|0,1", "|x=2|0,1|0,1|",
-        "|x=2|0,1|0,1|CPU:0", "|x=2|0,1|0|CPU:0,CPU:1", "|x=2|1,2|1,2|CPU:0,CPU:1", "|x=2|0,2|0,2|CPU:0,CPU:1",
-        "|x=2|0,1,|0,1|CPU:0,CPU:1", "|x=2,|0,1|0,1|CPU:0,CPU:1", "|=2|0,1|0,1|CPU:0,CPU:1",
-        "|x=99999999999999999999|0,1|0,1|CPU:0,CPU:1", "|x=9223372036854775807,y=2|0,1|0,1|CPU:0,CPU:1",
-        "|x=-2|0,1|0,1|CPU:0,CPU:1", "|x=0|0,1|0,1|CPU:0,CPU:1", "|x=1,x=2|0,1|0,1|CPU:0,CPU:1",
-        "|x=2|0,1|0,1|CPU:0,,CPU:1", "|x=2|0,1|0,1|CPU:0,bogus", "|x=2|0,1|0,1|CPU:0,CPU:1|CPU:0",
-        "|x=2|0,1|0,1|CPU:0,CPU:1||", "|x=2|0,1|0,1|CPU:0,CPU:1||use_xla_spmd",
-        "|a=1,b=1,c=1,d=1,e=1,f=1,g=1,h=1,i=1|0|0|CPU:0"})
+  for (const std::string text : {"",
+                                 "|",
+                                 "||||",
+                                 "x=2",
+                                 "|x=|0,1|0,1|CPU:0,CPU:1",
+                                 "|x=2",
+                                 "|x=2|",
+                                 "|x=2|0,1",
+                                 "|x=2|0,1|0,1",
+                                 "|x=2|0,1|0,1|",
+                                 "|x=2|0,1|0,1|CPU:0",
+                                 "|x=2|0,1|0|CPU:0,CPU:1",
+                                 "|x=2|1,2|1,2|CPU:0,CPU:1",
+                                 "|x=2|0,2|0,2|CPU:0,CPU:1",
+                                 "|x=2|0,1,|0,1|CPU:0,CPU:1",
+                                 "|x=2,|0,1|0,1|CPU:0,CPU:1",
+                                 "|=2|0,1|0,1|CPU:0,CPU:1",
+                                 "|x=99999999999999999999|0,1|0,1|CPU:0,CPU:1",
+                                 "|x=9223372036854775807,y=2|0,1|0,1|CPU:0,CPU:1",
+                                 "|x=-2|0,1|0,1|CPU:0,CPU:1",
+                                 "|x=0|0,1|0,1|CPU:0,CPU:1",
+                                 "|x=1,x=2|0,1|0,1|CPU:0,CPU:1",
+                                 "|x=2|0,1|0,1|CPU:0,,CPU:1",
+                                 "|x=2|0,1|0,1|CPU:0,bogus",
+                                 "|x=2|0,1|0,1|CPU:0,CPU:1|CPU:0",
+                                 "|x=2|0,1|0,1|CPU:0,CPU:1||",
+                                 "|x=2|0,1|0,1|CPU:0,CPU:1||use_xla_spmd",
+                                 "|a=1,b=1,c=1,d=1,e=1,f=1,g=1,h=1,i=1|0|0|CPU:0"})
     EXPECT_EQ(code_of([&] { Mesh::parse(text); }), ErrorCode::invalid_argument) << text;
   EXPECT_EQ(code_of([] { Mesh::parse("|x=1|0|0|CPU:999"); }), ErrorCode::not_found);
   EXPECT_THAT(error_of([] { Mesh::parse(std::string(size_t{2} << 20, '0')); }), HasSubstr("2097152 characters"));

@@ -6,7 +6,6 @@
 #include "tutti/core/str.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/placement.h"
-#include "tutti/tensor/view.h"
 
 namespace tutti {
 namespace {
@@ -70,12 +69,6 @@ struct GatherFunction : torch::autograd::Function<GatherFunction> {
     return {CutFunction::apply(gradients[0], context->saved_data["to"].toInt())};
   }
 };
-
-void require_global_view(const char* function) {
-  if (const int replica = ThreadView::current().replica; replica >= 0)
-    throw Error(ErrorCode::failed_precondition, str(function, ": called by replica ", replica,
-                                                    "; it is for global view. local() gives a replica its part"));
-}
 
 }  // namespace
 

@@ -8,8 +8,8 @@
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
-#include "tutti/tensor/registration.h"
 #include "tutti/tensor/placement.h"
+#include "tutti/tensor/registration.h"
 #include "tutti/tensor/view.h"
 
 namespace tutti {

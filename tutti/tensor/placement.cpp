@@ -4,16 +4,24 @@
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/tensor/view.h"
 
 namespace tutti {
+
+void require_global_view(const char* function) {
+  if (const int replica = ThreadView::current().replica; replica >= 0)
+    throw Error(ErrorCode::failed_precondition, str(function, ": called by replica ", replica,
+                                                    "; it is for global view. local() gives a replica its part"));
+}
 
 const Spec* spec_of(const char* function, const Layout& layout, at::IntArrayRef sizes) {
   if (static_cast<int64_t>(sizes.size()) != layout.rank())
     throw Error(ErrorCode::invalid_argument, str(function, ": a value of shape ", str_list(sizes), " and a layout ",
                                                  layout.to_string(), " of rank ", layout.rank()));
   if (layout.has_match())
-    throw Error(ErrorCode::invalid_argument, str(function, ": the layout ", layout.to_string(),
-                                                 " takes entries of a tensor's; it is for relayout() of a mesh tensor"));
+    throw Error(ErrorCode::invalid_argument,
+                str(function, ": the layout ", layout.to_string(),
+                    " takes entries of a tensor's; it is for relayout() of a mesh tensor"));
   AxisMap axes;
   for (const int dimension : layout.axes()) axes.push_back(static_cast<int8_t>(dimension));
   return intern(MeshShape::of(layout.mesh()), axes, layout.unreduced(), sizes);

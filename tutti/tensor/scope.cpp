@@ -24,7 +24,8 @@ LayoutScope::LayoutScope(const Layout& layout)
 }
 
 void note_made(const Tensor& tensor) {
-  if (auto* scope = ThreadView::current().scope; scope && scope->group) scope->made.emplace_back(tensor.getIntrusivePtr());
+  if (auto* scope = ThreadView::current().scope; scope && scope->group)
+    scope->made.emplace_back(tensor.getIntrusivePtr());
 }
 
 }  // namespace tutti

@@ -13,7 +13,7 @@ namespace tutti {
 
 struct ScopeState {
   const MeshShape* shape;
-  std::shared_ptr<GradientGroup> group;  // null: no replicas will have gradients of what is made
+  std::shared_ptr<GradientGroup> group;                        // null: no replicas will have gradients of what is made
   std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>> made;  // mesh tensors that this scope has seen, with a group
   std::optional<Layout> layout = {};                           // of what has its rank; the rest is replicated
 };
