@@ -64,6 +64,8 @@
 #include "tutti/distribute/strategy.h"
 #include "tutti/distribute/strategy_options.h"
 #include "tutti/distribute/variable.h"
+#include "tutti/dtensor/dtensor_dataset.h"
+#include "tutti/dtensor/layout_map.h"
 #include "tutti/files/npy.h"
 #include "tutti/keras/activations.h"
 #include "tutti/keras/fit_options.h"
