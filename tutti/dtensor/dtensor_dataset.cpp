@@ -37,6 +37,7 @@ void MeshBatches::Rules::check_options() const {
              options.mesh.to_string());
     if (layout.rank() == 0) refuse(name, ", is of a scalar; a batch has an axis of its rows");
     if (layout.unreduced()) refuse(name, ", is a sum over devices, which a value of a dataset is not");
+    if (layout.has_match()) refuse(name, ", leaves open how an axis is cut; name a mesh dimension, or kUnsharded");
     if (options.batch_dim && layout.dimension_of(0) != batch_dimension)
       refuse(name, ", does not split axis 0 over the batch_dim '", *options.batch_dim,
              "'; all layouts must, or leave batch_dim out");

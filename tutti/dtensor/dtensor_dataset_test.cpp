@@ -193,10 +193,11 @@ TEST(DTensorDataset, RefusesLayoutsThatDoNotFit) {
   EXPECT_THAT(error_with({Layout({}, mesh)}), HasSubstr("is of a scalar"));
   EXPECT_THAT(error_with({rows(other)}), HasSubstr("is of the mesh <batch=2>, the dataset of another one"));
   EXPECT_THAT(error_with({Layout({kUnsharded}, mesh, {"model"})}), HasSubstr("is a sum over devices"));
+  EXPECT_THAT(error_with({Layout({kMatch}, mesh)}), HasSubstr("leaves open how an axis is cut"));
   EXPECT_THAT(error_with({Layout({kUnsharded}, mesh)}, "batch"),
               HasSubstr("layout 0, [unsharded], does not split axis 0 over the batch_dim 'batch'"));
   EXPECT_THAT(error_with({Layout({"model"}, mesh)}, "batch"), HasSubstr("does not split axis 0"));
-  EXPECT_THAT(error_with({rows(mesh)}, "rows"), HasSubstr("not_found"));
+  EXPECT_THAT(error_with({rows(mesh)}, "rows"), HasSubstr("invalid_argument"));
 }
 
 TEST(DTensorDataset, RefusesTextAndSizesBelowOne) {

@@ -87,6 +87,9 @@ LayoutMap& LayoutMap::add(const std::string& key, const Layout& layout) {
   if (layout.unreduced())
     refuse(ErrorCode::invalid_argument, "the layout ", layout.to_string(), " of '", key,
            "' is that of a sum over devices, which a parameter is not");
+  if (layout.has_match())
+    refuse(ErrorCode::invalid_argument, "the layout ", layout.to_string(), " of '", key,
+           "' leaves open how an axis is cut; name a mesh dimension, or kUnsharded");
   keys_.push_back({key, compiled(key), layout});
   return *this;
 }
@@ -177,7 +180,7 @@ void LayoutMap::build_in_scope(const std::function<torch::nn::Module&()>& f, con
   if (view.scope && view.scope->shape->mesh != mesh_)
     refuse(ErrorCode::failed_precondition, "build: called in a scope on the mesh ", view.scope->shape->mesh.to_string(),
            ", and the map is of another one, ", mesh_.to_string());
-  const Scope scope(mesh_, std::make_shared<GradientGroup>(ReduceOp::sum));
+  const LayoutScope scope(mesh_);
   apply(f(), options);
 }
 

@@ -40,7 +40,7 @@ class LayoutMap {
   explicit LayoutMap(Mesh mesh, std::initializer_list<Entry> entries = {});
 
   // Throws: already_exists for a key that is there; invalid_argument for one that is no regular expression, and for a
-  // layout of another mesh or with unreduced dimensions; what Layout's constructor throws.
+  // layout of another mesh, with unreduced dimensions or with kMatch; what Layout's constructor throws.
   LayoutMap& add(const std::string& key, const Layout& layout);
   LayoutMap& add(const std::string& key, const std::vector<std::string>& axes);
 

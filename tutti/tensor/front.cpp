@@ -8,7 +8,7 @@
 #include "tutti/core/str.h"
 #include "tutti/tensor/library.h"
 #include "tutti/tensor/mesh_tensor.h"
-#include "tutti/tensor/scope.h"
+#include "tutti/tensor/placement.h"
 #include "tutti/tensor/view.h"
 
 namespace tutti {
@@ -58,6 +58,14 @@ bool has_tensor(at::ArrayRef<at::IValue> arguments) {
   return false;
 }
 
+// A new value in the place that the scope gives it.
+Tensor place(const ScopeState& scope, Tensor value) {
+  const Layout* layout = scope_layout(scope, value.dim());
+  if (!layout) return make_mesh_tensor(scope.shape, std::move(value));
+  const Spec* spec = spec_of("call_with_layout", *layout, value.sizes());
+  return make_mesh_tensor(spec, spec->num_components == 1 ? cut(value, spec) : own_pieces(value, spec));
+}
+
 // In a scope a factory function's result becomes a mesh tensor.
 void run_in_scope(const c10::OperatorHandle& op, ScopeState& scope, Stack& stack) {
   const bool is_factory = !has_tensor(torch::jit::last(stack, op.schema().arguments().size()));
@@ -69,7 +77,7 @@ void run_in_scope(const c10::OperatorHandle& op, ScopeState& scope, Stack& stack
   const size_t num_results = op.schema().returns().size();
   for (size_t i = stack.size() - num_results; i < stack.size(); ++i)
     if (stack[i].isTensor() && stack[i].toTensor().defined() && !is_mesh_tensor(stack[i].toTensor()))
-      stack[i] = make_mesh_tensor(scope.shape, std::move(stack[i]).toTensor());
+      stack[i] = place(scope, std::move(stack[i]).toTensor());
 }
 
 void front_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {

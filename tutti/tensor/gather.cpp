@@ -5,7 +5,7 @@
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/tensor/mesh_tensor.h"
-#include "tutti/tensor/relayout.h"
+#include "tutti/tensor/placement.h"
 #include "tutti/tensor/view.h"
 
 namespace tutti {
@@ -81,9 +81,7 @@ Tensor relayout(const Tensor& tensor, const Layout& layout) {
     throw Error(ErrorCode::invalid_argument,
                 str("relayout: a tensor ", layout_of(tensor).to_string(), " on ", shape->mesh.to_string(), " to ",
                     layout.to_string(), " on ", layout.mesh().to_string(), "; mesh and rank must be the same"));
-  AxisMap axes;
-  for (const int dimension : layout.axes()) axes.push_back(static_cast<int8_t>(dimension));
-  const Spec* to = intern(shape, axes, layout.unreduced(), tensor.sizes());
+  const Spec* to = spec_of("relayout", layout.matched(layout_of(tensor)), tensor.sizes());
   if (to == mesh_impl(tensor).spec()) return tensor;
   return RelayoutFunction::apply(tensor, address_of(to));
 }

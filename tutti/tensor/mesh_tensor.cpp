@@ -9,8 +9,7 @@
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/tensor/registration.h"
-#include "tutti/tensor/relayout.h"
-#include "tutti/tensor/scope.h"
+#include "tutti/tensor/placement.h"
 #include "tutti/tensor/view.h"
 
 namespace tutti {
@@ -227,9 +226,7 @@ Tensor make_mesh_tensor(const MeshShape* shape, Tensor component) {
 Tensor distribute_tensor(const Tensor& value, const Layout& layout) {
   if (is_mesh_tensor(value))
     throw Error(ErrorCode::invalid_argument, "distribute_tensor: the value is a mesh tensor already; relayout() it");
-  if (value.dim() != layout.rank())
-    throw Error(ErrorCode::invalid_argument, str("distribute_tensor: a value of shape ", str_list(value.sizes()),
-                                                 " and a layout ", layout.to_string(), " of rank ", layout.rank()));
+  const Spec* spec = spec_of("distribute_tensor", layout, value.sizes());
   if (layout.unreduced())
     throw Error(ErrorCode::invalid_argument, "distribute_tensor: a value is not a sum over devices; drop `unreduced`");
   if (at::GradMode::is_enabled() && value.requires_grad())
@@ -238,11 +235,8 @@ Tensor distribute_tensor(const Tensor& value, const Layout& layout) {
         "distribute_tensor: the value needs a gradient, which would end here; detach() it, or relayout a mesh tensor");
   ensure_registered();
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  AxisMap axes;
-  for (const int dimension : layout.axes()) axes.push_back(static_cast<int8_t>(dimension));
-  const Spec* spec = intern(MeshShape::of(layout.mesh()), axes, 0, value.sizes());
-  // A copy: LibTorch's copy-on-write shares may not be dropped on two threads at once, and the value is the caller's.
-  return make_mesh_tensor(spec, cut(value.clone(), spec));
+  // Copies: LibTorch's copy-on-write shares may not be dropped on two threads at once, and the value is the caller's.
+  return make_mesh_tensor(spec, own_pieces(value, spec));
 }
 
 Tensor local(const Tensor& tensor) {

@@ -3,6 +3,7 @@
 #include <c10/core/TensorImpl.h>
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "tutti/tensor/mesh_gradient.h"
@@ -12,8 +13,9 @@ namespace tutti {
 
 struct ScopeState {
   const MeshShape* shape;
-  std::shared_ptr<GradientGroup> group;
-  std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>> made;  // mesh tensors that this scope has seen
+  std::shared_ptr<GradientGroup> group;  // null: no replicas will have gradients of what is made
+  std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>> made;  // mesh tensors that this scope has seen, with a group
+  std::optional<Layout> layout = {};                           // of what has its rank; the rest is replicated
 };
 
 // While one lives, factory functions on this thread create replicated mesh tensors. When it ends, those that live on as
@@ -24,6 +26,20 @@ class Scope {
   ~Scope();
   Scope(const Scope&) = delete;
   Scope& operator=(const Scope&) = delete;
+
+ private:
+  ScopeState state_;
+  ThreadViewGuard view_;
+};
+
+// While one lives, factory functions on this thread create mesh tensors: in `layout`, if it has their rank, else
+// replicated ones.
+class LayoutScope {
+ public:
+  explicit LayoutScope(const Mesh& mesh);
+  explicit LayoutScope(const Layout& layout);
+  LayoutScope(const LayoutScope&) = delete;
+  LayoutScope& operator=(const LayoutScope&) = delete;
 
  private:
   ScopeState state_;
