@@ -20,6 +20,8 @@ std::vector<std::string> split(const std::string& text, char separator) {
   return parts;
 }
 
+constexpr int kMaxComposedOps = 4;
+
 using Axes = std::vector<int>;  // for each axis a mesh dimension or -1
 
 // All ways to give mesh dimensions to `rank` axes, none twice.
@@ -68,7 +70,7 @@ std::vector<Layouts> agreeing_layouts(const Notation& notation, const Mesh& mesh
 // What the layouts of the operands say about the letters.
 class Letters {
  public:
-  Letters(const Notation& notation, const Layouts& layouts, const Tensors& operands) {
+  Letters(const Notation& notation, const Layouts& layouts, const Tensors& operands, bool first_decides) {
     for (size_t i = 0; i < layouts.size(); ++i)
       for (size_t axis = 0; axis < notation.operands[i].size(); ++axis)
         size_[notation.operands[i][axis]] =
@@ -80,13 +82,16 @@ class Letters {
         dimensions_[notation.operands[i][axis]].insert(dimension);
         letters_[dimension].insert(notation.operands[i][axis]);
       }
+    if (first_decides)
+      for (size_t axis = 0; axis < notation.operands[0].size(); ++axis)
+        if (layouts[0].dimension_of(static_cast<int>(axis)) < 0) kept_whole_.insert(notation.operands[0][axis]);
   }
 
   bool sharded(char letter) const { return dimensions_.count(letter) > 0; }
-  // Whether the operands that shard the letter agree, and no other letter wants the dimension.
+  // Whether the operands that shard the letter agree, no other letter wants the dimension, and none must stay whole.
   bool agreed(char letter) const {
     const auto& dimensions = dimensions_.at(letter);
-    return dimensions.size() == 1 && letters_.at(*dimensions.begin()).size() == 1;
+    return !kept_whole_.count(letter) && dimensions.size() == 1 && letters_.at(*dimensions.begin()).size() == 1;
   }
   bool all_agree() const {
     return std::all_of(dimensions_.begin(), dimensions_.end(), [&](const auto& entry) { return agreed(entry.first); });
@@ -105,6 +110,7 @@ class Letters {
   std::map<char, int64_t> size_;
   std::map<char, std::set<int>> dimensions_;
   std::map<int, std::set<char>> letters_;
+  std::set<char> kept_whole_;
 };
 
 int64_t bytes(const Tensor& tensor) { return static_cast<int64_t>(tensor.nbytes()); }
@@ -148,7 +154,7 @@ LayoutChoice input_layouts(const Notation& notation, const Mesh& mesh, size_t li
 
 Cost allowed_cost(const RuleCase& rule_case, const Layouts& layouts, const Tensors& operands, const Tensors& results) {
   const Notation notation = Notation::parse(rule_case.notation);
-  const Letters letters(notation, layouts, operands);
+  const Letters letters(notation, layouts, operands, rule_case.first_decides);
   Cost cost;
   // Operands that are sharded where the op needs them whole, or otherwise than another operand. Backward reads what
   // forward was given, and moves it again.
@@ -192,6 +198,10 @@ Cost allowed_cost(const RuleCase& rule_case, const Layouts& layouts, const Tenso
   };
   cost.forward += on_the_way(rule_case.forward);
   cost.backward += on_the_way(rule_case.backward);
+  if (!letters.all_agree()) {  // each op of a function that is composed of several moves its operands
+    cost.forward *= kMaxComposedOps;
+    cost.backward *= kMaxComposedOps;
+  }
   return cost;
 }
 

@@ -4,7 +4,8 @@ namespace tutti::rules {
 
 std::vector<RuleCase> all_cases() {
   std::vector<RuleCase> all;
-  for (const auto family : {matmul_cases, pointwise_cases, reduction_cases})
+  for (const auto family : {loss_cases, matmul_cases, normalization_cases, optimizer_cases, pointwise_cases,
+                            pointwise_schema_cases, reduction_cases})
     for (RuleCase& c : family()) all.push_back(std::move(c));
   return all;
 }

@@ -41,6 +41,14 @@ inline Operand constant(Operand operand) {
   return operand;
 }
 
+using Function = std::function<Tensors(const Tensors&)>;
+
+// A function with one result.
+template <class F>
+Function one(F function) {
+  return [function](const Tensors& t) -> Tensors { return {function(t)}; };
+}
+
 struct RuleCase {
   std::string name;
   // A letter for each axis of each operand and each result: "ik,kj->ij". An axis with a small letter stays sharded, at
@@ -48,17 +56,23 @@ struct RuleCase {
   // letter may be gathered.
   std::string notation;
   std::vector<Operand> operands;
-  std::function<Tensors(const Tensors&)> function;
+  Function function;
   // Values that are communicated on the way: "r,r" are two that are all-reduced where a letter they lack is sharded,
   // "RC" is one that is gathered.
   std::string forward = {}, backward = {};
+  bool first_decides = false;  // the results have the first operand's layout: others may be gathered for it
+  size_t max_layouts = 48;     // on one mesh
 };
 
 inline void PrintTo(const RuleCase& rule_case, std::ostream* out) { *out << rule_case.notation; }
 
 // One function for each family of ops.
+std::vector<RuleCase> loss_cases();
 std::vector<RuleCase> matmul_cases();
+std::vector<RuleCase> normalization_cases();
+std::vector<RuleCase> optimizer_cases();
 std::vector<RuleCase> pointwise_cases();
+std::vector<RuleCase> pointwise_schema_cases();
 std::vector<RuleCase> reduction_cases();
 
 std::vector<RuleCase> all_cases();

@@ -16,8 +16,7 @@
 namespace tutti::rules {
 namespace {
 
-constexpr size_t kMaxLayouts = 64;  // of one case on one mesh
-constexpr int kMaxFailures = 3;     // of one case: more say nothing new
+constexpr int kMaxFailures = 3;  // of one case: more say nothing new
 
 struct Counts {
   int64_t cases = 0, layouts = 0, runs = 0, sampled = 0, sampled_from = 0, sampled_cases = 0;
@@ -210,7 +209,7 @@ TEST_P(Rules, GiveWhatOneDeviceGives) {
     }
     const Mesh merged(dimensions, configure_logical_cpus(devices));
     const Mesh separate(dimensions, configure_logical_cpus(devices), {.merge = false});
-    const LayoutChoice choice = input_layouts(notation, separate, kMaxLayouts);
+    const LayoutChoice choice = input_layouts(notation, separate, rule_case.max_layouts);
     counts.layouts += static_cast<int64_t>(choice.layouts.size());
     if (choice.total > static_cast<int64_t>(choice.layouts.size())) {
       sampled = true;

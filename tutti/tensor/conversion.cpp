@@ -38,6 +38,8 @@ Tensor log_softmax(const Tensor& self, int64_t dim, std::optional<ScalarType> dt
   return at::_log_softmax(dtype ? self.to(*dtype) : self, dim, /*half_to_float=*/false);
 }
 
+Tensor type_as(const Tensor& self, const Tensor& other) { return self.to(other.scalar_type()); }
+
 bool can_take_data_of(const Tensor& self, const Tensor& from) {
   return is_mesh_tensor(self) ||
          (!is_mesh_tensor(from) && self.unsafeGetTensorImpl()->has_compatible_shallow_copy_type(from.key_set()));
@@ -51,6 +53,7 @@ void register_conversions() {
   auto& autograd = immortal_library("aten", kMeshAutogradKey);
   autograd.impl("to.device", to_device);
   autograd.impl("to.dtype_layout", to_dtype_layout);
+  autograd.impl("type_as", type_as);
   autograd.impl("softmax.int", softmax);
   autograd.impl("log_softmax.int", log_softmax);
   autograd.impl("_has_compatible_shallow_copy_type", can_take_data_of);

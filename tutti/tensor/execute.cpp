@@ -2,8 +2,6 @@
 
 #include <ATen/core/List.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/logical_and.h>
-#include <ATen/ops/logical_or.h>
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/minimum.h>
 #include <c10/core/InferenceMode.h>
@@ -180,8 +178,6 @@ Tensor combined(Combination combination, c10::SmallVector<Tensor, 8> terms) {
       case Combination::product: result = result.mul(term); break;
       case Combination::maximum: result = at::maximum(result, term); break;
       case Combination::minimum: result = at::minimum(result, term); break;
-      case Combination::all: result = at::logical_and(result, term); break;
-      case Combination::any: result = at::logical_or(result, term); break;
     }
   }
   return result;

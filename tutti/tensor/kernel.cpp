@@ -9,6 +9,7 @@
 #include "tutti/collectives/communications.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/tensor/contraction.h"
 #include "tutti/tensor/conversion.h"
 #include "tutti/tensor/execute.h"
 #include "tutti/tensor/front.h"
@@ -16,10 +17,20 @@
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/registration.h"
 #include "tutti/tensor/rules/rule_table.h"
+#include "tutti/tensor/selection.h"
 #include "tutti/tensor/strict_mode.h"
 #include "tutti/tensor/view.h"
 
 namespace tutti {
+namespace {
+
+// Whether LibTorch calls other ops for this one, above autograd. einsum has a rule and a gradient of its own.
+bool is_composed(const c10::OperatorHandle& op) {
+  return op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) &&
+         op.operator_name().name != "aten::einsum";
+}
+
+}  // namespace
 
 OperatorInfo::OperatorInfo(const c10::OperatorHandle& op) {
   const auto& schema = op.schema();
@@ -29,6 +40,7 @@ OperatorInfo::OperatorInfo(const c10::OperatorHandle& op) {
   for (const auto& argument : schema.arguments()) {
     const auto* alias = argument.alias_info();
     writes.push_back(alias && alias->isWrite());
+    writes_out |= argument.is_out();
     writes_any |= writes.back();
   }
   for (const auto& result : schema.returns()) {
@@ -45,13 +57,10 @@ OperatorInfo::OperatorInfo(const c10::OperatorHandle& op) {
       schema.arguments()[3].name() == "running_mean")
     writes[3] = writes[4] = true;
   draws = op.hasTag(at::Tag::nondeterministic_seeded);
-  is_composite = op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
-  const std::string base = name.substr(name.rfind(':') + 1);
-  const bool writes_out = schema.overload_name().find("out") != std::string::npos;
-  if (writes_out) return;
-  if (const auto found = all_rules().find(base); found != all_rules().end()) rule = found->second.rule;
-  if (const auto found = all_decompositions().find(base); found != all_decompositions().end())
+  rule = rule_of(op);
+  if (const auto found = all_decompositions().find(base_name(name)); found != all_decompositions().end() && !writes_out)
     decomposition = found->second;
+  is_composite = is_composed(op) || name.rfind("aten::_foreach_", 0) == 0;
 }
 
 namespace {
@@ -214,7 +223,7 @@ void register_kernels() {
   for (const auto& name : c10::Dispatcher::singleton().getAllOpNames()) {
     if (name.name.rfind("aten::", 0) != 0 || name.name == "aten::_has_compatible_shallow_copy_type") continue;
     const auto op = c10::Dispatcher::singleton().findSchema(name);
-    if (!op || op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd)) continue;
+    if (!op || is_composed(*op)) continue;
     const std::string text = full_name(name);
     aten.impl(text.c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<MeshKernel>(*op)));
     if (name.name.rfind("aten::_sparse_coo_tensor", 0) == 0)  // builds sparse tensors from mesh indices and values
@@ -230,6 +239,8 @@ void ensure_registered() {
     register_kernels();
     register_front();
     register_conversions();
+    register_contractions();
+    register_selections();
   });
   settle_view();
 }

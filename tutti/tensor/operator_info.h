@@ -25,6 +25,7 @@ struct OperatorInfo {
   c10::SmallVector<bool, 12> writes;  // for each argument
   bool is_view = false;               // the first return aliases the first argument
   bool writes_any = false;
+  bool writes_out = false;    // its results are written into arguments, whose sizes may change
   bool draws = false;         // random numbers
   bool is_composite = false;  // decomposed by LibTorch itself
   Rule rule = nullptr;

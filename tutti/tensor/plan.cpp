@@ -17,7 +17,8 @@ const Spec* spec_of(const at::IValue& value) {
 
 // The part of an argument that tells plans apart.
 void append(PlanCache::Key& key, const at::IValue& value) {
-  enum : int64_t { none = 1, other = 2, plain = 3, list = 4 };
+  // Far from the integers that programs pass.
+  enum : int64_t { none = INT64_MIN, other, plain, list };
   if (const Spec* spec = spec_of(value)) {
     key.push_back(static_cast<int64_t>(reinterpret_cast<uintptr_t>(spec)));
   } else if (value.isTensor()) {
@@ -28,9 +29,12 @@ void append(PlanCache::Key& key, const at::IValue& value) {
     key.push_back(value.toBool());
   } else if (value.isNone()) {
     key.push_back(none);
+  } else if (value.isString()) {
+    for (const char letter : value.toStringRef()) key.push_back(letter);
+    key.push_back(other);
   } else if (value.isList()) {
     const auto items = value.toListRef();
-    key.push_back(-100 * list - static_cast<int64_t>(items.size()));
+    key.push_back(list + static_cast<int64_t>(items.size()));
     for (const at::IValue& item : items) append(key, item);
   } else {
     key.push_back(other);

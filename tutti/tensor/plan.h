@@ -21,8 +21,9 @@ namespace tutti {
 
 struct OperatorInfo;
 
-// How the results of calls that worked on parts of one axis become the result for the whole axis.
-enum class Combination : uint8_t { sum, product, maximum, minimum, all, any };
+// How the results of calls that worked on parts of one axis become the result for the whole axis. Of booleans, `any` is
+// their maximum and `all` their minimum.
+enum class Combination : uint8_t { sum, product, maximum, minimum };
 
 // The part of an axis that a call works on.
 struct AxisPiece {
@@ -91,6 +92,7 @@ class Planner {
   // Of the tensors of a list argument.
   c10::SmallVector<const Spec*, 4> specs(int argument) const;
   int num_arguments() const { return static_cast<int>(arguments_.size()); }
+  const at::IValue& argument(int position) const { return arguments_[static_cast<size_t>(position)]; }
   bool is_none(int argument) const { return arguments_[static_cast<size_t>(argument)].isNone(); }
   bool is_list(int argument) const;
   bool is_integer(int argument) const { return arguments_[static_cast<size_t>(argument)].isInt(); }

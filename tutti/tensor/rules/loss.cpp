@@ -6,6 +6,7 @@
 
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/operator_info.h"
+#include "tutti/tensor/rules/arguments.h"
 #include "tutti/tensor/rules/notation.h"
 #include "tutti/tensor/rules/rule_table.h"
 
@@ -15,27 +16,52 @@ namespace {
 using at::IValue;
 enum Reduction : int64_t { kNone = 0, kMean = 1, kSum = 2 };
 
-// nll_loss_forward(self [n, C, …], target [n, …], weight [C], reduction, ignore_index) -> (loss, total_weight)
+// The letters of self and target: [n, C, …] and [n, …], or [C] and [].
+struct ClassLetters {
+  std::string self, target;
+  int class_axis;
+  explicit ClassLetters(int64_t rank)
+      : self(rank == 1 ? "C" : "nC" + letters(rank - 2)),
+        target(rank == 1 ? "" : "n" + letters(rank - 2)),
+        class_axis(rank == 1 ? 0 : 1) {
+    self[static_cast<size_t>(class_axis)] = 'z';
+  }
+};
+
+// Calls the op on a part of the classes: targets among the others are ignored there.
+template <size_t kTarget, size_t kIgnoredClass>
+void call_on_classes(const c10::OperatorHandle& op, torch::jit::Stack& call, const AxisPiece& classes) {
+  constexpr int64_t kNoClass = -100;
+  const Tensor target = call[kTarget].toTensor().to(at::kLong);
+  Tensor elsewhere = target.eq(call[kIgnoredClass].toInt());
+  const int64_t end = classes.begin + classes.length;
+  if (classes.begin > 0) elsewhere.logical_or_(target.lt(classes.begin));
+  if (end < classes.size) elsewhere.logical_or_(target.ge(end));  // the last part finds classes that do not exist
+  call[kTarget] = target.sub(classes.begin).masked_fill_(elsewhere, kNoClass);
+  call[kIgnoredClass] = kNoClass;
+  op.callBoxed(call);
+}
+
+// nll_loss_forward(self, target, weight [C], reduction, ignore_index) -> (loss, total_weight)
 bool nll_loss(Planner& p) {
-  if (p.spec(0)->rank() < 2) return false;
-  const std::string space = letters(p.spec(0)->rank() - 2);
-  const bool none = p.integer(3) == kNone;
-  const std::string loss = none ? "n" + space : "";
-  shard(p, {{0, "nC" + space}, {1, "n" + space}, {2, "C"}}, {loss});
-  if (none)
-    p.result({});  // no weight is summed
-  else
-    p.result({}, p.parts_of_first_result());
+  const ClassLetters l(p.spec(0)->rank());
+  shard(p, {{0, l.self}, {1, l.target}, {2, "z"}}, {p.integer(3) == kNone ? l.target : ""});
+  p.result({}, p.parts_of_first_result());
+  p.local_call(call_on_classes<1, 4>, 0, l.class_axis);
   return true;
 }
 
 // nll_loss_backward(grad, self, target, weight, reduction, ignore_index, total_weight), total_weight of the whole batch
 bool nll_loss_backward(Planner& p) {
-  if (p.spec(1)->rank() < 2) return false;
-  const std::string space = letters(p.spec(1)->rank() - 2);
-  const std::string gradient = p.spec(0)->rank() == 0 ? "" : "n" + space;
-  shard(p, {{1, "nC" + space}, {2, "n" + space}, {3, "C"}, {0, gradient}, {6, letters(p.spec(6)->rank(), 'A')}},
-        {"nC" + space});
+  const ClassLetters l(p.spec(1)->rank());
+  shard(p,
+        {{1, l.self},
+         {2, l.target},
+         {3, "z"},
+         {0, p.spec(0)->rank() == 0 ? "" : l.target},
+         {6, letters(p.spec(6)->rank(), 'A')}},
+        {l.self});
+  p.local_call(call_on_classes<2, 5>, 1, l.class_axis);
   return true;
 }
 
@@ -70,40 +96,34 @@ size_t reduction_position(at::ArrayRef<IValue> a, size_t from) {
   return position;
 }
 
-std::vector<IValue> call(const char* name, std::vector<IValue> arguments) {
-  const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(name, "");
-  op.callBoxed(arguments);
-  return arguments;
-}
-
 // The mean as sum / count.
 template <const char* const& kName>
-std::optional<std::vector<IValue>> decompose_loss(at::ArrayRef<IValue> a) {
+Results decompose_loss(at::ArrayRef<IValue> a) {
   const size_t reduction = reduction_position(a, 2);
   if (a[reduction].toInt() != kMean) return {};
   std::vector<IValue> arguments(a.begin(), a.end());
   arguments[reduction] = int64_t{kSum};
   const auto count = static_cast<double>(a[0].toTensor().numel());
-  return std::vector<IValue>{call(kName, std::move(arguments))[0].toTensor().div(count)};
+  return std::vector<IValue>{call(kName, "", std::move(arguments))[0].toTensor().div(count)};
 }
 
 // The gradient of a mean as that of a sum, of grad / count.
 template <const char* const& kName>
-std::optional<std::vector<IValue>> decompose_loss_backward(at::ArrayRef<IValue> a) {
+Results decompose_loss_backward(at::ArrayRef<IValue> a) {
   const size_t reduction = reduction_position(a, 3);
   if (a[reduction].toInt() != kMean) return {};
   std::vector<IValue> arguments(a.begin(), a.end());
   arguments[reduction] = int64_t{kSum};
   arguments[0] = a[0].toTensor().div(static_cast<double>(a[1].toTensor().numel()));
-  return call(kName, std::move(arguments));
+  return call(kName, "", std::move(arguments));
 }
 
 template <const char* const& kName>
-std::optional<std::vector<IValue>> decompose_nll(at::ArrayRef<IValue> a) {
+Results decompose_nll(at::ArrayRef<IValue> a) {
   if (a[3].toInt() != kMean) return {};
   std::vector<IValue> arguments(a.begin(), a.end());
   arguments[3] = int64_t{kSum};
-  auto results = call(kName, std::move(arguments));
+  auto results = call(kName, "", std::move(arguments));
   results[0] = results[0].toTensor().div(results[1].toTensor());
   return results;
 }
@@ -118,6 +138,8 @@ constexpr const char* kHuber = "aten::huber_loss";
 constexpr const char* kHuberBackward = "aten::huber_loss_backward";
 constexpr const char* kBce = "aten::binary_cross_entropy";
 constexpr const char* kBceBackward = "aten::binary_cross_entropy_backward";
+constexpr const char* kSoftMargin = "aten::soft_margin_loss";
+constexpr const char* kSoftMarginBackward = "aten::soft_margin_loss_backward";
 constexpr const char* kBceLogits = "aten::binary_cross_entropy_with_logits";
 
 }  // namespace
@@ -125,11 +147,11 @@ constexpr const char* kBceLogits = "aten::binary_cross_entropy_with_logits";
 void add_loss_rules(RuleTable& table) {
   table["nll_loss_forward"] = table["nll_loss2d_forward"] = {nll_loss, SizeArguments::unaffected};
   table["nll_loss_backward"] = table["nll_loss2d_backward"] = {nll_loss_backward, SizeArguments::unaffected};
-  for (const char* name :
-       {"mse_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits"})
+  for (const char* name : {"mse_loss", "smooth_l1_loss", "huber_loss", "soft_margin_loss", "binary_cross_entropy",
+                           "binary_cross_entropy_with_logits"})
     table[name] = {elementwise_loss, SizeArguments::none};
-  for (const char* name :
-       {"mse_loss_backward", "smooth_l1_loss_backward", "huber_loss_backward", "binary_cross_entropy_backward"})
+  for (const char* name : {"mse_loss_backward", "smooth_l1_loss_backward", "huber_loss_backward",
+                           "soft_margin_loss_backward", "binary_cross_entropy_backward"})
     table[name] = {elementwise_loss_backward, SizeArguments::none};
 }
 
@@ -142,6 +164,8 @@ void add_loss_decompositions(DecompositionTable& table) {
   table["smooth_l1_loss_backward"] = decompose_loss_backward<kSmoothL1Backward>;
   table["huber_loss"] = decompose_loss<kHuber>;
   table["huber_loss_backward"] = decompose_loss_backward<kHuberBackward>;
+  table["soft_margin_loss"] = decompose_loss<kSoftMargin>;
+  table["soft_margin_loss_backward"] = decompose_loss_backward<kSoftMarginBackward>;
   table["binary_cross_entropy"] = decompose_loss<kBce>;
   table["binary_cross_entropy_backward"] = decompose_loss_backward<kBceBackward>;
   table["binary_cross_entropy_with_logits"] = decompose_loss<kBceLogits>;

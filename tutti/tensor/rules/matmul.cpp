@@ -3,6 +3,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include "tutti/tensor/operator_info.h"
+#include "tutti/tensor/rules/arguments.h"
 #include "tutti/tensor/rules/notation.h"
 #include "tutti/tensor/rules/rule_table.h"
 
@@ -27,8 +28,8 @@ void add_once(const c10::OperatorHandle& op, torch::jit::Stack& call, const Axis
 
 // `contracted`: the axis of argument 1 that is.
 bool added_product(Planner& p, const std::vector<Term>& terms, const std::string& result, int contracted) {
-  if (p.info().writes[0] && !p.mesh().merged()) return false;  // decomposed
   shard(p, terms, {result});
+  if (p.info().writes[0]) return p.mesh().merged() || !p.parts_of_first_result();  // decomposed
   if (p.parts_of_first_result()) p.local_call(add_once, 1, contracted);
   return true;
 }
@@ -45,17 +46,54 @@ bool addmm(Planner& p) { return added_product(p, {{0, added(p, "ij")}, {1, "ik"}
 bool addmv(Planner& p) { return added_product(p, {{0, added(p, "i")}, {1, "ik"}, {2, "k"}}, "i", 1); }
 bool baddbmm(Planner& p) { return added_product(p, {{0, added(p, "bij")}, {1, "bik"}, {2, "bkj"}}, "bij", 2); }
 
+bool ger(Planner& p) { return shard(p, {{0, "i"}, {1, "j"}}, {"ij"}), true; }
+bool addr(Planner& p) { return shard(p, {{0, added(p, "ij")}, {1, "i"}, {2, "j"}}, {"ij"}), true; }
+bool addbmm(Planner& p) { return added_product(p, {{0, added(p, "ij")}, {1, "Bik"}, {2, "Bkj"}}, "ij", 2); }
+
+// einsum(equation, tensors, path), its equation in small letters: its own notation.
+bool einsum(Planner& p) {
+  const std::string& equation = p.argument(0).toStringRef();
+  const size_t arrow = equation.find("->");
+  std::vector<Term> terms{{1, "", 0}};
+  for (const char letter : equation.substr(0, arrow)) {
+    if (letter == ',')
+      terms.push_back({1, "", static_cast<int>(terms.size())});
+    else
+      terms.back().letters += letter;
+  }
+  shard(p, terms, {equation.substr(arrow + 2)});
+  return true;
+}
+
+// self.addmm_(mat1, mat2, beta, alpha) over a sharded contracted axis: a call can't add to a value that others write.
+template <int kContracted>
+Results decompose_in_place(at::ArrayRef<at::IValue> a) {
+  const Tensor &self = a[0].toTensor(), &left = a[1].toTensor(), &right = a[2].toTensor();
+  if (!is_sharded(left, {kContracted}) && !is_sharded(right, {kContracted - 1})) return {};
+  const at::Scalar beta = a[3].toScalar();
+  return {{(beta.equal(0) ? self.zero_() : self.mul_(beta)).add_(left.matmul(right), a[4].toScalar())}};
+}
+
 }  // namespace
+
+void add_matmul_decompositions(DecompositionTable& table) {
+  table["addmm_"] = table["addmv_"] = decompose_in_place<1>;
+  table["baddbmm_"] = decompose_in_place<2>;
+}
 
 void add_matmul_rules(RuleTable& table) {
   table["mm"] = {mm, SizeArguments::none};
   table["bmm"] = {bmm, SizeArguments::none};
   table["mv"] = {mv, SizeArguments::none};
   table["dot"] = {dot, SizeArguments::none};
-  table["addmm"] = {addmm, SizeArguments::none};
-  table["addmm_"] = {addmm, SizeArguments::none};
-  table["addmv"] = {addmv, SizeArguments::none};
-  table["baddbmm"] = {baddbmm, SizeArguments::none};
+  table["addmm"] = table["addmm_"] = {addmm, SizeArguments::none};
+  table["addmv"] = table["addmv_"] = {addmv, SizeArguments::none};
+  table["baddbmm"] = table["baddbmm_"] = {baddbmm, SizeArguments::none};
+  table["einsum"] = {einsum, SizeArguments::none};
+  table["ger"] = {ger, SizeArguments::none};
+  table["addr"] = table["addr_"] = {addr, SizeArguments::none};
+  table["vdot"] = {dot, SizeArguments::none};
+  table["addbmm"] = {addbmm, SizeArguments::none};
 }
 
 }  // namespace tutti

@@ -4,8 +4,12 @@
 #include <ATen/ops/sum.h>
 #include <ATen/ops/var_mean.h>
 
+#include <algorithm>
+#include <cctype>
+
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/operator_info.h"
+#include "tutti/tensor/rules/arguments.h"
 #include "tutti/tensor/rules/notation.h"
 #include "tutti/tensor/rules/rule_table.h"
 
@@ -14,28 +18,75 @@ namespace {
 
 using at::IValue;
 
-// Letters of a layer norm's operand: the leading axes free, the normalized ones whole.
+// Letters of a layer norm's operands. The normalized axes are whole, unless the input is sharded there: that is
+// decomposed in separate buffers, and free in one.
 struct LayerNormLetters {
   std::string input, weight, statistics;
-  LayerNormLetters(int64_t rank, int64_t normalized)
-      : input(letters(rank - normalized) + letters(normalized, 'N')),
-        weight(letters(normalized, 'N')),
-        statistics(letters(rank - normalized) + std::string(static_cast<size_t>(normalized), 'M')) {}
+  LayerNormLetters(const Planner& p, const Spec* spec, size_t normalized) : input(letters(spec->rank())) {
+    const size_t lead = input.size() - normalized;
+    const bool sharded = std::any_of(spec->axes.begin() + lead, spec->axes.end(), [](int8_t d) { return d >= 0; });
+    if (!p.mesh().merged() || !sharded)
+      std::transform(input.begin() + lead, input.end(), input.begin() + lead, ::toupper);
+    weight = input.substr(lead);
+    statistics = input.substr(0, lead) + std::string(normalized, 'Z');
+  }
 };
 
 // native_layer_norm(input, normalized_shape, weight, bias, eps) -> (output, mean, rstd)
 bool layer_norm(Planner& p) {
-  const LayerNormLetters l(p.spec(0)->rank(), static_cast<int64_t>(p.integers(1).size()));
+  const LayerNormLetters l(p, p.spec(0), p.integers(1).size());
   shard(p, {{0, l.input}, {2, l.weight}, {3, l.weight}}, {l.input, l.statistics, l.statistics});
   return true;
 }
 
 // native_layer_norm_backward(grad, input, normalized_shape, mean, rstd, weight, bias, mask)
 bool layer_norm_backward(Planner& p) {
-  const LayerNormLetters l(p.spec(1)->rank(), static_cast<int64_t>(p.integers(2).size()));
+  const LayerNormLetters l(p, p.spec(1), p.integers(2).size());
   shard(p, {{0, l.input}, {1, l.input}, {3, l.statistics}, {4, l.statistics}, {5, l.weight}, {6, l.weight}},
         {l.input, l.weight, l.weight});
   return true;
+}
+
+// The last axes of a tensor that a layer norm reduces; the first are those it runs over.
+struct NormalizedAxes {
+  at::DimVector lead, last;
+  NormalizedAxes(int64_t rank, const IValue& normalized_shape) {
+    const auto first_normalized = rank - static_cast<int64_t>(normalized_shape.toDimVector().size());
+    for (int64_t axis = 0; axis < rank; ++axis) (axis < first_normalized ? lead : last).push_back(axis);
+  }
+};
+
+Results decompose_layer_norm(at::ArrayRef<IValue> a) {
+  const Tensor& input = a[0].toTensor();
+  const NormalizedAxes axes(input.dim(), a[1]);
+  if (!is_sharded(input, axes.last)) return {};
+  const Tensor weight = tensor_or_none(a[2]), bias = tensor_or_none(a[3]);
+  const auto [variance, mean] = at::var_mean(input, at::OptionalIntArrayRef(axes.last), c10::Scalar(0), true);
+  const Tensor inverse = at::rsqrt(variance.add(a[4].toDouble()));
+  Tensor output = input.sub(mean).mul_(inverse);
+  if (weight.defined()) output.mul_(weight);
+  if (bias.defined()) output.add_(bias);
+  return {{output, mean, inverse}};
+}
+
+Results decompose_layer_norm_backward(at::ArrayRef<IValue> a) {
+  const Tensor &gradient = a[0].toTensor(), &input = a[1].toTensor(), &mean = a[3].toTensor();
+  const NormalizedAxes axes(input.dim(), a[2]);
+  if (!is_sharded(input, axes.last) && !is_sharded(gradient, axes.last)) return {};
+  const Tensor &inverse = a[4].toTensor(), weight = tensor_or_none(a[5]);
+  const Tensor normal = input.sub(mean).mul_(inverse);
+  const Tensor scaled = weight.defined() ? gradient.mul(weight) : gradient;
+  const double count = count_of(input, axes.last);
+  const auto mask = a[7].toBoolList();
+  Tensor input_gradient, weight_gradient, bias_gradient;
+  if (mask[0])
+    input_gradient = scaled.sub(at::sum(scaled, axes.last, true).div_(count))
+                         .sub_(normal.mul(at::sum(scaled.mul(normal), axes.last, true).div_(count)))
+                         .mul_(inverse);
+  const auto over_lead = [&](const Tensor& terms) { return axes.lead.empty() ? terms : at::sum(terms, axes.lead); };
+  if (mask[1]) weight_gradient = over_lead(gradient.mul(normal));
+  if (mask[2]) bias_gradient = over_lead(gradient);
+  return {{input_gradient, weight_gradient, bias_gradient}};
 }
 
 // native_group_norm(input, weight, bias, N, C, HxW, groups, eps) -> (output, mean, rstd)
@@ -56,19 +107,32 @@ bool group_norm_backward(Planner& p) {
   return true;
 }
 
+// The operands and results of a batch norm that have one value per channel: from argument `first` on, and two results.
+// Running statistics stay as they are.
+void add_channel_values(Planner& p, const AxisMap& input, int first) {
+  const AxisMap channel{input[1]};
+  for (int i = first; i < p.num_arguments(); ++i)
+    if (p.spec(i)) p.operand(i, p.info().writes[static_cast<size_t>(i)] ? p.spec(i)->axes : channel);
+  DimensionMask reduced = 0;
+  for (const int8_t dimension : input)
+    if (dimension >= 0 && dimension != input[1]) reduced |= DimensionMask{1} << dimension;
+  p.result(channel, reduced);
+  p.result(channel, reduced);
+}
+
 // native_batch_norm(input, weight, bias, running_mean, running_var, …) of merged buffers -> (output, mean, invstd)
 bool batch_norm(Planner& p) {
   if (!p.mesh().merged()) return false;
-  const std::string all = "nA" + letters(p.spec(0)->rank() - 2);
-  shard(p, {{0, all}, {1, "A"}, {2, "A"}, {3, "A"}, {4, "A"}}, {all, "A", "A"});
+  const std::string all = letters(p.spec(0)->rank());
+  add_channel_values(p, shard(p, {{0, all}}, {all})[0], 1);
   return true;
 }
 
 // native_batch_norm_backward(grad, input, weight, running_mean, running_var, mean, invstd, …) of merged buffers
 bool batch_norm_backward(Planner& p) {
   if (!p.mesh().merged()) return false;
-  const std::string all = "nA" + letters(p.spec(1)->rank() - 2);
-  shard(p, {{0, all}, {1, all}, {2, "A"}, {3, "A"}, {4, "A"}, {5, "A"}, {6, "A"}}, {all, "A", "A"});
+  const std::string all = letters(p.spec(1)->rank());
+  add_channel_values(p, shard(p, {{0, all}, {1, all}}, {all})[0], 2);
   return true;
 }
 
@@ -87,9 +151,7 @@ struct Channels {
   Tensor spread(const Tensor& values) const { return values.view(shape); }
 };
 
-Tensor tensor_or_none(const IValue& value) { return value.isTensor() ? value.toTensor() : Tensor(); }
-
-std::optional<std::vector<IValue>> decompose_batch_norm(at::ArrayRef<IValue> a) {
+Results decompose_batch_norm(at::ArrayRef<IValue> a) {
   const Tensor& input = a[0].toTensor();
   const Tensor weight = tensor_or_none(a[1]), bias = tensor_or_none(a[2]);
   Tensor running_mean = tensor_or_none(a[3]), running_variance = tensor_or_none(a[4]);
@@ -115,7 +177,7 @@ std::optional<std::vector<IValue>> decompose_batch_norm(at::ArrayRef<IValue> a) 
   return std::vector<IValue>{output, at::empty({0}, mean.options()), at::empty({0}, mean.options())};
 }
 
-std::optional<std::vector<IValue>> decompose_batch_norm_backward(at::ArrayRef<IValue> a) {
+Results decompose_batch_norm_backward(at::ArrayRef<IValue> a) {
   const Tensor &gradient = a[0].toTensor(), &input = a[1].toTensor();
   const Tensor weight = tensor_or_none(a[2]);
   const bool training = a[7].toBool();
@@ -149,6 +211,8 @@ void add_normalization_rules(RuleTable& table) {
 }
 
 void add_normalization_decompositions(DecompositionTable& table) {
+  table["native_layer_norm"] = decompose_layer_norm;
+  table["native_layer_norm_backward"] = decompose_layer_norm_backward;
   table["native_batch_norm"] = decompose_batch_norm;
   table["native_batch_norm_backward"] = decompose_batch_norm_backward;
 }

@@ -1,4 +1,6 @@
 // Ops that compute each element of the result from the elements at its place, with broadcasting.
+#include <ATen/core/dispatch/Dispatcher.h>
+
 #include <algorithm>
 
 #include "tutti/tensor/operator_info.h"
@@ -8,6 +10,31 @@
 namespace tutti {
 namespace {
 
+// Sizes that all tensor arguments broadcast to.
+at::DimVector broadcast_sizes(const Planner& planner) {
+  at::DimVector sizes;
+  for (int i = 0; i < planner.num_arguments(); ++i) {
+    const Spec* spec = planner.spec(i);
+    if (!spec || planner.info().writes[static_cast<size_t>(i)]) continue;
+    if (spec->sizes.size() > sizes.size()) sizes.insert(sizes.begin(), spec->sizes.size() - sizes.size(), 1);
+    const size_t lead = sizes.size() - spec->sizes.size();
+    for (size_t axis = 0; axis < spec->sizes.size(); ++axis)
+      if (sizes[lead + axis] == 1) sizes[lead + axis] = spec->sizes[axis];
+  }
+  return sizes;
+}
+
+// Whether an out= argument would have to change its sizes.
+bool resizes_output(const Planner& planner) {
+  for (int i = 0; i < planner.num_arguments(); ++i)
+    if (planner.info().writes_out && planner.info().writes[static_cast<size_t>(i)] && planner.spec(i) &&
+        planner.spec(i)->sizes != broadcast_sizes(planner))
+      return true;
+  return false;
+}
+
+}  // namespace
+
 bool pointwise(Planner& planner) {
   std::vector<Term> terms;
   size_t rank = 0;
@@ -15,7 +42,7 @@ bool pointwise(Planner& planner) {
     if (planner.is_list(i)) return false;
     if (const Spec* spec = planner.spec(i)) rank = std::max(rank, spec->sizes.size());
   }
-  if (rank > 26) return false;
+  if (rank > 26 || resizes_output(planner)) return false;
   const std::string all = letters(static_cast<int64_t>(rank));
   for (int i = 0; i < planner.num_arguments(); ++i)
     if (const Spec* spec = planner.spec(i)) terms.push_back({i, all.substr(rank - spec->sizes.size())});
@@ -23,188 +50,66 @@ bool pointwise(Planner& planner) {
   return true;
 }
 
-constexpr const char* kPointwise[] = {"abs",
-                                      "abs_",
-                                      "acos",
-                                      "add",
-                                      "add_",
-                                      "addcdiv",
-                                      "addcdiv_",
-                                      "addcmul",
-                                      "addcmul_",
-                                      "alias",
-                                      "angle",
-                                      "asin",
-                                      "asinh",
-                                      "atan",
-                                      "atan2",
-                                      "atanh",
-                                      "bernoulli_",
-                                      "bitwise_and",
-                                      "bitwise_not",
-                                      "bitwise_or",
-                                      "bitwise_xor",
-                                      "ceil",
-                                      "ceil_",
-                                      "celu",
-                                      "celu_",
-                                      "clamp",
-                                      "clamp_",
-                                      "clamp_max",
-                                      "clamp_max_",
-                                      "clamp_min",
-                                      "clamp_min_",
-                                      "clone",
-                                      "copy",
-                                      "copy_",
-                                      "copysign",
-                                      "cos",
-                                      "cosh",
-                                      "detach",
-                                      "detach_",
-                                      "digamma",
-                                      "div",
-                                      "div_",
-                                      "elu",
-                                      "elu_",
-                                      "elu_backward",
-                                      "empty_like",
-                                      "eq",
-                                      "eq_",
-                                      "erf",
-                                      "erf_",
-                                      "erfc",
-                                      "erfinv",
-                                      "exp",
-                                      "exp2",
-                                      "exp_",
-                                      "expm1",
-                                      "exponential_",
-                                      "fill",
-                                      "fill_",
-                                      "floor",
-                                      "floor_",
-                                      "floor_divide",
-                                      "fmax",
-                                      "fmin",
-                                      "fmod",
-                                      "frac",
-                                      "full_like",
-                                      "ge",
-                                      "ge_",
-                                      "gelu",
-                                      "gelu_",
-                                      "gelu_backward",
-                                      "gt",
-                                      "gt_",
-                                      "hardshrink",
-                                      "hardshrink_backward",
-                                      "hardsigmoid",
-                                      "hardsigmoid_",
-                                      "hardsigmoid_backward",
-                                      "hardswish",
-                                      "hardswish_",
-                                      "hardswish_backward",
-                                      "hardtanh",
-                                      "hardtanh_",
-                                      "hardtanh_backward",
-                                      "heaviside",
-                                      "hypot",
-                                      "isfinite",
-                                      "isinf",
-                                      "isnan",
-                                      "le",
-                                      "le_",
-                                      "leaky_relu",
-                                      "leaky_relu_",
-                                      "leaky_relu_backward",
-                                      "lerp",
-                                      "lerp_",
-                                      "lgamma",
-                                      "lift_fresh",
-                                      "log",
-                                      "log10",
-                                      "log1p",
-                                      "log2",
-                                      "log_",
-                                      "log_sigmoid_backward",
-                                      "log_sigmoid_forward",
+namespace {
+
+// Those that LibTorch does not tag as pointwise, in some overload at least.
+constexpr const char* kPointwise[] = {"_conj",
+                                      "_neg_view",
                                       "_prelu_kernel",
                                       "_prelu_kernel_backward",
-                                      "logaddexp",
-                                      "logical_and",
-                                      "logical_not",
-                                      "logical_or",
-                                      "logical_xor",
-                                      "logit",
-                                      "logit_backward",
-                                      "lt",
-                                      "lt_",
+                                      "_to_copy",
+                                      "alias",
+                                      "bernoulli_",
+                                      "cauchy_",
+                                      "complex",
+                                      "copy",
+                                      "copy_",
+                                      "detach",
+                                      "detach_",
+                                      "elu_backward",
+                                      "empty_like",
+                                      "exponential_",
+                                      "fill",
+                                      "floor_divide",
+                                      "full_like",
+                                      "geometric_",
+                                      "hardshrink_backward",
+                                      "hardsigmoid_backward",
+                                      "hardswish",
+                                      "hardswish_backward",
+                                      "hardtanh_backward",
+                                      "leaky_relu_backward",
+                                      "lift_fresh",
+                                      "log_normal_",
+                                      "log_sigmoid_backward",
+                                      "log_sigmoid_forward",
                                       "masked_fill",
-                                      "masked_fill_",
-                                      "maximum",
-                                      "minimum",
-                                      "mish",
-                                      "mish_",
                                       "mish_backward",
-                                      "mul",
-                                      "mul_",
-                                      "nan_to_num",
-                                      "ne",
-                                      "ne_",
-                                      "neg",
-                                      "neg_",
+                                      "native_dropout_backward",
                                       "normal_",
                                       "ones_like",
                                       "polar",
-                                      "pow",
-                                      "pow_",
-                                      "reciprocal",
-                                      "reciprocal_",
-                                      "relu",
-                                      "relu_",
-                                      "remainder",
-                                      "round",
-                                      "round_",
-                                      "rsqrt",
-                                      "rsqrt_",
+                                      "random_",
+                                      "rrelu_with_noise_backward",
                                       "rsub",
-                                      "sgn",
-                                      "sigmoid",
-                                      "sigmoid_",
-                                      "sigmoid_backward",
-                                      "sign",
-                                      "silu",
-                                      "silu_",
-                                      "silu_backward",
-                                      "sin",
-                                      "sinc",
-                                      "sinh",
-                                      "softplus",
                                       "softplus_backward",
-                                      "softshrink",
                                       "softshrink_backward",
-                                      "sqrt",
-                                      "sqrt_",
-                                      "square",
-                                      "sub",
-                                      "sub_",
-                                      "tan",
-                                      "tanh",
-                                      "tanh_",
-                                      "tanh_backward",
-                                      "threshold",
-                                      "threshold_",
-                                      "threshold_backward",
-                                      "_to_copy",
-                                      "trunc",
                                       "uniform_",
-                                      "where",
-                                      "xlogy",
-                                      "zero_",
+                                      "zero",
                                       "zeros_like"};
 
 }  // namespace
+
+bool is_pointwise(const c10::OperatorHandle& op) {
+  if (op.hasTag(at::Tag::pointwise)) return true;
+  const c10::OperatorName& name = op.operator_name();
+  if (name.name.back() != '_') return false;
+  const std::string functional = name.name.substr(0, name.name.size() - 1);
+  if (const auto found = all_rules().find(base_name(functional)); found != all_rules().end())
+    return found->second.rule == pointwise;
+  const auto other = c10::Dispatcher::singleton().findSchema({functional, name.overload_name});
+  return other && other->hasTag(at::Tag::pointwise);
+}
 
 void add_pointwise_rules(RuleTable& table) {
   for (const char* name : kPointwise) table[name] = {pointwise, SizeArguments::none};

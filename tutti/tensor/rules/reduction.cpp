@@ -1,13 +1,30 @@
-// Reductions, softmax, sorting: sums may be taken in parts, everything else needs the axis it reduces whole.
+// Reductions, softmax, sorting. What an associative function reduces may be reduced in parts; in separate buffers some
+// others are decomposed into such ones where the axis they reduce is sharded.
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/abs.h>
+#include <ATen/ops/amax.h>
+#include <ATen/ops/amin.h>
+#include <ATen/ops/eq.h>
+#include <ATen/ops/exp.h>
+#include <ATen/ops/isinf.h>
+#include <ATen/ops/isnan.h>
+#include <ATen/ops/log.h>
+#include <ATen/ops/max.h>
 #include <ATen/ops/mean.h>
+#include <ATen/ops/min.h>
 #include <ATen/ops/ne.h>
+#include <ATen/ops/pow.h>
+#include <ATen/ops/sqrt.h>
 #include <ATen/ops/sum.h>
-#include <ATen/ops/var_mean.h>
+#include <ATen/ops/where.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/operator_info.h"
+#include "tutti/tensor/rules/arguments.h"
 #include "tutti/tensor/rules/notation.h"
 #include "tutti/tensor/rules/rule_table.h"
 
@@ -15,16 +32,6 @@ namespace tutti {
 namespace {
 
 using at::IValue;
-
-// The axes that an argument names, non-negative; all of them for none.
-at::DimVector reduced_axes(const at::DimVector& named, int64_t rank) {
-  at::DimVector axes = named;
-  for (auto& axis : axes)
-    if (axis < 0) axis += rank;
-  if (axes.empty())
-    for (int64_t axis = 0; axis < rank; ++axis) axes.push_back(axis);
-  return axes;
-}
 
 // The letters that remain, with a fresh capital in the place of each kept axis of size 1.
 std::string remaining(const std::string& all, const at::DimVector& reduced, bool keep) {
@@ -39,17 +46,20 @@ std::string remaining(const std::string& all, const at::DimVector& reduced, bool
   return result;
 }
 
+// In separate buffers, parts of these ops cannot be combined: they are decomposed instead.
+bool takes_no_parts(const Planner& p) { return p.mesh().merged() || !p.parts_of_first_result(); }
+
 // op(self, dim[]?, keepdim, …) with an overload op(self, …) that reduces all axes.
 struct Reduced {
   at::DimVector axes;
   bool keep;
 };
 Reduced parse_reduction(const Planner& p, int axes_argument) {
-  const int64_t rank = p.spec(0)->rank();
   // The overloads differ in arity: without a list of axes the next argument is no list of integers.
   const bool named = p.num_arguments() > axes_argument + 1 && p.is_boolean(axes_argument + 1);
-  if (!named) return {reduced_axes({}, rank), false};
-  return {reduced_axes(p.integers(axes_argument), rank), p.boolean(axes_argument + 1)};
+  const int64_t rank = p.spec(0)->rank();
+  if (!named) return {all_axes(rank), false};
+  return {axes_or_all(p.argument(axes_argument), rank), p.boolean(axes_argument + 1)};
 }
 
 template <Combination kCombination>
@@ -60,47 +70,135 @@ bool reduction(Planner& p) {
   return true;
 }
 
-// Results without parts: the reduced axes are whole.
-bool whole_reduction(Planner& p) {
-  const auto [axes, keep] = parse_reduction(p, 1);
-  const std::string all = whole_at(letters(p.spec(0)->rank()), axes);
+// op(self, dim[], keepdim) with the axes at kAxes; decomposed where they are sharded.
+template <int kAxes>
+bool decomposed_reduction(Planner& p) {
+  const auto [axes, keep] = parse_reduction(p, kAxes);
+  const std::string all = letters(p.spec(0)->rank());
   shard(p, {{0, all}}, std::vector<std::string>(p.info().num_returns, remaining(all, axes, keep)));
-  return true;
+  return takes_no_parts(p);
 }
 
-// var(self, dim, correction, keepdim) and var_mean.
+// var(self, dim, correction, keepdim) and its kin.
 bool variance(Planner& p) {
   const int64_t rank = p.spec(0)->rank();
   if (p.num_arguments() != 4) return false;
-  const auto axes = reduced_axes(p.integers(1), rank);
   const std::string all = letters(rank);
-  const std::string result = remaining(all, axes, p.boolean(3));
-  const std::string operand = p.mesh().merged() ? all : whole_at(all, axes);  // merged, the sums are free
-  shard(p, {{0, operand}}, std::vector<std::string>(p.info().num_returns, result));
+  const std::string result = remaining(all, axes_or_all(p.argument(1), rank), p.boolean(3));
+  shard(p, {{0, all}}, std::vector<std::string>(p.info().num_returns, result));
+  return takes_no_parts(p);
+}
+
+// count_nonzero(self, dim[] or dim?)
+bool count_nonzero(Planner& p) {
+  const std::string all = letters(p.spec(0)->rank());
+  shard(p, {{0, all}}, {remaining(all, axes_or_all(p.argument(1), p.spec(0)->rank()), false)});
   return true;
 }
 
-// op(self, dim, …): the same axes, the named one whole.
-bool along_axis(Planner& p) {
+// aminmax(self, dim?, keepdim) -> (min, max)
+bool aminmax(Planner& p) {
+  const int64_t rank = p.spec(0)->rank();
+  const std::string all = letters(rank);
+  const std::string result = remaining(all, axes_or_all(p.argument(1), rank), p.boolean(2));
+  const AxisMap axes = shard(p, {{0, all}}, {result}, Combination::minimum)[0];
+  p.result(axes, p.parts_of_first_result(), Combination::maximum);
+  return true;
+}
+
+// A part's indices count from where the part begins.
+void index_from_start(const c10::OperatorHandle& op, torch::jit::Stack& call, const AxisPiece& part) {
+  op.callBoxed(call);
+  call[1].toTensor().add_(part.begin);
+}
+
+// Keeps the value that is more extreme, or NaN, and its index; of equals the earlier one, as one device does.
+template <bool kMaximum>
+void keep_extreme(at::ArrayRef<Tensor> results, at::ArrayRef<Tensor> later) {
+  const Tensor &value = results[0], &index = results[1];
+  Tensor better = kMaximum ? later[0].gt(value) : later[0].lt(value);
+  better.logical_or_(later[0].isnan().logical_and_(value.isnan().logical_not_()));
+  value.copy_(at::where(better, later[0], value));
+  index.copy_(at::where(better, later[1], index));
+}
+
+// max(self, dim, keepdim) -> (values, indices) and max(self)
+template <bool kMaximum>
+bool extreme(Planner& p) {
+  if (p.info().num_returns == 1) return reduction < kMaximum ? Combination::maximum : Combination::minimum > (p);
   const int64_t rank = p.spec(0)->rank();
   if (rank == 0) return false;
-  const std::string all = whole_at(letters(rank), {p.axis(1, rank)});
+  const std::string all = letters(rank);
+  const int axis = p.axis(1, rank);
+  const std::string result = remaining(all, {axis}, p.boolean(2));
+  shard(p, {{0, all}}, {result, result});
+  p.merge(keep_extreme<kMaximum>);
+  p.local_call(index_from_start, 0, axis);
+  return true;
+}
+
+// op(self, …, dim, …) -> results of self's rank; the named axis whole.
+bool whole_along(Planner& p, int axis_argument) {
+  const int64_t rank = p.spec(0)->rank();
+  if (rank == 0) return false;
+  const std::string all = whole_at(letters(rank), {p.axis(axis_argument, rank)});
   shard(p, {{0, all}}, std::vector<std::string>(p.info().num_returns, all));
+  return true;
+}
+template <int kAxis>
+bool along_axis(Planner& p) {
+  return whole_along(p, kAxis);
+}
+
+// sort(self, dim, descending), sort(self, stable, dim, descending)
+bool sort(Planner& p) { return whole_along(p, p.is_integer(1) ? 1 : 2); }
+
+// op(self, …, dim, keepdim) -> (values, indices) of one element along the axis, and op(self).
+template <int kAxis>
+bool selection(Planner& p) {
+  const int64_t rank = p.spec(0)->rank();
+  if (rank == 0) return false;
+  const bool named = p.num_arguments() > kAxis + 1;
+  const at::DimVector axes = named ? at::DimVector{p.axis(kAxis, rank)} : all_axes(rank);
+  const std::string all = whole_at(letters(rank), axes);
+  shard(p, {{0, all}},
+        std::vector<std::string>(p.info().num_returns, remaining(all, axes, named && p.boolean(kAxis + 1))));
+  return true;
+}
+
+// argmax(self, dim?, keepdim): over all axes the place in the whole value; over a sharded axis decomposed.
+bool argument_of_extreme(Planner& p) {
+  const int64_t rank = p.spec(0)->rank();
+  std::string all = letters(rank);
+  const at::DimVector axes = axes_or_all(p.argument(1), rank);
+  if (p.is_none(1)) all = whole_at(all, axes);
+  shard(p, {{0, all}}, {remaining(all, axes, p.boolean(2))});
+  return takes_no_parts(p);
+}
+
+// softmax(self, dim, …): decomposed where the axis is sharded.
+bool softmax(Planner& p) {
+  const int64_t rank = p.spec(0)->rank();
+  if (rank == 0) return false;
+  const std::string all = letters(rank), whole = whole_at(all, {p.axis(1, rank)});
+  const std::string& operand = p.mesh().merged() ? all : whole;
+  shard(p, {{0, operand}}, {operand});
+  return true;
+}
+
+// softmax_backward(grad, output, dim, dtype)
+bool softmax_backward(Planner& p) {
+  const int64_t rank = p.spec(0)->rank();
+  if (rank == 0) return false;
+  const std::string all = letters(rank), whole = whole_at(all, {p.axis(2, rank)});
+  const std::string& operand = p.mesh().merged() ? all : whole;
+  shard(p, {{0, operand}, {1, operand}}, {operand});
   return true;
 }
 
 // glu_backward(grad, self, dim); glu halves the axis.
 bool glu_backward(Planner& p) {
   const int64_t rank = p.spec(1)->rank();
-  const std::string all = whole_at(letters(rank), {p.axis(2, rank)});
-  shard(p, {{0, all}, {1, all}}, {all});
-  return true;
-}
-
-// op_backward(grad, output, dim, dtype)
-bool along_axis_backward(Planner& p) {
-  const int64_t rank = p.spec(0)->rank();
-  if (rank == 0) return false;
   const std::string all = whole_at(letters(rank), {p.axis(2, rank)});
   shard(p, {{0, all}, {1, all}}, {all});
   return true;
@@ -118,6 +216,16 @@ bool nonzero(Planner& p) {
   return true;
 }
 
+// masked_select(self, mask), likewise.
+bool masked_select(Planner& p) {
+  const int64_t rank = std::max(p.spec(0)->rank(), p.spec(1)->rank());
+  const std::string all = letters(rank, 'A');
+  shard(p,
+        {{0, all.substr(all.size() - p.spec(0)->sizes.size())}, {1, all.substr(all.size() - p.spec(1)->sizes.size())}},
+        {"Z"});
+  return true;
+}
+
 // equal(self, other) of merged buffers; pieces are decomposed.
 bool equal(Planner& p) {
   if (p.spec(0)->sizes != p.spec(1)->sizes) return false;
@@ -126,66 +234,131 @@ bool equal(Planner& p) {
 }
 
 // mean = sum / count: a local mean would be over the piece alone.
-std::optional<std::vector<IValue>> decompose_mean(at::ArrayRef<IValue> arguments) {
-  const Tensor& self = arguments[0].toTensor();
+Results decompose_mean(at::ArrayRef<IValue> a) {
+  const Tensor& self = a[0].toTensor();
+  const bool named = a.size() == 4;
+  const at::DimVector axes = named ? axes_or_all(a[1], self.dim()) : all_axes(self.dim());
+  if (!is_sharded(self, axes)) return {};
   std::optional<at::ScalarType> dtype;
-  if (!arguments.back().isNone()) dtype = arguments.back().toScalarType();
-  const bool named = arguments.size() == 4;
-  const at::DimVector axes =
-      reduced_axes(named && !arguments[1].isNone() ? arguments[1].toDimVector() : at::DimVector(), self.dim());
-  double count = 1;
-  for (const int64_t axis : axes) count *= static_cast<double>(self.size(axis));
-  return std::vector<IValue>{at::sum(self, axes, named && arguments[2].toBool(), dtype).div(count)};
+  if (!a.back().isNone()) dtype = a.back().toScalarType();
+  return {{at::sum(self, axes, named && a[2].toBool(), dtype).div_(count_of(self, axes))}};
 }
 
-std::optional<std::vector<IValue>> moments(at::ArrayRef<IValue> arguments) {
-  const Tensor& self = arguments[0].toTensor();
-  if (arguments.size() != 4 || self.is_complex()) return {};
-  const at::DimVector axes =
-      reduced_axes(arguments[1].isNone() ? at::DimVector() : arguments[1].toDimVector(), self.dim());
-  const double correction = arguments[2].isNone() ? 1 : arguments[2].toScalar().toDouble();
-  const bool keep = arguments[3].toBool();
-  double count = 1;
-  for (const int64_t axis : axes) count *= static_cast<double>(self.size(axis));
+// var_mean(self, dim, correction, keepdim) over a sharded axis.
+Results moments(at::ArrayRef<IValue> a) {
+  if (a.size() != 4) return {};
+  const Tensor& self = a[0].toTensor();
+  const at::DimVector axes = axes_or_all(a[1], self.dim());
+  if (self.is_complex() || !is_sharded(self, axes)) return {};
+  const double correction = a[2].isNone() ? 1 : a[2].toScalar().toDouble();
+  const bool keep = a[3].toBool();
   const Tensor mean = at::mean(self, axes, /*keepdim=*/true);
   const Tensor deviation = self.sub(mean);
-  Tensor variance = at::sum(deviation.mul(deviation), axes, keep).div(std::max(count - correction, 0.0));
-  return std::vector<IValue>{std::move(variance), keep ? mean : mean.squeeze(axes)};
+  const double degrees = std::max(count_of(self, axes) - correction, 0.0);
+  return {{at::sum(deviation.mul(deviation), axes, keep).div_(degrees), keep ? mean : mean.squeeze(axes)}};
+}
+
+template <bool kRoot, size_t kResults>
+Results decompose_variance(at::ArrayRef<IValue> a) {
+  Results both = moments(a);
+  if (both && kRoot) both->front() = both->front().toTensor().sqrt();
+  if (both) both->resize(kResults);
+  return both;
 }
 
 // equal: no element differs.
-std::optional<std::vector<IValue>> decompose_equal(at::ArrayRef<IValue> arguments) {
-  const Tensor &a = arguments[0].toTensor(), &b = arguments[1].toTensor();
-  if (a.sizes() != b.sizes()) return std::vector<IValue>{false};
-  return std::vector<IValue>{at::sum(at::ne(a, b)).item<int64_t>() == 0};
+Results decompose_equal(at::ArrayRef<IValue> a) {
+  const Tensor &self = a[0].toTensor(), &other = a[1].toTensor();
+  if (self.sizes() != other.sizes()) return {{false}};
+  return {{at::sum(at::ne(self, other)).item<int64_t>() == 0}};
 }
 
-std::optional<std::vector<IValue>> decompose_var(at::ArrayRef<IValue> arguments) {
-  auto both = moments(arguments);
-  if (both) both->resize(1);
-  return both;
+// norm(self, p, dim[], keepdim, dtype) over a sharded axis, by sums of powers.
+Results decompose_norm(at::ArrayRef<IValue> a) {
+  Tensor self = a[0].toTensor();
+  const bool named = a.size() > 3;
+  const at::DimVector axes = named ? axes_or_all(a[2], self.dim()) : all_axes(self.dim());
+  if (!is_sharded(self, axes)) return {};
+  const bool keep = named && a[3].toBool();
+  const size_t dtype = named ? 4 : 2;
+  if (a.size() > dtype && !a[dtype].isNone()) self = self.to(a[dtype].toScalarType());
+  const double order = a[1].isNone() ? 2 : a[1].toScalar().toDouble();
+  const Tensor size = self.abs();
+  if (order == 2) return {{at::sum(size.mul(size), axes, keep).sqrt_()}};
+  if (order == 1) return {{at::sum(size, axes, keep)}};
+  if (order == 0) return {{at::sum(size.ne(0), axes, keep, size.scalar_type())}};
+  if (std::isinf(order)) return {{order > 0 ? at::amax(size, axes, keep) : at::amin(size, axes, keep)}};
+  return {{at::sum(size.pow(order), axes, keep).pow(1 / order)}};
+}
+
+// max(x) + log(sum(exp(x - max(x))))
+Results decompose_logsumexp(at::ArrayRef<IValue> a) {
+  const Tensor& self = a[0].toTensor();
+  const at::DimVector axes = axes_or_all(a[1], self.dim());
+  if (!is_sharded(self, axes) || !self.is_floating_point()) return {};
+  Tensor top = at::amax(self, axes, /*keepdim=*/true);
+  top = top.masked_fill(at::isinf(top), 0);
+  Tensor result = at::sum(self.sub(top).exp_(), axes, /*keepdim=*/true).log_().add_(top);
+  return {{a[2].toBool() ? result : result.squeeze(axes)}};
+}
+
+// argmax is what max finds beside the value.
+template <bool kMaximum>
+Results decompose_argument(at::ArrayRef<IValue> a) {
+  const Tensor& self = a[0].toTensor();
+  if (a[1].isNone() || !is_sharded(self, {a[1].toInt()})) return {};
+  const bool keep = a[2].toBool();
+  return {{std::get<1>(kMaximum ? at::max(self, a[1].toInt(), keep) : at::min(self, a[1].toInt(), keep))}};
+}
+
+// exp(x - max(x)) / sum, and its logarithm.
+template <bool kLogarithm>
+Results decompose_softmax(at::ArrayRef<IValue> a) {
+  const Tensor& self = a[0].toTensor();
+  const int64_t axis = a[1].toInt();
+  if (!is_sharded(self, {axis})) return {};
+  Tensor below_top = self.sub(at::amax(self, {axis}, /*keepdim=*/true));
+  if (kLogarithm) return {{below_top.sub_(at::sum(below_top.exp(), {axis}, /*keepdim=*/true).log_())}};
+  below_top.exp_();
+  return {{below_top.div_(at::sum(below_top, {axis}, /*keepdim=*/true))}};
+}
+
+// (grad, output, dim, dtype): output * (grad - sum(grad * output)); grad - exp(output) * sum(grad).
+template <bool kLogarithm>
+Results decompose_softmax_backward(at::ArrayRef<IValue> a) {
+  const Tensor &gradient = a[0].toTensor(), &output = a[1].toTensor();
+  const int64_t axis = a[2].toInt();
+  if (!is_sharded(output, {axis}) && !is_sharded(gradient, {axis})) return {};
+  if (kLogarithm) return {{gradient.sub(output.exp().mul(at::sum(gradient, {axis}, /*keepdim=*/true)))}};
+  return {{gradient.sub(at::sum(gradient.mul(output), {axis}, /*keepdim=*/true)).mul(output)}};
 }
 
 }  // namespace
 
 void add_reduction_rules(RuleTable& table) {
   table["sum"] = table["nansum"] = {reduction<Combination::sum>, SizeArguments::none};
-  table["mean"] = {reduction<Combination::sum>, SizeArguments::none};  // of merged buffers; pieces are decomposed
   table["prod"] = {reduction<Combination::product>, SizeArguments::none};
-  table["amax"] = {reduction<Combination::maximum>, SizeArguments::none};
-  table["amin"] = {reduction<Combination::minimum>, SizeArguments::none};
-  table["any"] = {reduction<Combination::any>, SizeArguments::none};
-  table["all"] = {reduction<Combination::all>, SizeArguments::none};
+  table["amax"] = table["any"] = {reduction<Combination::maximum>, SizeArguments::none};
+  table["amin"] = table["all"] = {reduction<Combination::minimum>, SizeArguments::none};
+  table["count_nonzero"] = {count_nonzero, SizeArguments::none};
+  table["aminmax"] = {aminmax, SizeArguments::none};
+  table["max"] = {extreme<true>, SizeArguments::none};
+  table["min"] = {extreme<false>, SizeArguments::none};
+  table["argmax"] = table["argmin"] = {argument_of_extreme, SizeArguments::none};
+  table["mean"] = table["logsumexp"] = {decomposed_reduction<1>, SizeArguments::none};
+  table["norm"] = table["linalg_vector_norm"] = {decomposed_reduction<2>, SizeArguments::none};
   table["var"] = table["std"] = table["var_mean"] = table["std_mean"] = {variance, SizeArguments::none};
-  for (const char* name : {"argmax", "argmin", "max", "min", "logsumexp"})
-    table[name] = {whole_reduction, SizeArguments::none};
-  for (const char* name : {"_softmax", "_log_softmax", "cumsum", "cumprod"})
-    table[name] = {along_axis, SizeArguments::none};
-  table["glu"] = {along_axis, SizeArguments::none};
+  table["_softmax"] = table["_log_softmax"] = {softmax, SizeArguments::none};
+  table["_softmax_backward_data"] = table["_log_softmax_backward_data"] = {softmax_backward, SizeArguments::none};
+  for (const char* name : {"cumsum", "cumprod", "cummax", "cummin", "logcumsumexp", "glu"})
+    table[name] = {along_axis<1>, SizeArguments::none};
+  table["topk"] = {along_axis<2>, SizeArguments::unaffected};
+  table["sort"] = {sort, SizeArguments::none};
+  table["median"] = table["nanmedian"] = table["mode"] = {selection<1>, SizeArguments::none};
+  table["kthvalue"] = {selection<2>, SizeArguments::unaffected};
   table["glu_backward"] = {glu_backward, SizeArguments::none};
-  table["_softmax_backward_data"] = {along_axis_backward, SizeArguments::none};
-  table["_log_softmax_backward_data"] = {along_axis_backward, SizeArguments::none};
   table["nonzero"] = {nonzero, SizeArguments::none};
+  table["masked_select"] = {masked_select, SizeArguments::none};
   table["equal"] = {equal, SizeArguments::none};
   table["_local_scalar_dense"] = {whole_number, SizeArguments::none};
 }
@@ -193,8 +366,18 @@ void add_reduction_rules(RuleTable& table) {
 void add_reduction_decompositions(DecompositionTable& table) {
   table["mean"] = decompose_mean;
   table["equal"] = decompose_equal;
-  table["var_mean"] = moments;
-  table["var"] = decompose_var;
+  table["var"] = decompose_variance</*kRoot=*/false, 1>;
+  table["std"] = decompose_variance</*kRoot=*/true, 1>;
+  table["var_mean"] = decompose_variance</*kRoot=*/false, 2>;
+  table["std_mean"] = decompose_variance</*kRoot=*/true, 2>;
+  table["norm"] = table["linalg_vector_norm"] = decompose_norm;
+  table["logsumexp"] = decompose_logsumexp;
+  table["argmax"] = decompose_argument</*kMaximum=*/true>;
+  table["argmin"] = decompose_argument</*kMaximum=*/false>;
+  table["_softmax"] = decompose_softmax</*kLogarithm=*/false>;
+  table["_log_softmax"] = decompose_softmax</*kLogarithm=*/true>;
+  table["_softmax_backward_data"] = decompose_softmax_backward</*kLogarithm=*/false>;
+  table["_log_softmax_backward_data"] = decompose_softmax_backward</*kLogarithm=*/true>;
 }
 
 }  // namespace tutti

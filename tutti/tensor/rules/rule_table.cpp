@@ -1,6 +1,12 @@
 #include "tutti/tensor/rules/rule_table.h"
 
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <algorithm>
+
 namespace tutti {
+
+std::string base_name(const std::string& name) { return name.substr(name.rfind(':') + 1); }
 
 const RuleTable& all_rules() {
   static const RuleTable& table = *[] {
@@ -22,12 +28,24 @@ const DecompositionTable& all_decompositions() {
   static const DecompositionTable& table = *[] {
     auto* decompositions = new DecompositionTable;
     add_loss_decompositions(*decompositions);
+    add_matmul_decompositions(*decompositions);
     add_normalization_decompositions(*decompositions);
     add_reduction_decompositions(*decompositions);
     add_view_decompositions(*decompositions);
     return decompositions;
   }();
   return table;
+}
+
+Rule rule_of(const c10::OperatorHandle& op) {
+  const bool pointwise_op = is_pointwise(op);
+  // Where results are to be written into given tensors of other sizes or layouts, other rules have no answer.
+  const auto& arguments = op.schema().arguments();
+  const auto is_out = [](const c10::Argument& argument) { return argument.is_out(); };
+  if (!pointwise_op && std::any_of(arguments.begin(), arguments.end(), is_out)) return nullptr;
+  const auto found = all_rules().find(base_name(op.operator_name().name));
+  if (found != all_rules().end()) return found->second.rule;
+  return pointwise_op ? pointwise : nullptr;
 }
 
 }  // namespace tutti

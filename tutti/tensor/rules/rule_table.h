@@ -35,10 +35,21 @@ void add_loss_rules(RuleTable& table);
 void add_embedding_rules(RuleTable& table);
 void add_view_decompositions(DecompositionTable& table);
 void add_reduction_decompositions(DecompositionTable& table);
+void add_matmul_decompositions(DecompositionTable& table);
 void add_normalization_decompositions(DecompositionTable& table);
 void add_loss_decompositions(DecompositionTable& table);
 
+// "add" of "aten::add".
+std::string base_name(const std::string& name);
+
+// The rule of ops that compute each element of the result from the elements at its place.
+bool pointwise(Planner& planner);
+// Whether this is such an op: LibTorch tags it, or the op that it is the in-place form of, as pointwise.
+bool is_pointwise(const c10::OperatorHandle& op);
+
 const RuleTable& all_rules();
 const DecompositionTable& all_decompositions();
+// The rule of an op: the table's, else `pointwise` for an op that is; null for none.
+Rule rule_of(const c10::OperatorHandle& op);
 
 }  // namespace tutti

@@ -26,6 +26,21 @@ TEST(RuleTable, NamesOpsThatExist) {
   for (const auto& [name, decomposition] : all_decompositions()) EXPECT_FALSE(served_overloads(name).empty()) << name;
 }
 
+TEST(RuleTable, HasARuleForEveryPointwiseOp) {
+  int count = 0;
+  for (const auto& name : c10::Dispatcher::singleton().getAllOpNames()) {
+    const auto op = c10::Dispatcher::singleton().findSchema(name);
+    if (!op || name.name.rfind("aten::", 0) != 0 || !op->hasTag(at::Tag::pointwise)) continue;
+    ++count;
+    EXPECT_NE(rule_of(*op), nullptr) << op->operator_name();
+    EXPECT_FALSE(has_size_arguments(op->schema())) << op->operator_name();
+    if (name.name.back() == '_') continue;
+    const auto in_place = c10::Dispatcher::singleton().findSchema({name.name + "_", name.overload_name});
+    if (in_place) EXPECT_NE(rule_of(*in_place), nullptr) << in_place->operator_name();
+  }
+  EXPECT_GT(count, 400);
+}
+
 // An op that takes global sizes may not run on shards unless its rule says what they become.
 TEST(RuleTable, SaysWhatBecomesOfEverySizeArgument) {
   for (const auto& [name, entry] : all_rules())
