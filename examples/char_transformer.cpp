@@ -4,14 +4,25 @@
 //
 //   char_transformer [--steps 800] [--every 100] [--plain] [--separate] [--docs DIR]
 //
+// In half a minute of one core's time it learns words, names and the signs of code:
+//
+//   step 100: loss 2.69267
+//   step 200: loss 2.4771
+//   step 300: loss 2.32421
+//   step 400: loss 2.01187
+//   step 500: loss 1.75736
+//   step 600: loss 1.65025
+//   step 700: loss 1.48076
+//   step 800: loss 1.39796
+//   ## | 1.3 mes remaxed. 2 overs for the strategy strategy as from bank a belay nothers the in in readeguless that
+//   iten and and thectok theck the the the what the says telt lett says (ReduceOttoing anded) as an = [length whach
+//   data.gathesset_structup = data::losse_of_datasets and errored.** return and
 #include <tutti/tutti.h>
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <fstream>
-#include <iomanip>
 #include <iostream>
-#include <set>
 
 using namespace tutti;
 using namespace torch::nn;
@@ -84,7 +95,7 @@ static std::string write(Decoder& model, int64_t length) {
   std::vector<int64_t> text{'#', '#', ' '};
   while (static_cast<int64_t>(text.size()) < length) {
     const Tensor last = torch::tensor(text).slice(0, -kContext).unsqueeze(0);
-    const Tensor logits = gather(model.forward(last)).select(1, -1) / 0.5;
+    const Tensor logits = gather(model.forward(last)).select(1, -1) / 0.7;
     text.push_back(torch::multinomial(logits.softmax(-1), 1).item<int64_t>());
   }
   return {text.begin(), text.end()};
@@ -126,5 +137,5 @@ int main(int argc, char** argv) {
         {.mesh = mesh, .layouts = {rows, rows}, .global_batch_size = kBatch, .batch_dim = "batch", .prefetch = 2});
     learn(*model, batches, steps, every);
   }
-  std::cout << write(*model, 400) << '\n';
+  std::cout << write(*model, 300) << '\n';
 }

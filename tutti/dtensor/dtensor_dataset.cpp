@@ -68,7 +68,7 @@ void MeshBatches::Rules::check_batch(const std::vector<graph::Leaf>& leaves) con
     if (shape.size() != static_cast<size_t>(options.layouts[i].rank()))
       refuse("layout ", i, ", ", options.layouts[i].to_string(), ", has rank ", options.layouts[i].rank(),
              " and the batches have shape ", str_list(shape), "; a layout has one entry more than the shape of an ",
-             "element. Batches as elements? Set dataset_already_batched");
+             "element. If the dataset gives batches, set dataset_already_batched");
   }
   const int64_t rows = graph::num_rows(leaves, "DTensorDataset");
   if (rows == options.global_batch_size || (rows < options.global_batch_size && !options.drop_remainder)) return;

@@ -116,9 +116,9 @@ class DTensorDataset {
  public:
   using value_type = T;
 
-  // Throws: invalid_argument for options that contradict each other, a layout of another mesh, a batch_dim that the mesh
-  // lacks, and for text, which has no layout. Iterating throws invalid_argument for a layout of another rank than the
-  // batch's, and for batches of the wrong size.
+  // Throws: invalid_argument for options that contradict each other, a layout of another mesh, a batch_dim that the
+  // mesh lacks, and for text, which has no layout. Iterating throws invalid_argument for a layout of another rank than
+  // the batch's, and for batches of the wrong size.
   DTensorDataset(const data::Dataset<T>& dataset, DTensorDatasetOptions options)
       : batches_(dataset.node(), data::to_element(T()), std::move(options)) {}
 

@@ -12,6 +12,8 @@
 #include <tuple>
 
 #include "tests/support/dataset_values.h"
+#include "tests/support/temporary_folder.h"
+#include "tutti/checkpoint/checkpoint.h"
 #include "tutti/device/logical_devices.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/relayout.h"
@@ -115,6 +117,18 @@ TEST(DTensorDataset, IsRestoredInOtherLayouts) {
   auto iterator = make(Layout({"x"}, other));
   iterator.restore_state(saved.save_state());
   EXPECT_EQ(pieces(*iterator), (Numbers{{4, 5}, {6, 7}, {}}));
+}
+
+TEST(DTensorDataset, IteratorsArePartsOfCheckpoints) {
+  const TemporaryFolder folder;
+  const Mesh mesh = two_by_two();
+  const DTensorDataset dataset(range(8), {.mesh = mesh, .layouts = {rows(mesh)}, .global_batch_size = 4});
+  auto iterator = dataset.begin();
+  ++iterator;
+  train::Checkpoint({{"position", iterator}}).write(folder / "c");
+  auto again = dataset.begin();
+  train::Checkpoint({{"position", again}}).restore(folder / "c").assert_consumed();
+  EXPECT_EQ(pieces(*again), (Numbers{{4, 5}, {4, 5}, {6, 7}, {6, 7}}));
 }
 
 TEST(DTensorDataset, KeepsTheStructureOfItsElements) {

@@ -54,8 +54,9 @@ class LayoutMap {
 
   // Calls f, which makes and returns a module: a shared_ptr to one, a module holder, a module by value, or a layer or
   // model of Keras that f has built. What f creates lies on the mesh, replicated; then the module's parameters and
-  // buffers get their layouts. Random initial values are those of one device. The module's optimizer follows: its state
-  // is made like the parameters.
+  // buffers get their layouts. Random initial values are those of one device. An optimizer's state is made like the
+  // parameters. Until f returns every device has all of the module: what one device cannot hold is built in parts, each
+  // with a map of its own, or made by call_with_layout.
   // Throws: failed_precondition in a replica's function and in a scope of another mesh; as apply.
   template <class F>
   auto build(const F& f, const LayoutMapOptions& options = {}) const;

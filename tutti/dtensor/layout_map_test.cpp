@@ -19,7 +19,7 @@
 #include "tutti/checkpoint/checkpoint.h"
 #include "tutti/device/logical_devices.h"
 #include "tutti/tensor/mesh_tensor.h"
-#include "tutti/tensor/scope.h"
+#include "tutti/tensor/view.h"
 
 namespace tutti::dtensor {
 namespace {
@@ -270,6 +270,14 @@ TEST(LayoutMap, WhatIsNotOnTheMeshIsRefused) {
   EXPECT_THAT(
       error_of([&] { LayoutMap(other).build([&] { return map.build([] { return torch::nn::Linear(2, 2); }); }); }),
       HasSubstr("failed_precondition: LayoutMap: build: called in a scope on the mesh <model=2>"));
+}
+
+TEST(LayoutMap, IsForGlobalView) {
+  const Mesh mesh = make_mesh();
+  const LayoutMap map(mesh, {{"weight", {"model", kUnsharded}}});
+  const ThreadViewGuard replica({.replica = 0, .mesh = MeshShape::of(mesh)});
+  EXPECT_THAT(error_of([&] { map.build([] { return torch::nn::Linear(2, 2); }); }),
+              HasSubstr("failed_precondition: LayoutMap: build: called by replica 0"));
 }
 
 }  // namespace
