@@ -8,10 +8,10 @@
 #include "input_layouts.h"
 #include "rule_cases.h"
 #include "tutti/collectives/communications.h"
+#include "tutti/core/log.h"
 #include "tutti/core/str.h"
 #include "tutti/device/logical_devices.h"
 #include "tutti/tensor/mesh_tensor.h"
-#include "tutti/tensor/strict_mode.h"
 
 namespace tutti::rules {
 namespace {
@@ -76,6 +76,28 @@ struct Outcome {
   std::string communicated;
 };
 
+// Sees to it that no op gathers for want of a rule, of which there is one warning for each op, and that none counts a
+// plain operand as replicated.
+class Watch {
+ public:
+  Watch() : previous_(set_warning_sink([this](const std::string& warning) { warnings_ += warning; })) {}
+  ~Watch() { set_warning_sink(previous_); }
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+
+  void check_forward() const {
+    for (const Communication& c : communications())
+      if (c.op == "replicate") throw std::logic_error("a plain operand of " + c.cause);
+  }
+  void check() const {
+    if (!warnings_.empty()) throw std::logic_error(warnings_);
+  }
+
+ private:
+  std::string warnings_;
+  WarningSink previous_;
+};
+
 // Bytes that moved though the program did not ask for it; with merged buffers, that would have moved.
 int64_t implied_bytes(std::string& text) {
   int64_t bytes = 0;
@@ -101,9 +123,10 @@ Outcome run(const RuleCase& rule_case, const Expected& expected, const Layouts& 
     operands.push_back(distribute_tensor(expected.operands[i].detach(), layout_on(layouts[i], mesh)));
     if (expected.operands[i].requires_grad()) operands.back().requires_grad_();
   }
-  const StrictMode strict;
+  const Watch watch;
   reset_communications();
   outcome.results = rule_case.function(operands);
+  watch.check_forward();
   outcome.forward_bytes = implied_bytes(outcome.communicated);
   Tensors result_gradients;
   for (const Tensor& result : outcome.results) {
@@ -118,6 +141,7 @@ Outcome run(const RuleCase& rule_case, const Expected& expected, const Layouts& 
   outcome.gradients = gradients_of(outcome.results, operands, result_gradients);
   outcome.communicated += " backward:";
   outcome.backward_bytes = implied_bytes(outcome.communicated);
+  watch.check();
   return outcome;
 }
 
