@@ -74,6 +74,14 @@ std::vector<RuleCase> optimizer_cases();
 std::vector<RuleCase> pointwise_cases();
 std::vector<RuleCase> pointwise_schema_cases();
 std::vector<RuleCase> reduction_cases();
+std::vector<RuleCase> attention_cases();
+std::vector<RuleCase> convolution_cases();
+std::vector<RuleCase> moving_cases();
+std::vector<RuleCase> picking_cases();
+std::vector<RuleCase> placing_cases();
+std::vector<RuleCase> pooling_cases();
+std::vector<RuleCase> random_cases();
+std::vector<RuleCase> view_cases();
 
 std::vector<RuleCase> all_cases();
 

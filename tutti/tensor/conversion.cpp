@@ -2,7 +2,10 @@
 
 #include <ATen/ops/_log_softmax.h>
 #include <ATen/ops/_softmax.h>
+#include <ATen/ops/arange.h>
 
+#include "tutti/core/error.h"
+#include "tutti/core/str.h"
 #include "tutti/tensor/library.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/view.h"
@@ -40,6 +43,26 @@ Tensor log_softmax(const Tensor& self, int64_t dim, std::optional<ScalarType> dt
 
 Tensor type_as(const Tensor& self, const Tensor& other) { return self.to(other.scalar_type()); }
 
+// LibTorch's composite scatters into a plain tensor that it makes.
+Tensor one_hot(const Tensor& self, int64_t num_classes) {
+  if (self.scalar_type() != at::kLong)
+    throw Error(ErrorCode::invalid_argument,
+                tutti::str("one_hot: classes of type ", self.scalar_type(), "; they must be int64"));
+  if (self.numel() == 0 && num_classes <= 0)
+    throw Error(ErrorCode::invalid_argument, "one_hot: no elements, and no number of classes; name it");
+  if (self.numel() > 0) {
+    const int64_t first = self.amin().item<int64_t>(), last = self.amax().item<int64_t>();
+    if (first < 0 || (num_classes >= 0 && last >= num_classes))
+      throw Error(ErrorCode::invalid_argument,
+                  str("one_hot: classes from ", first, " to ", last, "; they must be in [0, ", num_classes, ")"));
+    if (num_classes < 0) num_classes = last + 1;
+  }
+  const auto& impl = mesh_impl(self);
+  const Tensor classes = make_mesh_tensor(
+      impl.mesh_shape(), at::arange(num_classes, at::TensorOptions(at::kLong).device(impl.mesh_shape()->home)));
+  return self.unsqueeze(-1).eq(classes).to(at::kLong);
+}
+
 bool can_take_data_of(const Tensor& self, const Tensor& from) {
   return is_mesh_tensor(self) ||
          (!is_mesh_tensor(from) && self.unsafeGetTensorImpl()->has_compatible_shallow_copy_type(from.key_set()));
@@ -50,12 +73,14 @@ bool can_take_data_of(const Tensor& self, const Tensor& from) {
 void register_conversions() {
   auto& backend = immortal_library("aten", kMeshKey);
   backend.impl("_has_compatible_shallow_copy_type", can_take_data_of);
+  backend.impl("one_hot", one_hot);
   auto& autograd = immortal_library("aten", kMeshAutogradKey);
   autograd.impl("to.device", to_device);
   autograd.impl("to.dtype_layout", to_dtype_layout);
   autograd.impl("type_as", type_as);
   autograd.impl("softmax.int", softmax);
   autograd.impl("log_softmax.int", log_softmax);
+  autograd.impl("one_hot", one_hot);
   autograd.impl("_has_compatible_shallow_copy_type", can_take_data_of);
 }
 

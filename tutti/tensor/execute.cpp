@@ -1,14 +1,16 @@
 #include "tutti/tensor/execute.h"
 
 #include <ATen/core/List.h>
-#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_strided.h>
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/minimum.h>
+#include <c10/core/AutogradState.h>
 #include <c10/core/InferenceMode.h>
 
 #include "tutti/collectives/communications.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/tensor/copied_view.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/sum_buffers.h"
 #include "tutti/tensor/torch_device.h"
@@ -66,11 +68,20 @@ IValue wrapped(IValue value, Wrap wrap) {
   return list;
 }
 
-// A view shares what replicas see of its base; one made in inference mode has the base's keys.
+// A view shares what replicas see of its base; one made in inference mode has the base's keys. Of pieces, autograd is
+// to repeat the view op on a gradient, for strides of the whole mean nothing to them: it asks after the op whether to,
+// and from then on does so on this thread.
 void follow_base(const Tensor& view, const Tensor& base) {
   auto& impl = mesh_impl(view);
   impl.share_replica_values(mesh_impl(base));
+  impl.copied_view = mesh_impl(base).copied_view;
+  if (!impl.mesh_shape()->merged()) c10::AutogradState::get_tls_state().set_view_replay_enabled(true);
   if (c10::InferenceMode::is_enabled()) impl.take_keys(mesh_impl(base));
+}
+
+// For a view that had to be copied.
+void remember_source(const c10::OperatorHandle& op, at::ArrayRef<IValue> arguments, int item, const Tensor& view) {
+  mesh_impl(view).copied_view = std::make_shared<CopiedView>(op, arguments, item, mesh_impl(view));
 }
 
 const Spec* result_spec(const Plan::Result& result, const MeshShape* shape, at::IntArrayRef sizes) {
@@ -82,9 +93,14 @@ const Spec* result_spec(const Plan::Result& result, const MeshShape* shape, at::
   return spec;
 }
 
+// Of a result that is combined from parts.
+void record_parts(const Plan::Result& result, const Tensor& whole) {
+  if (result.counter) result.counter->record(static_cast<int64_t>(whole.nbytes()));
+}
+
 Tensor wrap_buffer(Tensor buffer, const MeshShape* shape, const Plan::Result* layout) {
   if (!layout) return make_mesh_tensor(shape, std::move(buffer));
-  if (layout->counter) layout->counter->record(static_cast<int64_t>(buffer.nbytes()));
+  record_parts(*layout, buffer);
   const Spec* spec = result_spec(*layout, shape, buffer.sizes());
   return make_mesh_tensor(spec, {std::move(buffer)});
 }
@@ -116,17 +132,18 @@ void run_on_one_buffer(const c10::OperatorHandle& op, const OperatorInfo& info, 
   }
   op.callBoxed(stack);
   for (const auto& [i, value] : kept)
-    if (info.writes[i]) for_each_mesh_tensor(value, [](const Tensor& t) { mesh_impl(t).sync_metadata(); });
+    if (info.writes[i]) for_each_mesh_tensor(value, [](const Tensor& t) { mesh_impl(t).finish_write(); });
 
   const size_t results = stack.size() - info.num_returns;
   for (size_t r = 0; r < info.num_returns; ++r) {
     IValue& value = stack[results + r];
+    const Plan::Result* layout = plan && r < plan->results.size() ? &plan->results[r] : nullptr;
     if (const int8_t argument = info.written_return[r]; argument >= 0) {
+      if (layout && value.isTensor()) record_parts(*layout, value.toTensor());
       for (const auto& [i, original] : kept)
         if (i == static_cast<size_t>(argument)) value = original;
       continue;
     }
-    const Plan::Result* layout = plan && r < plan->results.size() ? &plan->results[r] : nullptr;
     value = wrapped(std::move(value), [&](Tensor tensor) {
       Tensor result = wrap_buffer(std::move(tensor), shape, layout);
       if (info.is_view && is_mesh_tensor(kept[0].second.toTensor())) follow_base(result, kept[0].second.toTensor());
@@ -224,7 +241,7 @@ at::DimVector sizes_of(const MeshShape* shape, const AxisMap& axes, const Compon
 Tensor assemble(const MeshShape* shape, const Plan& plan, const Plan::Result& result, at::ArrayRef<Tensor> of_call) {
   if (!of_call[0].defined()) return {};
   Components components = components_of(shape, plan, result, of_call);
-  if (result.counter) result.counter->record(static_cast<int64_t>(components[0].nbytes()));
+  record_parts(result, components[0]);
   const Spec* spec = result_spec(result, shape, sizes_of(shape, result.axes, components));
   return make_mesh_tensor(spec, std::move(components));
 }
@@ -288,27 +305,29 @@ void run_on_pieces(const c10::OperatorHandle& op, const OperatorInfo& info, cons
   if (plan.merge) merge_calls(shape, plan, returned);
 
   c10::SmallVector<Tensor, 8> of_call(calls);
-  const auto view_of_base = [&](Tensor result) {
-    if (info.is_view && result.defined()) {
-      follow_base(result, arguments[0].toTensor());
-      mesh_impl(result).is_copied_view = copied || plan.operands[0].relayout.has_value();
-    }
+  copied |= info.is_view && plan.operands[0].relayout.has_value();
+  const auto view_of_base = [&](Tensor result, int item) {
+    if (info.is_view && result.defined()) follow_base(result, arguments[0].toTensor());
+    if (copied) remember_source(op, arguments, item, result);
     return result;
   };
+  for (size_t i = 0; i < arguments.size(); ++i)
+    if (info.writes[i]) for_each_mesh_tensor(arguments[i], [](const Tensor& t) { mesh_impl(t).finish_write(); });
   for (size_t r = 0; r < info.num_returns; ++r) {
     const IValue& first = returned[r * calls];
     if (info.written_return[r] >= 0) {
       const IValue& original = arguments[static_cast<size_t>(info.written_return[r])];
-      for_each_mesh_tensor(original, [](const Tensor& t) { mesh_impl(t).sync_metadata(); });
+      if (original.isTensor() && r < plan.results.size())
+        record_parts(plan.results[r], mesh_impl(original.toTensor()).components()[0]);
       stack.push_back(original);
     } else if (first.isTensor()) {
       for (size_t c = 0; c < calls; ++c) of_call[c] = returned[r * calls + c].toTensor();
-      stack.emplace_back(view_of_base(assemble(shape, plan, plan.results[r], of_call)));
+      stack.emplace_back(view_of_base(assemble(shape, plan, plan.results[r], of_call), -1));
     } else if (first.isTensorList()) {
       c10::List<Tensor> list;
       for (size_t item = 0; item < first.toListRef().size(); ++item) {
         for (size_t c = 0; c < calls; ++c) of_call[c] = returned[r * calls + c].toListRef()[item].toTensor();
-        list.push_back(view_of_base(assemble(shape, plan, plan.results[r], of_call)));
+        list.push_back(view_of_base(assemble(shape, plan, plan.results[r], of_call), static_cast<int>(item)));
       }
       stack.emplace_back(std::move(list));
     } else {
@@ -330,6 +349,7 @@ void write_back(MeshTensorImpl& impl, const Tensor& value) {
   const Components written = cut(value, spec);
   for (size_t i = 0; i < written.size(); ++i)
     if (!written[i].is_same(pieces[i])) pieces[i].copy_(written[i]);
+  impl.finish_write();
 }
 
 }  // namespace
@@ -338,7 +358,7 @@ void run_drawn(const c10::OperatorHandle& op, const OperatorInfo& info, Stack& s
   const size_t first = stack.size() - info.num_arguments;
   const Tensor target = stack[first].toTensor();
   auto& impl = mesh_impl(target);
-  const Tensor whole = at::empty(target.sizes(), impl.read()[0].options());
+  const Tensor whole = at::empty_strided(target.sizes(), target.strides(), impl.read()[0].options());
   stack[first] = whole;
   op.callBoxed(stack);
   write_back(impl, whole);
@@ -371,12 +391,12 @@ void run_gathered(const c10::OperatorHandle& op, const OperatorInfo& info, const
       stack.push_back(arguments[static_cast<size_t>(info.written_return[r])]);
       continue;
     }
+    int item = call[r].isTensor() ? -1 : 0;
     stack.push_back(wrapped(std::move(call[r]), [&](const Tensor& tensor) {
       Tensor result = make_mesh_tensor(shape, tensor);
-      if (info.is_view) {
-        follow_base(result, arguments[0].toTensor());
-        mesh_impl(result).is_copied_view = !mesh_impl(arguments[0].toTensor()).whole();
-      }
+      if (!info.is_view) return result;
+      follow_base(result, arguments[0].toTensor());
+      if (!mesh_impl(arguments[0].toTensor()).whole()) remember_source(op, arguments, item < 0 ? item : item++, result);
       return result;
     }));
   }

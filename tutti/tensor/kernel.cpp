@@ -56,7 +56,8 @@ OperatorInfo::OperatorInfo(const c10::OperatorHandle& op) {
   if (name.size() >= 10 && name.compare(name.size() - 10, 10, "batch_norm") == 0 && num_arguments >= 5 &&
       schema.arguments()[3].name() == "running_mean")
     writes[3] = writes[4] = true;
-  draws = op.hasTag(at::Tag::nondeterministic_seeded);
+  // That attention is tagged for a dropout that it does not have.
+  draws = op.hasTag(at::Tag::nondeterministic_seeded) && name != "aten::_scaled_dot_product_flash_attention_for_cpu";
   rule = rule_of(op);
   if (const auto found = all_decompositions().find(base_name(name)); found != all_decompositions().end() && !writes_out)
     decomposition = found->second;

@@ -8,6 +8,7 @@
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/tensor/copied_view.h"
 #include "tutti/tensor/placement.h"
 #include "tutti/tensor/registration.h"
 #include "tutti/tensor/view.h"
@@ -90,26 +91,24 @@ const Spec* MeshTensorImpl::spec() const {
 
 const Components& MeshTensorImpl::read() {
   if (auto* values = replica_values()) values->read();
+  if (copied_view) copied_view->refresh();
   return components_;
 }
 
 const Components& MeshTensorImpl::write() {
-  require_writable();
+  if (copied_view) copied_view->refresh();
   if (auto* values = replica_values()) values->write();
   return components_;
 }
 
 const Components& MeshTensorImpl::overwrite() {
-  require_writable();
   if (auto* values = replica_values()) values->overwrite();
   return components_;
 }
 
-void MeshTensorImpl::require_writable() const {
-  if (is_copied_view)
-    throw Error(ErrorCode::failed_precondition,
-                str("in-place write through a view that had to be copied: layout ", spec()->layout().to_string(),
-                    "; the write would be lost. Write to the tensor itself, or relayout it to replicated first"));
+void MeshTensorImpl::finish_write() {
+  sync_metadata();
+  if (copied_view) copied_view->write_back();
 }
 
 void MeshTensorImpl::assign(const Spec* spec, Components components) {
@@ -171,7 +170,7 @@ c10::intrusive_ptr<c10::TensorImpl> MeshTensorImpl::shallow_copy_and_detach(c10:
                                                                             bool allow_metadata_change) const {
   auto copy = whole_ ? c10::make_intrusive<MeshTensorImpl>(shape_, components_[0])
                      : c10::make_intrusive<MeshTensorImpl>(spec(), components_);
-  copy->is_copied_view = is_copied_view;
+  copy->copied_view = copied_view;
   copy->share_replica_values(*this);
   if (!copy->is_inference()) copy->set_version_counter(std::move(version));
   copy->set_allow_tensor_metadata_change(allow_metadata_change);

@@ -3,12 +3,15 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/TensorImpl.h>
 
+#include <memory>
+
 #include "tutti/tensor/replica_values.h"
 #include "tutti/tensor/spec.h"
 
 namespace tutti {
 
 using Tensor = at::Tensor;
+class CopiedView;
 
 // An at::Tensor of global sizes whose value lies in the components that its spec names. It has no storage; device() is
 // the first component's, and in replica view the replica's own. Threads: as for any tensor, one writer or many readers.
@@ -43,8 +46,13 @@ class MeshTensorImpl final : public c10::TensorImpl {
   // Whether it shows another part or order of its base's elements.
   bool is_partial_view() const { return is_partial_view_; }
 
-  // For a view that had to be copied: an in-place write would be lost, and is refused.
-  bool is_copied_view = false;
+  // After an op wrote the components: takes over their metadata, and writes a copied view to its tensor.
+  void finish_write();
+
+  // For a view that had to be copied, and for views of it: where it came from.
+  std::shared_ptr<CopiedView> copied_view;
+  // As they are: what the replicas wrote is not looked at.
+  const Components& components() const { return components_; }
 
   // A view made in inference mode has the keys of its base.
   void take_keys(const MeshTensorImpl& base) { key_set_ = base.key_set_; }
@@ -62,7 +70,6 @@ class MeshTensorImpl final : public c10::TensorImpl {
  private:
   c10::Device device_custom() const override;
   void adopt(const MeshTensorImpl& source);
-  void require_writable() const;
 
   const MeshShape* shape_;
   mutable std::atomic<const Spec*> spec_;  // null until asked for, when whole

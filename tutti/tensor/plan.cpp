@@ -15,12 +15,18 @@ const Spec* spec_of(const at::IValue& value) {
   return value.isTensor() && is_mesh_tensor(value.toTensor()) ? mesh_impl(value.toTensor()).spec() : nullptr;
 }
 
+// Whether as an index it is a mask, not places.
+bool is_mask_tensor(const Tensor& tensor) {
+  return tensor.scalar_type() == at::kBool || tensor.scalar_type() == at::kByte;
+}
+
 // The part of an argument that tells plans apart.
 void append(PlanCache::Key& key, const at::IValue& value) {
   // Far from the integers that programs pass.
   enum : int64_t { none = INT64_MIN, other, plain, list };
   if (const Spec* spec = spec_of(value)) {
-    key.push_back(static_cast<int64_t>(reinterpret_cast<uintptr_t>(spec)));
+    const bool mask = is_mask_tensor(value.toTensor());  // in a bit that addresses leave free
+    key.push_back(static_cast<int64_t>(reinterpret_cast<uintptr_t>(spec)) | (mask ? 1 : 0));
   } else if (value.isTensor()) {
     key.push_back(value.toTensor().defined() ? plain : none);
   } else if (value.isInt()) {
@@ -57,6 +63,10 @@ c10::SmallVector<const Spec*, 4> Planner::specs(int argument) const {
   c10::SmallVector<const Spec*, 4> result;
   for (const at::IValue& item : arguments_[static_cast<size_t>(argument)].toListRef()) result.push_back(spec_of(item));
   return result;
+}
+
+bool Planner::is_mask(int argument, int item) const {
+  return is_mask_tensor(arguments_[static_cast<size_t>(argument)].toListRef()[static_cast<size_t>(item)].toTensor());
 }
 
 bool Planner::is_list(int argument) const {

@@ -91,6 +91,8 @@ class Planner {
   const Spec* spec(int argument) const;
   // Of the tensors of a list argument.
   c10::SmallVector<const Spec*, 4> specs(int argument) const;
+  // Whether a tensor of a list argument is a mask (bool, uint8), where indices may be.
+  bool is_mask(int argument, int item) const;
   int num_arguments() const { return static_cast<int>(arguments_.size()); }
   const at::IValue& argument(int position) const { return arguments_[static_cast<size_t>(position)]; }
   bool is_none(int argument) const { return arguments_[static_cast<size_t>(argument)].isNone(); }

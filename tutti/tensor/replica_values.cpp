@@ -96,7 +96,7 @@ const Tensor& ReplicaValues::acquire(const MeshTensorImpl& variable, const Threa
 Tensor ReplicaValues::acquire_view(const MeshTensorImpl& part, const ThreadView& view) {
   const Tensor& leaf = leaf_of(part, view);
   refuse_lost_gradient(part);
-  if (!replicated_ || !part.whole() || part.is_copied_view || part.dtype() != leaf.dtype())
+  if (!replicated_ || !part.whole() || part.copied_view || part.dtype() != leaf.dtype())
     throw Error(ErrorCode::unimplemented,
                 str("replica ", view.replica, " uses a view that global view made of ", describe(),
                     ", which is sharded or of another dtype; make the view in run"));

@@ -1,57 +1,90 @@
-// Convolutions and poolings: independent over the batch axis; channels and space stay whole.
+// Convolutions: independent over the batch; output channels go with the kernels, input channels are summed over.
+// Space stays whole.
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <algorithm>
+
 #include "tutti/tensor/operator_info.h"
 #include "tutti/tensor/rules/notation.h"
+#include "tutti/tensor/rules/pieces.h"
 #include "tutti/tensor/rules/rule_table.h"
 
 namespace tutti {
 namespace {
 
-// "nBCD…" for an operand with a batch axis.
-std::string batched(const Planner& p, int argument) { return "n" + letters(p.spec(argument)->rank() - 1, 'B'); }
+// Letters of the operands: n batch, c input channels, o output channels, g both where they are grouped.
+struct ConvolutionLetters {
+  std::string input, weight, bias, output;
 
-// convolution(input, weight, bias, stride, …) -> output
-bool convolution(Planner& p) {
-  const int64_t rank = p.spec(0)->rank();
-  shard(p, {{0, batched(p, 0)}, {1, letters(rank, 'P')}, {2, "K"}}, {batched(p, 0)});
-  return true;
-}
-
-// convolution_backward(grad, input, weight, …) -> (grad_input, grad_weight, grad_bias)
-bool convolution_backward(Planner& p) {
-  const std::string weight = letters(p.spec(2)->rank(), 'P');
-  shard(p, {{0, batched(p, 0)}, {1, batched(p, 1)}, {2, weight}}, {batched(p, 1), weight, "K"});
-  return true;
-}
-
-// A pooling and its backward: every tensor has the batch axis first. Without one (an unbatched image) it gathers.
-template <int kSpatial>
-bool pool(Planner& p) {
-  std::vector<Term> terms;
-  for (int i = 0; i < p.num_arguments(); ++i) {
-    const Spec* spec = p.spec(i);
-    if (!spec) continue;
-    if (spec->rank() != kSpatial + 2) return false;
-    terms.push_back({i, "nc" + letters(kSpatial, 'A')});
+  // `grouped`: the axes of channels are cut between groups, and each call has some of the groups.
+  ConvolutionLetters(int64_t rank, bool transposed, int64_t groups, bool grouped) {
+    const std::string space = letters(rank - 2, 'P');
+    if (groups == 1) {
+      input = "nc" + space;
+      weight = (transposed ? "co" : "oc") + space;
+      bias = "o";
+      output = "no" + space;
+    } else {
+      input = output = (grouped ? "ng" : "nG") + space;
+      weight = (grouped ? "gK" : "GK") + space;
+      bias = grouped ? "g" : "G";
+    }
   }
-  shard(p, terms, std::vector<std::string>(p.info().num_returns, "nc" + letters(kSpatial, 'A')));
+};
+
+// Whether every layout of the channels, axis 1 of the images and axis 0 of the others, cuts them between groups.
+bool cuts_between_groups(const Planner& p, int64_t groups, std::initializer_list<const Spec*> images,
+                         std::initializer_list<const Spec*> others) {
+  const auto divides = [&](int8_t dimension) {
+    return dimension < 0 || groups % p.mesh().sizes[static_cast<size_t>(dimension)] == 0;
+  };
+  return std::all_of(images.begin(), images.end(), [&](const Spec* image) { return divides(image->axes[1]); }) &&
+         std::all_of(others.begin(), others.end(),
+                     [&](const Spec* other) { return !other || divides(other->axes[0]); });
+}
+
+// Of a part of the input channels: the first part adds the bias, the others must not add it again.
+void add_bias_once(const c10::OperatorHandle& op, torch::jit::Stack& call, const AxisPiece& channels) {
+  if (channels.begin > 0) call[2] = at::IValue();
+  op.callBoxed(call);
+}
+
+// convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups) -> output
+bool convolution(Planner& p) {
+  const int64_t groups = p.integer(8);
+  const bool grouped = groups > 1 && cuts_between_groups(p, groups, {p.spec(0)}, {p.spec(1), p.spec(2)});
+  const ConvolutionLetters l(p.spec(0)->rank(), p.boolean(6), groups, grouped);
+  std::vector<Term> terms{{0, l.input}, {1, l.weight}, {2, l.bias}};
+  std::vector<std::string> results{l.output};
+  whole_where_empty(p, "co", terms, results);
+  const AxisMap axes = shard(p, terms, results)[0];
+  if (grouped) p.local_size(8, axes[1], groups);
+  if (p.parts_of_first_result()) p.local_call(add_bias_once, 0, 1);
+  return true;
+}
+
+// convolution_backward(grad, input, weight, bias_sizes, stride, padding, dilation, transposed, output_padding, groups,
+// mask) -> (grad_input, grad_weight, grad_bias)
+bool convolution_backward(Planner& p) {
+  const int64_t groups = p.integer(9);
+  const bool grouped = groups > 1 && cuts_between_groups(p, groups, {p.spec(0), p.spec(1)}, {p.spec(2)});
+  const ConvolutionLetters l(p.spec(1)->rank(), p.boolean(7), groups, grouped);
+  std::vector<Term> terms{{0, l.output}, {1, l.input}, {2, l.weight}};
+  std::vector<std::string> results{l.input, l.weight};
+  whole_where_empty(p, "co", terms, results);
+  shard(p, terms, results);
+  const int8_t batch = p.axes_of(0)[0], channels = p.axes_of(0)[1];
+  p.result({channels}, batch < 0 ? 0 : DimensionMask{1} << batch);  // the bias knows no input channels
+  if (grouped) p.local_size(9, channels, groups);
+  if (!p.is_none(3)) p.local_sizes(3, {channels}, p.integers(3));
   return true;
 }
 
 }  // namespace
 
 void add_convolution_rules(RuleTable& table) {
-  constexpr auto kStrides = SizeArguments::unaffected;
-  table["convolution"] = table["_convolution"] = {convolution, kStrides};
-  table["convolution_backward"] = {convolution_backward, kStrides};
-  for (const char* name : {"max_pool2d_with_indices", "max_pool2d_with_indices_backward", "avg_pool2d",
-                           "avg_pool2d_backward", "_adaptive_avg_pool2d", "_adaptive_avg_pool2d_backward",
-                           "adaptive_max_pool2d", "adaptive_max_pool2d_backward", "upsample_nearest2d"})
-    table[name] = {pool<2>, kStrides};
-  for (const char* name :
-       {"max_pool3d_with_indices", "max_pool3d_with_indices_backward", "avg_pool3d", "avg_pool3d_backward",
-        "_adaptive_avg_pool3d", "_adaptive_avg_pool3d_backward", "adaptive_max_pool3d", "adaptive_max_pool3d_backward"})
-    table[name] = {pool<3>, kStrides};
-  table["avg_pool1d"] = {pool<1>, kStrides};
+  table["convolution"] = table["_convolution"] = {convolution, SizeArguments::rewritten};
+  table["convolution_backward"] = {convolution_backward, SizeArguments::rewritten};
 }
 
 }  // namespace tutti

@@ -11,12 +11,18 @@ std::string base_name(const std::string& name) { return name.substr(name.rfind('
 const RuleTable& all_rules() {
   static const RuleTable& table = *[] {
     auto* rules = new RuleTable;
+    add_attention_rules(*rules);
     add_convolution_rules(*rules);
     add_embedding_rules(*rules);
+    add_factory_rules(*rules);
+    add_indexing_rules(*rules);
     add_loss_rules(*rules);
     add_matmul_rules(*rules);
+    add_moving_rules(*rules);
     add_normalization_rules(*rules);
     add_pointwise_rules(*rules);
+    add_pooling_rules(*rules);
+    add_random_rules(*rules);
     add_reduction_rules(*rules);
     add_view_rules(*rules);
     return rules;
@@ -27,9 +33,11 @@ const RuleTable& all_rules() {
 const DecompositionTable& all_decompositions() {
   static const DecompositionTable& table = *[] {
     auto* decompositions = new DecompositionTable;
+    add_factory_decompositions(*decompositions);
     add_loss_decompositions(*decompositions);
     add_matmul_decompositions(*decompositions);
     add_normalization_decompositions(*decompositions);
+    add_random_decompositions(*decompositions);
     add_reduction_decompositions(*decompositions);
     add_view_decompositions(*decompositions);
     return decompositions;

@@ -1,14 +1,18 @@
-// Ops that move axes and elements about: views, joins and splits.
+// Views: ops that show the elements of a tensor under other axes, and the backward ops of those that show a part.
+
 #include <algorithm>
 #include <numeric>
 
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/operator_info.h"
 #include "tutti/tensor/rules/notation.h"
+#include "tutti/tensor/rules/pieces.h"
 #include "tutti/tensor/rules/rule_table.h"
 
 namespace tutti {
 namespace {
+
+using at::IValue;
 
 bool transpose(Planner& p) {
   std::string to = letters(p.spec(0)->rank());
@@ -58,6 +62,20 @@ bool squeeze(Planner& p) {
   return true;
 }
 
+// squeeze by names of axes of size 1: a piece of size 1 is no such axis.
+std::optional<std::vector<IValue>> decompose_squeeze(at::ArrayRef<IValue> arguments) {
+  const Tensor& self = arguments[0].toTensor();
+  at::DimVector named, ones;
+  if (arguments.size() == 1)
+    for (int64_t axis = 0; axis < self.dim(); ++axis) named.push_back(axis);
+  else
+    named = arguments[1].isInt() ? at::DimVector{arguments[1].toInt()} : arguments[1].toDimVector();
+  for (const int64_t axis : named)
+    if (self.dim() > 0 && self.size(axis) == 1) ones.push_back(axis);
+  if (arguments.size() > 1 && ones.size() == named.size()) return {};
+  return std::vector<IValue>{self.squeeze(ones)};
+}
+
 // expand(self, size): axes of size 1 grow whole.
 bool expand(Planner& p) {
   const Spec* self = p.spec(0);
@@ -98,40 +116,63 @@ std::vector<Group> matching_groups(at::IntArrayRef from, at::IntArrayRef to) {
   return groups;
 }
 
-// Whether cutting `size` in pieces and then counting in units of `unit` is the same as cutting size * unit.
-bool cuts_agree(int64_t size, int64_t unit, int64_t pieces) {
-  const int64_t ceil_parts = (size + pieces - 1) / pieces * unit;
-  const int64_t ceil_whole = (size * unit + pieces - 1) / pieces;
-  return ceil_parts == ceil_whole || (size <= pieces && ceil_parts == ceil_whole);
+// Whether cutting an axis of `a` and one of `b` elements, where one is a multiple of the other, cuts at the same
+// places.
+bool cuts_agree(int64_t a, int64_t b, int64_t pieces) {
+  const int64_t small = std::min(a, b), unit = std::max(a, b) / small;
+  if (small * unit != std::max(a, b)) return false;
+  return (small + pieces - 1) / pieces * unit == (small * unit + pieces - 1) / pieces;
 }
 
-// view(self, size): within a group of axes that are merged or split only the first can stay sharded, and only where the
-// pieces are the same before and after.
-bool view(Planner& p) {
-  const Spec* self = p.spec(0);
-  if (self->numel == 0) return false;
+// The sizes that view() is given, with the one that it leaves open.
+at::DimVector view_sizes(const Planner& p, int64_t numel) {
   at::DimVector sizes = p.integers(1);
   const int64_t known = std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, [](int64_t product, int64_t size) {
     return size < 0 ? product : product * size;
   });
   for (auto& size : sizes)
-    if (size < 0) size = self->numel / known;
+    if (size < 0) size = known ? numel / known : 0;
+  return sizes;
+}
+
+// view(self, size): within a group of axes that are merged or split only the first can stay sharded, and only where the
+// pieces are the same before and after. view(self, dtype): the last axis may get another size.
+bool view(Planner& p) {
+  const Spec* self = p.spec(0);
+  if (p.is_integer(1)) {
+    const std::string all = self->rank() ? whole_at(letters(self->rank()), {-1}) : "";
+    return shard(p, {{0, all}}, {all}), true;
+  }
+  const at::DimVector sizes = view_sizes(p, self->numel);
   AxisMap from = unsharded(self->rank()), to = unsharded(static_cast<int64_t>(sizes.size()));
-  for (const Group& group : matching_groups(self->sizes, sizes)) {
+  for (const Group& group : self->numel ? matching_groups(self->sizes, sizes) : std::vector<Group>()) {
     size_t i = group.from_begin, j = group.to_begin;
     while (i < group.from_end && self->sizes[i] == 1) ++i;
     while (j < group.to_end && sizes[j] == 1) ++j;
     if (i == group.from_end || j == group.to_end || self->axes[i] < 0) continue;
-    const int64_t pieces = p.mesh().sizes[static_cast<size_t>(self->axes[i])];
-    const int64_t a = self->sizes[i], b = sizes[j];
-    const bool agree = a == b || (a > b && a % b == 0 && cuts_agree(b, a / b, pieces)) ||
-                       (b > a && b % a == 0 && cuts_agree(a, b / a, pieces));
-    if (agree) from[i] = to[j] = self->axes[i];
+    if (cuts_agree(self->sizes[i], sizes[j], p.mesh().sizes[static_cast<size_t>(self->axes[i])]))
+      from[i] = to[j] = self->axes[i];
   }
+  if (self->sizes == sizes) from = to = self->axes;
   p.operand(0, from);
   p.result(to);
   p.local_sizes(1, to, sizes);
   return true;
+}
+
+// reshape's form of a view; strides of the whole say nothing of a piece.
+std::optional<std::vector<IValue>> decompose_reshape_alias(at::ArrayRef<IValue> arguments) {
+  return std::vector<IValue>{arguments[0].toTensor().view(arguments[1].toDimVector())};
+}
+
+// Complex numbers as pairs of real ones, and back: the axis of the pair is whole.
+bool view_as_real(Planner& p) {
+  const std::string all = letters(p.spec(0)->rank());
+  return shard(p, {{0, all}}, {all + "Z"}), true;
+}
+bool view_as_complex(Planner& p) {
+  const std::string all = letters(p.spec(0)->rank() - 1);
+  return shard(p, {{0, all + "Z"}}, {all}), true;
 }
 
 // select(self, dim, index), unbind(self, dim): the axis goes.
@@ -145,74 +186,127 @@ bool select(Planner& p) {
   return true;
 }
 
-// slice(self, dim, …), split(self, size, dim): the axis whole.
-template <int kAxisArgument>
-bool along(Planner& p) {
+// select_backward(grad, input_sizes, dim, index)
+bool select_backward(Planner& p) {
+  const at::DimVector sizes = p.integers(1);
+  const auto rank = static_cast<int64_t>(sizes.size());
+  std::string to = whole_at(letters(rank), {p.axis(2, rank)}), from = to;
+  from.erase(static_cast<size_t>(p.axis(2, rank)), 1);
+  p.local_sizes(1, shard(p, {{0, from}}, {to})[0], sizes);
+  return true;
+}
+
+// slice(self, dim, start, end, step): an axis that is sliced whole stays sharded.
+bool slice(Planner& p) {
+  const Spec* self = p.spec(0);
+  const int axis = p.axis(1, self->rank());
+  const int64_t size = self->sizes[static_cast<size_t>(axis)];
+  std::string all = letters(self->rank());
+  if (!slices_in_place(p, SliceRange(p, 2, size), size, self->axes[static_cast<size_t>(axis)]))
+    all = whole_at(all, {axis});
+  return shard(p, {{0, all}}, {all}), true;
+}
+
+// slice_backward(grad, input_sizes, dim, start, end, step)
+bool slice_backward(Planner& p) {
+  const at::DimVector sizes = p.integers(1);
+  const auto rank = static_cast<int64_t>(sizes.size());
+  const auto axis = static_cast<size_t>(p.axis(2, rank));
+  std::string all = letters(rank);
+  if (!slices_in_place(p, SliceRange(p, 3, sizes[axis]), sizes[axis], p.spec(0)->axes[axis]))
+    all = whole_at(all, {static_cast<int64_t>(axis)});
+  p.local_sizes(1, shard(p, {{0, all}}, {all})[0], sizes);
+  return true;
+}
+
+// split(self, size, dim): the axis whole.
+bool split(Planner& p) {
   const int64_t rank = p.spec(0)->rank();
-  const std::string all = whole_at(letters(rank), {p.axis(kAxisArgument, rank)});
-  shard(p, {{0, all}}, {all});
-  return true;
+  const std::string all = whole_at(letters(rank), {p.axis(2, rank)});
+  return shard(p, {{0, all}}, {all}), true;
 }
 
-bool cat(Planner& p) {
-  const auto specs = p.specs(0);
-  int64_t rank = 0;
-  for (const Spec* spec : specs) rank = std::max<int64_t>(rank, spec->rank());
-  std::vector<Term> terms;
-  const std::string all = whole_at(letters(rank), {p.axis(1, rank)});
-  for (size_t i = 0; i < specs.size(); ++i) {
-    if (specs[i]->rank() != rank) return false;  // the old form of an empty tensor
-    terms.push_back({0, all, static_cast<int>(i)});
+// The letters of a tensor, two axes whole, and of its diagonals along them, which come last.
+struct DiagonalLetters {
+  std::string all, diagonals;
+  DiagonalLetters(int64_t rank, int a, int b) : all(whole_at(letters(rank), {a, b})), diagonals(all) {
+    diagonals.erase(static_cast<size_t>(std::max(a, b)), 1);
+    diagonals.erase(static_cast<size_t>(std::min(a, b)), 1);
+    diagonals += 'Z';
   }
-  shard(p, terms, {all});
+};
+
+// diagonal(self, offset, dim1, dim2)
+bool diagonal(Planner& p) {
+  const int64_t rank = p.spec(0)->rank();
+  const DiagonalLetters l(rank, p.axis(2, rank), p.axis(3, rank));
+  return shard(p, {{0, l.all}}, {l.diagonals}), true;
+}
+
+// diagonal_backward(grad, input_sizes, offset, dim1, dim2)
+bool diagonal_backward(Planner& p) {
+  const at::DimVector sizes = p.integers(1);
+  const auto rank = static_cast<int64_t>(sizes.size());
+  const DiagonalLetters l(rank, p.axis(3, rank), p.axis(4, rank));
+  p.local_sizes(1, shard(p, {{0, l.diagonals}}, {l.all})[0], sizes);
   return true;
 }
 
-bool stack(Planner& p) {
-  const auto specs = p.specs(0);
-  const int64_t rank = specs[0]->rank();
-  std::vector<Term> terms;
-  for (size_t i = 0; i < specs.size(); ++i) terms.push_back({0, letters(rank), static_cast<int>(i)});
-  std::string to = letters(rank);
-  to.insert(static_cast<size_t>(p.axis(1, rank + 1)), 1, 'Z');
-  shard(p, terms, {to});
-  return true;
+// diag_embed(self, offset, dim1, dim2): the last axis becomes the diagonal of two new ones.
+bool diag_embed(Planner& p) {
+  const int64_t rank = p.spec(0)->rank() + 1;
+  const DiagonalLetters l(rank, p.axis(2, rank), p.axis(3, rank));
+  return shard(p, {{0, l.diagonals}}, {l.all}), true;
 }
 
-// new_zeros(self, size), …: a replicated value; self only gives dtype and device.
-bool new_like(Planner& p) {
-  p.operand(0, p.spec(0)->axes);
-  p.result(unsharded(static_cast<int64_t>(p.integers(1).size())));
-  return true;
+// unfold(self, dimension, size, step): windows along an axis, whose elements come last.
+bool unfold(Planner& p) {
+  const int64_t rank = p.spec(0)->rank();
+  if (rank == 0) return false;
+  const std::string all = whole_at(letters(rank), {p.axis(1, rank)});
+  return shard(p, {{0, all}}, {all + "Z"}), true;
 }
 
-// reshape's form of a view; strides of the whole say nothing of a piece.
-std::optional<std::vector<at::IValue>> decompose_reshape_alias(at::ArrayRef<at::IValue> arguments) {
-  return std::vector<at::IValue>{arguments[0].toTensor().view(arguments[1].toDimVector())};
+// unfold_backward(grad, input_sizes, dim, size, step)
+bool unfold_backward(Planner& p) {
+  const at::DimVector sizes = p.integers(1);
+  const auto rank = static_cast<int64_t>(sizes.size());
+  if (rank == 0) return false;
+  const std::string all = whole_at(letters(rank), {p.axis(2, rank)});
+  p.local_sizes(1, shard(p, {{0, all + "Z"}}, {all})[0], sizes);
+  return true;
 }
 
 }  // namespace
 
 void add_view_rules(RuleTable& table) {
-  table["t"] = {transpose, SizeArguments::none};
-  table["transpose"] = {transpose, SizeArguments::none};
-  table["permute"] = {permute, SizeArguments::none};
-  table["unsqueeze"] = {unsqueeze, SizeArguments::none};
-  table["squeeze"] = {squeeze, SizeArguments::none};
-  table["expand"] = {expand, SizeArguments::rewritten};
-  table["view"] = {view, SizeArguments::rewritten};
-  table["_unsafe_view"] = {view, SizeArguments::rewritten};
-  table["_reshape_alias"] = {view, SizeArguments::rewritten};
-  table["select"] = {select, SizeArguments::unaffected};
-  table["slice"] = {along<1>, SizeArguments::unaffected};
-  table["split"] = table["split_with_sizes"] = {along<2>, SizeArguments::unaffected};
-  table["unbind"] = {select, SizeArguments::none};
-  table["cat"] = {cat, SizeArguments::none};
-  table["stack"] = {stack, SizeArguments::none};
-  for (const char* name : {"new_zeros", "new_ones", "new_empty", "new_full"})
-    table[name] = {new_like, SizeArguments::unaffected};
+  constexpr auto kNone = SizeArguments::none, kUnaffected = SizeArguments::unaffected,
+                 kRewritten = SizeArguments::rewritten;
+  table["t"] = table["transpose"] = {transpose, kNone};
+  table["permute"] = {permute, kNone};
+  table["unsqueeze"] = {unsqueeze, kNone};
+  table["squeeze"] = {squeeze, kNone};
+  table["expand"] = {expand, kRewritten};
+  table["view"] = table["_unsafe_view"] = table["_reshape_alias"] = {view, kRewritten};
+  table["view_as_real"] = {view_as_real, kNone};
+  table["view_as_complex"] = {view_as_complex, kNone};
+  table["select"] = {select, kUnaffected};
+  table["unbind"] = {select, kNone};
+  table["select_backward"] = {select_backward, kRewritten};
+  table["slice"] = {slice, kUnaffected};
+  table["slice_backward"] = {slice_backward, kRewritten};
+  for (const char* name : {"split", "split_with_sizes", "unsafe_split", "unsafe_split_with_sizes"})
+    table[name] = {split, kUnaffected};
+  table["diagonal"] = {diagonal, kNone};
+  table["diagonal_backward"] = {diagonal_backward, kRewritten};
+  table["diag_embed"] = {diag_embed, kNone};
+  table["unfold"] = {unfold, kNone};
+  table["unfold_backward"] = {unfold_backward, kRewritten};
 }
 
-void add_view_decompositions(DecompositionTable& table) { table["_reshape_alias"] = decompose_reshape_alias; }
+void add_view_decompositions(DecompositionTable& table) {
+  table["_reshape_alias"] = decompose_reshape_alias;
+  table["squeeze"] = decompose_squeeze;
+}
 
 }  // namespace tutti

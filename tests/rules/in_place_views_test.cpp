@@ -1,0 +1,200 @@
+// In-place writes through views of tensors in every layout: what one device gives, or refused, never lost.
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <cstdio>
+
+#include "tutti/core/error.h"
+#include "tutti/core/str.h"
+#include "tutti/device/logical_devices.h"
+#include "tutti/tensor/mesh_tensor.h"
+
+namespace tutti {
+namespace {
+
+struct View {
+  std::string name;
+  std::function<Tensor(const Tensor&)> of;  // a tensor of sizes {6, 4}
+};
+
+struct Write {
+  std::string name;
+  std::function<void(Tensor&)> to;
+};
+
+std::vector<View> views() {
+  using torch::indexing::Slice;
+  return {
+      {"alias", [](const Tensor& x) { return x.alias(); }},
+      {"detach", [](const Tensor& x) { return x.detach(); }},
+      {"select_row", [](const Tensor& x) { return x.select(0, 4); }},
+      {"select_column", [](const Tensor& x) { return x.select(1, -1); }},
+      {"select_element", [](const Tensor& x) { return x[1][2]; }},
+      {"slice_rows", [](const Tensor& x) { return x.slice(0, 1, 5); }},
+      {"slice_columns", [](const Tensor& x) { return x.narrow(1, 1, 2); }},
+      {"slice_with_a_step", [](const Tensor& x) { return x.slice(0, 1, 6, 2); }},
+      {"slice_of_the_whole", [](const Tensor& x) { return x.slice(0); }},
+      {"slice_both",
+       [](const Tensor& x) {
+         return x.index({Slice(1, 4), Slice(2)});
+       }},
+      {"slice_of_a_slice", [](const Tensor& x) { return x.slice(0, 1, 5).slice(0, 1, 3).slice(1, 1, 4); }},
+      {"t", [](const Tensor& x) { return x.t(); }},
+      {"row_of_t", [](const Tensor& x) { return x.t().select(0, 2); }},
+      {"view_as_one_axis", [](const Tensor& x) { return x.view(24); }},
+      {"view_that_splits",
+       [](const Tensor& x) {
+         return x.view({2, 3, 2, 2});
+       }},
+      {"view_that_merges_others",
+       [](const Tensor& x) {
+         return x.view({3, 8});
+       }},
+      {"view_of_a_row",
+       [](const Tensor& x) {
+         return x.select(0, 1).view({2, 2});
+       }},
+      {"row_of_a_view",
+       [](const Tensor& x) {
+         return x.view({2, 3, 4}).select(0, 1);
+       }},
+      {"unsqueeze_of_a_row", [](const Tensor& x) { return x.select(0, 1).unsqueeze(0); }},
+      {"squeeze", [](const Tensor& x) { return x.slice(0, 2, 3).squeeze(0); }},
+      {"diagonal", [](const Tensor& x) { return x.diagonal(); }},
+      {"unfold", [](const Tensor& x) { return x.unfold(0, 2, 2); }},
+      {"part_of_split", [](const Tensor& x) { return x.split(4)[1]; }},
+      {"part_of_chunk", [](const Tensor& x) { return x.chunk(2, 1)[1]; }},
+      {"part_of_unbind", [](const Tensor& x) { return x.unbind(1)[2]; }},
+      {"as_strided",
+       [](const Tensor& x) {
+         return x.as_strided({2, 3}, {4, 1}, 5);
+       }},
+  };
+}
+
+std::vector<Write> writes() {
+  return {
+      {"fill", [](Tensor& v) { v.fill_(2.5); }},
+      {"zero", [](Tensor& v) { v.zero_(); }},
+      {"add", [](Tensor& v) { v.add_(1.5); }},
+      {"mul_by_itself", [](Tensor& v) { v.mul_(v); }},
+      {"copy", [](Tensor& v) { v.copy_(v.neg()); }},
+      {"add_a_result", [](Tensor& v) { v.add_(v.exp(), 0.5); }},
+      {"masked_fill", [](Tensor& v) { v.masked_fill_(v.gt(0), -1); }},
+      {"clamp", [](Tensor& v) { v.clamp_(-0.5, 0.5); }},
+      {"cumsum", [](Tensor& v) { v.unsqueeze(0).cumsum_(-1); }},
+      {"draw", [](Tensor& v) { v.uniform_(); }},
+      {"twice", [](Tensor& v) { v.add_(1).mul_(2); }},
+  };
+}
+
+// What a program sees around a write through a view.
+struct Seen {
+  std::vector<Tensor> values;
+  bool refused = false;
+};
+
+template <class Program>
+Seen see(Program program) {
+  torch::manual_seed(3);
+  Seen seen;
+  try {
+    seen.values = program();
+  } catch (const std::exception&) {
+    seen.refused = true;
+  }
+  return seen;
+}
+
+Seen without_gradient(const View& view, const Write& write, const Tensor& x) {
+  return see([&]() -> std::vector<Tensor> {
+    const torch::NoGradGuard no_grad;
+    Tensor v = view.of(x);
+    const Tensor before = x.clone();
+    write.to(v);
+    const Tensor after = x.clone(), shown = v.clone();
+    x.mul_(2);  // the view shows what is written to the tensor
+    return {before, after, shown, v.clone(), x};
+  });
+}
+
+Seen with_gradient(const View& view, const Write& write, const Tensor& leaf) {
+  return see([&]() -> std::vector<Tensor> {
+    const Tensor x = leaf * 1.5;
+    Tensor v = view.of(x);
+    write.to(v);
+    const auto gradients = torch::autograd::grad({x.sin().sum() + v.cos().sum()}, {leaf});
+    return {x.detach(), v.detach(), gradients[0]};
+  });
+}
+
+struct Counts {
+  int equal = 0, refused = 0, refused_by_both = 0;
+};
+
+void compare(const Seen& mesh, const Seen& plain, Counts& counts) {
+  if (plain.refused) {
+    EXPECT_TRUE(mesh.refused);
+    ++counts.refused_by_both;
+    return;
+  }
+  if (mesh.refused) {
+    ++counts.refused;
+    return;
+  }
+  for (size_t i = 0; i < plain.values.size(); ++i) {
+    const Tensor value = gather(mesh.values[i]);
+    EXPECT_TRUE(value.sizes() == plain.values[i].sizes() && torch::allclose(value, plain.values[i], 1e-11, 1e-11))
+        << "value " << i << ":\n"
+        << value << "\ninstead of\n"
+        << plain.values[i];
+  }
+  ++counts.equal;
+}
+
+std::vector<Layout> layouts_of_matrix(const Mesh& mesh) {
+  std::vector<std::string> names{kUnsharded};
+  for (const auto& dimension : mesh.dimensions()) names.push_back(dimension.name);
+  std::vector<Layout> layouts;
+  for (const std::string& rows : names)
+    for (const std::string& columns : names)
+      if (rows == kUnsharded || rows != columns) layouts.push_back(Layout({rows, columns}, mesh));
+  return layouts;
+}
+
+class InPlaceViews : public testing::TestWithParam<bool> {
+ protected:
+  void SetUp() override { torch::set_default_dtype(caffe2::TypeMeta::Make<double>()); }
+  void TearDown() override { torch::set_default_dtype(caffe2::TypeMeta::Make<float>()); }
+};
+
+TEST_P(InPlaceViews, WriteWhatOneDeviceWrites) {
+  torch::manual_seed(1);
+  const Tensor value = torch::randn({6, 4});
+  Counts counts;
+  for (const auto& dimensions : std::vector<std::vector<MeshDimension>>{{{"x", 2}}, {{"x", 3}}, {{"x", 2}, {"y", 3}}}) {
+    const int devices = static_cast<int>(dimensions.size() == 1 ? dimensions[0].size : 6);
+    const Mesh mesh(dimensions, configure_logical_cpus(devices), {.merge = GetParam()});
+    for (const Layout& layout : layouts_of_matrix(mesh))
+      for (const View& view : views())
+        for (const Write& write : writes()) {
+          SCOPED_TRACE(str(write.name, " through ", view.name, " of ", layout.to_string(), " on ", mesh.to_string()));
+          const Tensor x = value.clone();
+          compare(without_gradient(view, write, distribute_tensor(value, layout)), without_gradient(view, write, x),
+                  counts);
+          const Tensor leaf = value.clone().requires_grad_();
+          compare(with_gradient(view, write, distribute_tensor(value, layout).requires_grad_()),
+                  with_gradient(view, write, leaf), counts);
+          if (HasFailure()) return;
+        }
+  }
+  std::printf("%d writes as on one device, %d refused, %d refused there too\n", counts.equal, counts.refused,
+              counts.refused_by_both);
+  EXPECT_EQ(counts.refused, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Buffers, InPlaceViews, testing::Bool(),
+                         [](const testing::TestParamInfo<bool>& info) { return info.param ? "merged" : "separate"; });
+
+}  // namespace
+}  // namespace tutti

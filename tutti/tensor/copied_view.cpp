@@ -1,0 +1,77 @@
+#include "tutti/tensor/copied_view.h"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+
+#include "tutti/tensor/relayout.h"
+
+namespace tutti {
+namespace {
+
+// The same tensor without its gradient, which may hold a view of it.
+Tensor bare(const Tensor& tensor) {
+  auto* impl = tensor.unsafeGetTensorImpl();
+  return Tensor(impl->shallow_copy_and_detach(c10::VariableVersion(impl->version_counter()), true));
+}
+
+uint32_t version_of(const Tensor& tensor) {
+  const auto& counter = tensor.unsafeGetTensorImpl()->version_counter();
+  return counter.enabled() ? counter.current_version() : 0;
+}
+
+}  // namespace
+
+CopiedView::CopiedView(const c10::OperatorHandle& op, at::ArrayRef<at::IValue> arguments, int item,
+                       const MeshTensorImpl& view)
+    : op_(op),
+      arguments_(arguments.begin(), arguments.end()),
+      item_(item),
+      spec_(view.spec()),
+      version_(version_of(arguments[0].toTensor())) {
+  arguments_[0] = bare(arguments_[0].toTensor());
+  for (const Tensor& piece : view.components())
+    copy_.push_back(piece.detach());  // the view may get other axes in place
+}
+
+Tensor CopiedView::result_of(std::vector<at::IValue> arguments) const {
+  op_.callBoxed(arguments);
+  return item_ < 0 ? arguments[0].toTensor() : arguments[0].toTensorVector()[static_cast<size_t>(item_)];
+}
+
+// Without a version counter (in inference mode) nobody knows.
+bool CopiedView::is_stale() const {
+  const Tensor& tensor = arguments_[0].toTensor();
+  return !tensor.unsafeGetTensorImpl()->version_counter().enabled() || version_of(tensor) != version_;
+}
+
+void CopiedView::refresh() {
+  const std::lock_guard lock(mutex_);
+  if (!is_stale()) return;
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  version_ = version_of(arguments_[0].toTensor());
+  const Tensor now = result_of(arguments_);
+  const Spec* spec = mesh_impl(now).spec();
+  Components pieces = mesh_impl(now).components();
+  if (spec != spec_) pieces = Relayout(spec, spec_, op_.schema().name(), Asked::implied).run(pieces);
+  for (size_t i = 0; i < copy_.size(); ++i) copy_[i].copy_(pieces[i]);
+}
+
+void CopiedView::write_back() {
+  const std::lock_guard lock(mutex_);
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  const Tensor& tensor = arguments_[0].toTensor();
+  auto& impl = mesh_impl(tensor);
+  const std::string& cause = op_.schema().name();
+  const auto gathered = [&](const Spec* from, const Components& pieces) {
+    return Relayout(from, intern_replicated(from->shape, from->sizes), cause, Asked::implied).run(pieces)[0];
+  };
+  std::vector<at::IValue> arguments = arguments_;
+  const Tensor whole = gathered(impl.spec(), impl.read()).contiguous();
+  arguments[0] = whole;
+  result_of(std::move(arguments)).copy_(gathered(spec_, copy_));
+  const Components& pieces = impl.write();
+  const Components written = cut(whole, impl.spec());
+  for (size_t i = 0; i < written.size(); ++i) pieces[i].copy_(written[i]);
+  impl.finish_write();
+}
+
+}  // namespace tutti

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <mutex>
+
+#include "tutti/tensor/mesh_tensor.h"
+
+namespace tutti {
+
+// A view that had to be copied, because no piece of the tensor holds what it shows: where it came from, so that it
+// behaves as a view. Views of the view share it. Threads: as for the tensor.
+class CopiedView {
+ public:
+  // The result of a view op (of a list, the item; -1: not a list) on `arguments`, the first of which is the tensor.
+  CopiedView(const c10::OperatorHandle& op, at::ArrayRef<at::IValue> arguments, int item, const MeshTensorImpl& view);
+
+  // Before the view is read or written: takes what was written to the tensor since.
+  void refresh();
+  // After the view was written: writes it to the tensor, which is gathered for that.
+  void write_back();
+
+ private:
+  Tensor result_of(std::vector<at::IValue> arguments) const;
+  bool is_stale() const;
+
+  c10::OperatorHandle op_;
+  std::vector<at::IValue> arguments_;
+  int item_;
+  const Spec* spec_;
+  Components copy_;
+  std::mutex mutex_;
+  uint32_t version_;  // of the tensor, when it and the copy last agreed; guarded by mutex_
+};
+
+}  // namespace tutti

@@ -1,0 +1,124 @@
+// Random numbers: those that one device would have drawn. Ops that fill a tensor draw for a whole one, which is then
+// cut; the others are written here by means of these, as LibTorch's CPU kernels compute them. What draws a number of
+// times that depends on its operand (multinomial, poisson, …) gathers it.
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/ones_like.h>
+
+#include "tutti/tensor/mesh_tensor.h"
+#include "tutti/tensor/operator_info.h"
+#include "tutti/tensor/rules/notation.h"
+#include "tutti/tensor/rules/rule_table.h"
+
+namespace tutti {
+namespace {
+
+using at::IValue;
+using Generator = std::optional<at::Generator>;
+using Results = std::optional<std::vector<IValue>>;
+
+Generator generator_of(const IValue& value) { return value.isNone() ? Generator() : Generator(value.toGenerator()); }
+
+// A *_like op: what it fills, and by which generator. Its last arguments are empty_like's options, before which one
+// overload has a generator.
+struct Like {
+  Tensor result;
+  Generator generator;
+  size_t num_bounds;  // of its arguments between the tensor and these
+
+  explicit Like(at::ArrayRef<IValue> a) {
+    constexpr size_t kOptions = 5;
+    static const auto empty_like = c10::Dispatcher::singleton().findSchemaOrThrow("aten::empty_like", "");
+    torch::jit::Stack call{a[0]};
+    call.insert(call.end(), a.end() - kOptions, a.end());
+    empty_like.callBoxed(call);
+    result = call[0].toTensor();
+    const IValue& last = a[a.size() - kOptions - 1];
+    const bool names_generator = last.isGenerator() || last.isNone();
+    if (last.isGenerator()) generator = last.toGenerator();
+    num_bounds = a.size() - 1 - kOptions - (names_generator ? 1 : 0);
+  }
+};
+
+Results decompose_rand_like(at::ArrayRef<IValue> a) {
+  Like like(a);
+  return std::vector<IValue>{like.result.uniform_(0, 1, like.generator)};
+}
+
+Results decompose_randn_like(at::ArrayRef<IValue> a) {
+  Like like(a);
+  return std::vector<IValue>{like.result.normal_(0, 1, like.generator)};
+}
+
+// randint_like(self, high) or (self, low, high)
+Results decompose_randint_like(at::ArrayRef<IValue> a) {
+  if (!a[1].isInt()) return {};
+  Like like(a);
+  const int64_t low = like.num_bounds == 2 ? a[1].toInt() : 0, high = a[like.num_bounds].toInt();
+  return std::vector<IValue>{like.result.random_(low, high, like.generator)};
+}
+
+// Whether numbers are drawn one after the other, as CPU kernels do.
+bool draws_in_order(const Tensor& tensor) { return tensor.device().is_cpu(); }
+
+// bernoulli_(self, p, generator) with a tensor of probabilities.
+Results decompose_bernoulli_in_place(at::ArrayRef<IValue> a) {
+  if (!a[1].isTensor() || !draws_in_order(a[0].toTensor())) return {};
+  const Tensor &self = a[0].toTensor(), &probabilities = a[1].toTensor();
+  const Tensor drawn = at::empty_like(self, probabilities.options()).uniform_(0, 1, generator_of(a[2]));
+  return std::vector<IValue>{self.copy_(drawn.lt(probabilities))};
+}
+
+// bernoulli(self, generator), bernoulli(self, p, generator): a number or a tensor
+Results decompose_bernoulli(at::ArrayRef<IValue> a) {
+  const Tensor& self = a[0].toTensor();
+  if (a.size() == 3 && a[1].isDouble())
+    return std::vector<IValue>{at::empty_like(self).bernoulli_(a[1].toDouble(), generator_of(a[2]))};
+  if (!draws_in_order(self)) return {};
+  const Tensor& probabilities = a.size() == 3 ? a[1].toTensor() : self;
+  return std::vector<IValue>{at::empty_like(self).bernoulli_(probabilities, generator_of(a.back()))};
+}
+
+// normal(mean, std, generator), each a number or a tensor.
+Results decompose_normal(at::ArrayRef<IValue> a) {
+  const bool has_mean = a[0].isTensor(), has_deviation = a[1].isTensor();
+  if (!has_mean && !has_deviation) return {};
+  const Tensor& like = a[has_mean ? 0 : 1].toTensor();
+  const bool broadcasts = has_mean && has_deviation && like.sizes() != a[1].toTensor().sizes();
+  Tensor result = broadcasts ? like.add(a[1].toTensor()) : at::empty_like(like, at::MemoryFormat::Contiguous);
+  result.normal_(0, has_deviation ? 1 : a[1].toDouble(), generator_of(a[2]));
+  if (has_deviation) result.mul_(a[1].toTensor());
+  return std::vector<IValue>{has_mean ? result.add_(a[0].toTensor()) : result.add_(a[0].toDouble())};
+}
+
+// native_dropout(input, p, train) -> (output, mask)
+Results decompose_dropout(at::ArrayRef<IValue> a) {
+  const Tensor& input = a[0].toTensor();
+  if (!draws_in_order(input)) return {};
+  const auto mask_options = input.options().dtype(at::kBool);
+  if (!a[2].isNone() && !a[2].toBool()) return std::vector<IValue>{input.clone(), at::ones_like(input, mask_options)};
+  const double kept = 1 - a[1].toDouble();
+  const Tensor mask = at::empty_like(input, mask_options, at::MemoryFormat::Contiguous).bernoulli_(kept);
+  return std::vector<IValue>{input.mul(mask).mul_(kept == 0 ? 0 : 1 / kept), mask};
+}
+
+}  // namespace
+
+void add_random_rules(RuleTable& table) {
+  for (const char* name : {"bernoulli", "cauchy_", "geometric_", "log_normal_", "native_dropout",
+                           "native_dropout_backward", "normal", "rand_like", "randn_like", "random_"})
+    table[name] = {pointwise, SizeArguments::unaffected};
+  table["randint_like"] = {pointwise, SizeArguments::unaffected};  // its SymInts are bounds of values
+}
+
+void add_random_decompositions(DecompositionTable& table) {
+  table["bernoulli"] = decompose_bernoulli;
+  table["bernoulli_"] = decompose_bernoulli_in_place;
+  table["native_dropout"] = decompose_dropout;
+  table["normal"] = decompose_normal;
+  table["rand_like"] = decompose_rand_like;
+  table["randint_like"] = decompose_randint_like;
+  table["randn_like"] = decompose_randn_like;
+}
+
+}  // namespace tutti
