@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "tutti/checkpoint/region.h"
 
@@ -22,8 +21,8 @@ class BoxCopy {
   int64_t num_runs() const { return num_runs_; }
   uint64_t run_bytes() const { return run_bytes_; }
   // Where a run begins, in bytes from the beginning of the shard and of the destination.
-  uint64_t shard_offset(int64_t run) const { return offset(run, shard_); }
-  uint64_t destination_offset(int64_t run) const { return offset(run, destination_); }
+  uint64_t shard_offset(int64_t run) const { return place_of_run(run).shard; }
+  uint64_t destination_offset(int64_t run) const { return place_of_run(run).destination; }
   // The first run that ends behind this byte of the shard; num_runs() if there is none.
   int64_t first_run_behind(uint64_t byte) const;
 
@@ -35,16 +34,22 @@ class BoxCopy {
   void scatter(uint64_t begin, std::span<const std::byte> bytes, std::byte* destination) const;
 
  private:
+  // Bytes from the beginning of the shard and of the destination.
   struct Place {
-    uint64_t base = 0;              // of the common box, in bytes
-    std::vector<uint64_t> strides;  // of the axes that runs are counted by
+    uint64_t shard = 0;
+    uint64_t destination = 0;
   };
-  uint64_t offset(int64_t run, const Place& place) const;
+  // An axis that runs are counted by.
+  struct Axis {
+    int64_t count;
+    Place stride;
+  };
+  Place place_of_run(int64_t run) const;
 
-  std::vector<int64_t> counts_;  // of the axes that runs are counted by
+  c10::SmallVector<Axis, 4> axes_;  // the last one first
   int64_t num_runs_ = 1;
   uint64_t run_bytes_;
-  Place shard_, destination_;
+  Place base_;  // of the first run
 };
 
 }  // namespace tutti::checkpoint

@@ -4,6 +4,7 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
+#include <memory>
 #include <thread>
 
 #include "tutti/checkpoint/box_copy.h"
@@ -71,93 +72,107 @@ class ShardFile {
 
 // A chunk of a shard.
 struct Chunk {
-  const ShardFile* file;
   const IndexedTensor* tensor;
   const IndexedShard* shard;
   uint64_t begin;  // from the beginning of the shard
-  uint64_t end;
 
-  uint64_t size() const { return end - begin; }
+  uint64_t size() const { return std::min(kChunkBytes, shard->bytes - begin); }
   uint64_t offset() const { return shard->offset + begin; }  // in the file
+  uint64_t end() const { return offset() + size(); }
 
-  void read_to(std::byte* to) const {
-    file->read(offset(), {to, size()});
-    check({to, size()});
-  }
-  void check(std::span<const std::byte> bytes) const {
-    check_crc(shard->crc32c[begin / kChunkBytes], bytes, [&] {
-      return str("'", file->path().string(), "', tensor '", tensor->name, "', shard ", shard->region.to_string(),
-                 ": the bytes from ", offset(), " to ", offset() + size());
+  void check(const ShardFile& file, const std::byte* bytes) const {
+    check_crc(shard->crc32c[begin / kChunkBytes], {bytes, size()}, [&] {
+      return str("'", file.path().string(), "', tensor '", tensor->name, "', shard ", shard->region.to_string(),
+                 ": the bytes from ", offset(), " to ", end());
     });
+  }
+  void read_to(const ShardFile& file, std::byte* to) const {
+    file.read(offset(), {to, size()});
+    check(file, to);
   }
 };
 
 std::byte* thread_buffer() {
-  thread_local std::vector<std::byte> buffer(kChunkBytes);
-  return buffer.data();
+  thread_local const auto buffer = std::make_unique_for_overwrite<std::byte[]>(kChunkBytes);
+  return buffer.get();
 }
 
-// A shard's part of a destination.
-struct Transfer {
-  const ShardFile* file;
+// A region of a tensor, and the memory that it is read to.
+struct Target {
   const IndexedTensor* tensor;
-  const IndexedShard* shard;
-  BoxCopy copy;
-  std::byte* destination;
+  const Region* region;
+  std::byte* bytes;
 
-  Chunk chunk(size_t number) const {
-    return {file, tensor, shard, number * kChunkBytes, std::min((number + 1) * kChunkBytes, shard->bytes)};
+  BoxCopy copy_of(const IndexedShard& shard) const {
+    return BoxCopy(shard.region, *region, c10::elementSize(tensor->dtype));
   }
-  bool needs(const Chunk& chunk) const { return copy.touches(chunk.begin, chunk.end); }
 };
 
-// A chunk that a transfer needs.
+// A chunk that a target needs.
 struct Use {
-  const Transfer* transfer;
   Chunk chunk;
+  const Target* target;
 
-  void read_alone() const {
-    const int64_t place = transfer->copy.place_of(chunk.begin, chunk.end);
-    if (place >= 0) return chunk.read_to(transfer->destination + place);
-    chunk.read_to(thread_buffer());
+  void scatter(const std::byte* from) const {
+    target->copy_of(*chunk.shard).scatter(chunk.begin, {from, chunk.size()}, target->bytes);
+  }
+  void read_alone(const ShardFile& file) const {
+    const int64_t place = target->copy_of(*chunk.shard).place_of(chunk.begin, chunk.begin + chunk.size());
+    if (place >= 0) return chunk.read_to(file, target->bytes + place);
+    chunk.read_to(file, thread_buffer());
     scatter(thread_buffer());
   }
-  void scatter(const std::byte* from) const {
-    transfer->copy.scatter(chunk.begin, {from, chunk.size()}, transfer->destination);
-  }
 };
 
-// Reads once what the uses need, which lies within the bytes of a thread's buffer and is in the order of the file.
-void read_together(std::span<const Use> uses) {
-  if (uses.size() == 1) return uses.front().read_alone();
-  const uint64_t begin = uses.front().chunk.offset();
-  const uint64_t end = uses.back().chunk.offset() + uses.back().chunk.size();
-  std::byte* buffer = thread_buffer();
-  uses.front().chunk.file->read(begin, {buffer, end - begin});
-  const std::byte* checked = nullptr;
-  for (const Use& use : uses) {
-    const std::byte* bytes = buffer + (use.chunk.offset() - begin);
-    if (bytes != checked) use.chunk.check({bytes, use.chunk.size()});
-    checked = bytes;
-    use.scatter(bytes);
+// Adds the chunks of the tensor's shards that the target needs, to the list of the shard's file.
+void add_uses(const Target& target, std::vector<std::vector<Use>>& uses) {
+  for (const IndexedShard& shard : target.tensor->shards) {
+    if (!shard.region.overlaps(*target.region)) continue;
+    const auto add = [&](uint64_t begin) { uses[shard.file].push_back({{target.tensor, &shard, begin}, &target}); };
+    if (shard.bytes <= kChunkBytes) {
+      add(0);
+      continue;
+    }
+    const BoxCopy copy = target.copy_of(shard);
+    for (uint64_t begin = 0; begin < shard.bytes; begin += kChunkBytes)
+      if (copy.touches(begin, std::min(begin + kChunkBytes, shard.bytes))) add(begin);
   }
 }
 
-// The uses, ordered by file and offset, as runs for read_together, without large gaps between them.
-std::vector<std::span<const Use>> runs_of(std::vector<Use>& uses) {
-  std::ranges::sort(uses, {}, [](const Use& use) { return std::pair(use.chunk.file, use.chunk.offset()); });
-  std::vector<std::span<const Use>> runs;
-  for (size_t first = 0, i = 0; i < uses.size(); first = i) {
-    const Chunk& begin = uses[first].chunk;
-    uint64_t end = begin.offset();  // of the run
-    const auto fits = [&](const Chunk& chunk) {
-      return chunk.file == begin.file && chunk.offset() <= end + kMaxGap &&
-             chunk.offset() + chunk.size() - begin.offset() <= kChunkBytes;
-    };
-    for (; i < uses.size() && fits(uses[i].chunk); ++i) end = uses[i].chunk.offset() + uses[i].chunk.size();
-    runs.emplace_back(uses.data() + first, i - first);
+// Uses in the order of their file, which lie within the bytes of a thread's buffer, without large gaps between them.
+struct Run {
+  const ShardFile* file;
+  std::span<const Use> uses;
+
+  // Reads once what the uses need.
+  void read() const {
+    if (uses.size() == 1) return uses.front().read_alone(*file);
+    const uint64_t begin = uses.front().chunk.offset();
+    std::byte* buffer = thread_buffer();
+    file->read(begin, {buffer, uses.back().chunk.end() - begin});
+    const std::byte* checked = nullptr;
+    for (const Use& use : uses) {
+      const std::byte* bytes = buffer + (use.chunk.offset() - begin);
+      if (bytes != checked) use.chunk.check(*file, bytes);
+      checked = bytes;
+      use.scatter(bytes);
+    }
   }
-  return runs;
+};
+
+// Orders the uses of a file, and adds the runs that they make.
+void add_runs(const ShardFile& file, std::vector<Use>& uses, std::vector<Run>& runs) {
+  const auto offset = [](const Use& use) { return use.chunk.offset(); };
+  if (!std::ranges::is_sorted(uses, {}, offset)) std::ranges::sort(uses, {}, offset);
+  for (size_t first = 0, i = 0; i < uses.size(); first = i) {
+    const uint64_t begin = uses[first].chunk.offset();
+    uint64_t end = begin;  // of the run
+    const auto fits = [&](const Chunk& chunk) {
+      return chunk.offset() <= end + kMaxGap && chunk.end() - begin <= kChunkBytes;
+    };
+    for (; i < uses.size() && fits(uses[i].chunk); ++i) end = uses[i].chunk.end();
+    runs.push_back({&file, std::span(uses).subspan(first, i - first)});
+  }
 }
 
 int threads_for(uint64_t bytes) {
@@ -165,38 +180,51 @@ int threads_for(uint64_t bytes) {
   return static_cast<int>(std::min<uint64_t>(cores, bytes / kBytesWorthAThread + 1));
 }
 
+bool needs_copy(const Tensor& destination) {
+  return !destination.is_cpu() || !destination.is_contiguous() || destination.is_conj() || destination.is_neg();
+}
+
 // Where the bytes of a destination go: to its own memory where that is row-major, else to a copy that is written to it
 // when all is read.
 class Destination {
  public:
-  explicit Destination(const Tensor& tensor) : tensor_(tensor), host_(tensor) {
-    if (!needs_copy(tensor)) return;
-    host_ = at::empty(tensor.sizes(), tensor.options().device(at::kCPU).memory_format(at::MemoryFormat::Contiguous));
+  explicit Destination(const Tensor& tensor) : tensor_(&tensor) {
+    if (needs_copy(tensor))
+      copy_ = at::empty(tensor.sizes(), tensor.options().device(at::kCPU).memory_format(at::MemoryFormat::Contiguous));
   }
 
-  static bool needs_copy(const Tensor& tensor) {
-    return !tensor.is_cpu() || !tensor.is_contiguous() || tensor.is_conj() || tensor.is_neg();
+  std::byte* bytes() const {
+    return static_cast<std::byte*>((copy_.defined() ? copy_ : *tensor_).mutable_data_ptr());
   }
-
-  std::byte* bytes() const { return static_cast<std::byte*>(host_.mutable_data_ptr()); }
   void finish() const {
-    const at::NoGradGuard no_grad;
-    if (!host_.is_same(tensor_))
-      tensor_.detach().copy_(host_);
-    else if (!tensor_.is_inference())
-      tensor_.unsafeGetTensorImpl()->bump_version();
+    if (copy_.defined())
+      tensor_->detach().copy_(copy_);
+    else if (!tensor_->is_inference())
+      tensor_->unsafeGetTensorImpl()->bump_version();
   }
 
  private:
-  Tensor tensor_;
-  Tensor host_;
+  const Tensor* tensor_;
+  Tensor copy_;
 };
 
-// A request that was checked.
-struct Wanted {
-  const IndexedTensor* tensor;
-  const Piece* piece;
-};
+void check(const Reader::Request& request) {
+  const IndexedTensor& tensor = *request.tensor;
+  const Region& region = request.destination.region;
+  bool inside = region.sizes.size() == tensor.sizes.size() && region.first.size() == tensor.sizes.size();
+  for (size_t axis = 0; inside && axis < tensor.sizes.size(); ++axis)
+    inside = region.first[axis] >= 0 && region.sizes[axis] >= 0 && region.first[axis] <= tensor.sizes[axis] &&
+             region.sizes[axis] <= tensor.sizes[axis] - region.first[axis];
+  if (!inside)
+    throw Error(ErrorCode::invalid_argument, str("checkpoint: the region ", region.to_string(), " is not inside '",
+                                                 tensor.name, "' of shape ", str_list(tensor.sizes)));
+  const Tensor& destination = request.destination.tensor;
+  if (destination.sizes() != at::IntArrayRef(region.sizes) || destination.scalar_type() != tensor.dtype)
+    throw Error(ErrorCode::invalid_argument,
+                str("checkpoint: ", region.to_string(), " of '", tensor.name, "', which is ",
+                    c10::toString(tensor.dtype), ", into a ", c10::toString(destination.scalar_type()),
+                    " tensor of shape ", str_list(destination.sizes()), "; shape and dtype must be the same"));
+}
 
 }  // namespace
 
@@ -216,27 +244,9 @@ struct Reader::State {
                 str("checkpoint: '", folder.string(), "' has no tensor '", name, "' among its ", index.tensors.size()));
   }
 
-  void check(const IndexedTensor& tensor, const Piece& piece) const;
   void verify_header(size_t file) const;
-  void read(std::span<const Wanted> wanted) const;
+  void read(std::span<const Request> requests) const;
 };
-
-void Reader::State::check(const IndexedTensor& tensor, const Piece& piece) const {
-  const Region& region = piece.region;
-  bool inside = region.sizes.size() == tensor.sizes.size() && region.first.size() == tensor.sizes.size();
-  for (size_t axis = 0; inside && axis < tensor.sizes.size(); ++axis)
-    inside = region.first[axis] >= 0 && region.sizes[axis] >= 0 && region.first[axis] <= tensor.sizes[axis] &&
-             region.sizes[axis] <= tensor.sizes[axis] - region.first[axis];
-  if (!inside)
-    throw Error(ErrorCode::invalid_argument, str("checkpoint: the region ", region.to_string(), " is not inside '",
-                                                 tensor.name, "' of shape ", str_list(tensor.sizes)));
-  const Tensor& destination = piece.tensor;
-  if (destination.sizes() != at::IntArrayRef(region.sizes) || destination.scalar_type() != tensor.dtype)
-    throw Error(ErrorCode::invalid_argument,
-                str("checkpoint: ", region.to_string(), " of '", tensor.name, "', which is ",
-                    c10::toString(tensor.dtype), ", into a ", c10::toString(destination.scalar_type()),
-                    " tensor of shape ", str_list(destination.sizes()), "; shape and dtype must be the same"));
-}
 
 // Those who read the file by its own header must find what the index describes.
 void Reader::State::verify_header(size_t file) const {
@@ -273,55 +283,46 @@ const std::map<std::string, Value>& Reader::values() const { return state_->inde
 const std::vector<IndexedTensor>& Reader::tensors() const { return state_->index.tensors; }
 const IndexedTensor* Reader::find(const std::string& name) const { return state_->find(name); }
 
-void Reader::read(const std::vector<Request>& requests) const {
+void Reader::read(std::span<const Request> requests) const {
   const ThreadViewGuard no_scope({});  // tensors made here are plain
-  std::vector<Wanted> wanted;
-  for (const auto& [name, piece] : requests) {
-    wanted.push_back({&state_->require(name), &piece});
-    state_->check(*wanted.back().tensor, piece);
-  }
+  for (const Request& request : requests) check(request);
   size_t first = 0;
   uint64_t copied = 0;
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    const Tensor& destination = wanted[i].piece->tensor;
-    if (!Destination::needs_copy(destination)) continue;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const Tensor& destination = requests[i].destination.tensor;
+    if (!needs_copy(destination)) continue;
     copied += destination.nbytes();
     if (copied <= kMaxCopiedBytes || i == first) continue;
-    state_->read(std::span(wanted).subspan(first, i - first));
+    state_->read(requests.subspan(first, i - first));
     first = i;
     copied = destination.nbytes();
   }
-  state_->read(std::span(wanted).subspan(first));
+  state_->read(requests.subspan(first));
 }
 
-void Reader::State::read(std::span<const Wanted> wanted) const {
+void Reader::State::read(std::span<const Request> requests) const {
   std::vector<Destination> destinations;
-  std::vector<Transfer> transfers;
-  for (const auto& [tensor, piece] : wanted) {
-    if (piece->region.numel() == 0) continue;
-    destinations.emplace_back(piece->tensor);
-    std::byte* bytes = destinations.back().bytes();
-    for (const IndexedShard& shard : tensor->shards)
-      transfers.push_back({&files[shard.file], tensor, &shard,
-                           BoxCopy(shard.region, piece->region, c10::elementSize(tensor->dtype)), bytes});
+  std::vector<Target> targets;
+  for (const auto& [tensor, piece] : requests) {
+    if (piece.region.numel() == 0) continue;
+    destinations.emplace_back(piece.tensor);
+    targets.push_back({tensor, &piece.region, destinations.back().bytes()});
   }
+  std::vector<std::vector<Use>> uses(files.size());
+  for (const Target& target : targets) add_uses(target, uses);
+  std::vector<Run> runs;
+  for (size_t file = 0; file < files.size(); ++file) add_runs(files[file], uses[file], runs);
 
-  std::vector<Use> uses;
   uint64_t bytes = 0;
-  for (const Transfer& transfer : transfers)
-    for (size_t number = 0; number < transfer.shard->crc32c.size(); ++number) {
-      const Chunk chunk = transfer.chunk(number);
-      if (!transfer.needs(chunk)) continue;
-      uses.push_back({&transfer, chunk});
-      bytes += chunk.size();
-    }
-  const auto runs = runs_of(uses);
-  for_each_item(runs.size(), threads_for(bytes), [&](size_t i) { read_together(runs[i]); });
+  for (const Run& run : runs) bytes += run.uses.back().chunk.end() - run.uses.front().chunk.offset();
+  for_each_item(runs.size(), threads_for(bytes), [&](size_t i) { runs[i].read(); });
+  const at::NoGradGuard no_grad;
   for (const Destination& destination : destinations) destination.finish();
 }
 
 void Reader::read(const std::string& name, const Region& region, const Tensor& destination) const {
-  read(std::vector<Request>{{name, {region, destination}}});
+  const Request request{&state_->require(name), {region, destination}};
+  read(std::span(&request, 1));
 }
 
 void Reader::read(const std::string& name, const Tensor& destination) const {
@@ -330,7 +331,7 @@ void Reader::read(const std::string& name, const Tensor& destination) const {
     throw Error(ErrorCode::invalid_argument, str("checkpoint: '", name, "' of shape ", str_list(tensor.sizes),
                                                  " into a tensor of shape ", str_list(destination.sizes())));
   std::vector<Request> requests;
-  for (Piece& piece : pieces_to_write(destination)) requests.push_back({name, std::move(piece)});
+  for (Piece& piece : pieces_to_write(destination)) requests.push_back({&tensor, std::move(piece)});
   read(requests);
 }
 
@@ -349,11 +350,10 @@ void Reader::verify() const {
   for (const IndexedTensor& tensor : tensors())
     for (const IndexedShard& shard : tensor.shards) {
       bytes += shard.bytes;
-      for (uint64_t begin = 0; begin < shard.bytes; begin += kChunkBytes)
-        chunks.push_back(
-            {&state_->files[shard.file], &tensor, &shard, begin, std::min(begin + kChunkBytes, shard.bytes)});
+      for (uint64_t begin = 0; begin < shard.bytes; begin += kChunkBytes) chunks.push_back({&tensor, &shard, begin});
     }
-  for_each_item(chunks.size(), threads_for(bytes), [&](size_t i) { chunks[i].read_to(thread_buffer()); });
+  for_each_item(chunks.size(), threads_for(bytes),
+                [&](size_t i) { chunks[i].read_to(state_->files[chunks[i].shard->file], thread_buffer()); });
 }
 
 }  // namespace tutti::checkpoint

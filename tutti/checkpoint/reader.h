@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -45,10 +46,10 @@ class Reader {
   // What to read into where; many small ones are read together. Of the destinations that need memory beside them, one
   // at a time or 64 MiB are read together.
   struct Request {
-    std::string name;
+    const IndexedTensor* tensor;  // of tensors()
     Piece destination;
   };
-  void read(const std::vector<Request>& requests) const;
+  void read(std::span<const Request> requests) const;
   // All of a tensor, into a plain or mesh tensor of any layout: each device's part is read by itself. In global view.
   void read(const std::string& name, const Tensor& destination) const;
   // All of a tensor, as a new plain one.

@@ -53,7 +53,7 @@ class Comparison : public StoredVisitor {
     const std::string path = path_ + name;
     const IndexedTensor* stored = reader_.find(path);
     if (!visit(path, stored)) return;
-    if (value.sizes().vec() != stored->sizes || value.scalar_type() != stored->dtype)
+    if (value.sizes() != c10::IntArrayRef(stored->sizes) || value.scalar_type() != stored->dtype)
       mismatches_.push_back(str("'", path, "' is ", c10::toString(stored->dtype), ' ', str_list(stored->sizes),
                                 " in the checkpoint and ", c10::toString(value.scalar_type()), ' ',
                                 str_list(value.sizes()), " in the program"));
@@ -110,9 +110,9 @@ class Restorer : public StoredVisitor {
 
   bool restoring() const override { return true; }
   void tensor(const std::string& name, const Tensor& value) override {
-    const std::string path = path_ + name;
-    if (!reader_.find(path)) return;
-    for (Piece& piece : pieces_to_write(value)) requests_.push_back({.name = path, .destination = std::move(piece)});
+    const IndexedTensor* stored = reader_.find(path_ + name);
+    if (!stored) return;
+    for (Piece& piece : pieces_to_write(value)) requests_.push_back({stored, std::move(piece)});
   }
   void number(const std::string& name, int64_t& value) override { take(name, value); }
   void number(const std::string& name, double& value) override { take(name, value); }
