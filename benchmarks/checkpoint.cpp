@@ -134,7 +134,8 @@ void restore(benchmark::State& state, const Tensors& tensors, const std::functio
         std::vector<checkpoint::Reader::Request> requests;
         for (size_t i = 0; i < destinations.size(); ++i) {
           const auto* tensor = reader.find(name_of(i));
-          for (auto& piece : checkpoint::pieces_to_write(destinations[i])) requests.push_back({tensor, std::move(piece)});
+          for (auto& piece : checkpoint::pieces_to_write(destinations[i]))
+            requests.push_back({tensor, std::move(piece)});
         }
         reader.read(requests);
       });

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <tuple>
+#include <utility>
 
 #include "tutti/checkpoint/dtype_names.h"
 #include "tutti/checkpoint/sealed_json.h"
@@ -109,8 +109,8 @@ class IndexParser {
     if (version == 0) json_.fail("no version");
     if (chunk_bytes != static_cast<int64_t>(kChunkBytes))
       json_.fail(str("chunk_bytes is ", chunk_bytes, "; version ", kFormatVersion, " has ", kChunkBytes));
-    check_names();
     check_files();
+    sort_by_name();
     return std::move(index_);
   }
 
@@ -259,35 +259,42 @@ class IndexParser {
                        num_chunks(bytes)));
   }
 
-  void check_names() {
-    if (!std::ranges::is_sorted(index_.tensors, {}, &IndexedTensor::name))
-      std::ranges::sort(index_.tensors, {}, &IndexedTensor::name);
-    const auto twice = std::ranges::adjacent_find(index_.tensors, {}, &IndexedTensor::name);
-    if (twice != index_.tensors.end()) json_.fail(str("tensor \"", twice->name, "\" comes twice"));
+  // Puts the tensors in the order of their names, which differ.
+  void sort_by_name() {
+    using Named = std::pair<std::string_view, size_t>;
+    std::vector<Named> order;
+    for (size_t i = 0; i < index_.tensors.size(); ++i) order.emplace_back(index_.tensors[i].name, i);
+    std::ranges::sort(order);
+    const auto twice = std::ranges::adjacent_find(order, {}, &Named::first);
+    if (twice != order.end()) json_.fail(str("tensor \"", twice->first, "\" comes twice"));
+    std::vector<IndexedTensor> sorted;
+    sorted.reserve(order.size());
+    for (const auto& [name, i] : order) sorted.push_back(std::move(index_.tensors[i]));
+    index_.tensors = std::move(sorted);
   }
 
   // Each file's data are its shards, one after the other.
   void check_files() {
-    std::vector<std::tuple<size_t, uint64_t, uint64_t>> shards;  // file, offset, bytes
+    using Extent = std::pair<uint64_t, uint64_t>;  // offset, bytes
+    std::vector<std::vector<Extent>> extents(index_.files.size());
     for (const IndexedTensor& tensor : index_.tensors)
       for (const IndexedShard& shard : tensor.shards) {
         if (shard.file >= index_.files.size())
           json_.fail(str("tensor \"", tensor.name, "\" lies in file ", shard.file, " of ", index_.files.size()));
-        shards.emplace_back(shard.file, shard.offset, shard.bytes);
+        extents[shard.file].emplace_back(shard.offset, shard.bytes);
       }
-    std::ranges::sort(shards);
-    std::vector<uint64_t> ends;
-    for (const IndexedFile& file : index_.files) ends.push_back(file.header_bytes);
-    for (const auto& [file, offset, bytes] : shards) {
-      if (offset != ends[file] || bytes > index_.files[file].bytes - offset)
-        json_.fail(str("the ", bytes, " bytes at ", offset, " of \"", index_.files[file].name,
-                       "\" do not follow those before, which end at ", ends[file]));
-      ends[file] = offset + bytes;
+    for (size_t i = 0; i < extents.size(); ++i) {
+      const IndexedFile& file = index_.files[i];
+      if (!std::ranges::is_sorted(extents[i])) std::ranges::sort(extents[i]);
+      uint64_t end = file.header_bytes;
+      for (const auto& [offset, bytes] : extents[i]) {
+        if (offset != end || bytes > file.bytes - offset)
+          json_.fail(str("the ", bytes, " bytes at ", offset, " of \"", file.name,
+                         "\" do not follow those before, which end at ", end));
+        end = offset + bytes;
+      }
+      if (end != file.bytes) json_.fail(str("\"", file.name, "\" has ", file.bytes, " bytes; its shards end at ", end));
     }
-    for (size_t file = 0; file < ends.size(); ++file)
-      if (ends[file] != index_.files[file].bytes)
-        json_.fail(str("\"", index_.files[file].name, "\" has ", index_.files[file].bytes, " bytes; its shards end at ",
-                       ends[file]));
   }
 
   JsonReader json_;

@@ -24,6 +24,7 @@ namespace fs = std::filesystem;
 constexpr unsigned kMaxThreads = 8;
 constexpr uint64_t kBytesWorthAThread = uint64_t{4} << 20;
 constexpr uint64_t kMaxGap = uint64_t{16} << 10;          // bytes that are read though nobody needs them
+constexpr uint64_t kLongRun = uint64_t{4} << 10;          // bytes that are worth a place of their own in a read
 constexpr uint64_t kMaxCopiedBytes = uint64_t{64} << 20;  // of several destinations that are read together
 
 [[noreturn]] void damaged(const std::string& what) { throw Error(ErrorCode::data_loss, str("checkpoint: ", what)); }
@@ -39,9 +40,8 @@ auto expecting(const fs::path& path, F open) {
   }
 }
 
-void check_crc(uint32_t stored, std::span<const std::byte> bytes, FunctionRef<std::string()> what) {
-  if (const uint32_t computed = crc32c(bytes.data(), bytes.size()); computed != stored)
-    damaged(str(what(), " are damaged: stored CRC32C ", crc_text(stored), ", computed ", crc_text(computed)));
+[[noreturn]] void crc_differs(uint32_t stored, uint32_t computed, const std::string& what) {
+  damaged(str(what, " are damaged: stored CRC32C ", crc_text(stored), ", computed ", crc_text(computed)));
 }
 
 // A file of a checkpoint whose length and header are what the index says.
@@ -56,12 +56,16 @@ class ShardFile {
                   kSafetensorsLengthBytes + kMaxSafetensorsHeaderBytes, " are allowed"));
     header_.resize(indexed.header_bytes);
     file_->read(0, header_);
-    check_crc(indexed.header_crc32c, header_,
-              [&] { return str("'", path_.string(), "': the ", header_.size(), " bytes of its header"); });
+    if (const uint32_t computed = crc32c(header_.data(), header_.size()); computed != indexed.header_crc32c)
+      crc_differs(indexed.header_crc32c, computed,
+                  str("'", path_.string(), "': the ", header_.size(), " bytes of its header"));
   }
 
   const fs::path& path() const { return path_; }
   void read(uint64_t offset, std::span<std::byte> bytes) const { file_->read(offset, bytes); }
+  void read_parts(uint64_t offset, std::span<const std::span<std::byte>> parts) const {
+    file_->read_parts(offset, parts);
+  }
   SafetensorsHeader parse_header() const { return parse_safetensors_header(header_, file_->size(), path_.string()); }
 
  private:
@@ -69,6 +73,8 @@ class ShardFile {
   std::unique_ptr<ReadableFile> file_;
   std::vector<std::byte> header_;
 };
+
+using Bytes = std::span<std::byte>;
 
 // A chunk of a shard.
 struct Chunk {
@@ -79,16 +85,17 @@ struct Chunk {
   uint64_t size() const { return std::min(kChunkBytes, shard->bytes - begin); }
   uint64_t offset() const { return shard->offset + begin; }  // in the file
   uint64_t end() const { return offset() + size(); }
+  bool operator==(const Chunk&) const = default;
 
-  void check(const ShardFile& file, const std::byte* bytes) const {
-    check_crc(shard->crc32c[begin / kChunkBytes], {bytes, size()}, [&] {
-      return str("'", file.path().string(), "', tensor '", tensor->name, "', shard ", shard->region.to_string(),
-                 ": the bytes from ", offset(), " to ", end());
-    });
-  }
-  void read_to(const ShardFile& file, std::byte* to) const {
-    file.read(offset(), {to, size()});
-    check(file, to);
+  // `parts` are its bytes, one after the other.
+  void check(const ShardFile& file, std::span<const Bytes> parts) const {
+    const uint32_t stored = shard->crc32c[begin / kChunkBytes];
+    uint32_t computed = 0;
+    for (const Bytes part : parts) computed = crc32c(part.data(), part.size(), computed);
+    if (computed != stored)
+      crc_differs(stored, computed,
+                  str("'", file.path().string(), "', tensor '", tensor->name, "', shard ", shard->region.to_string(),
+                      ": the bytes from ", offset(), " to ", end()));
   }
 };
 
@@ -101,10 +108,11 @@ std::byte* thread_buffer() {
 struct Target {
   const IndexedTensor* tensor;
   const Region* region;
+  c10::IntArrayRef strides;
   std::byte* bytes;
 
   BoxCopy copy_of(const IndexedShard& shard) const {
-    return BoxCopy(shard.region, *region, c10::elementSize(tensor->dtype));
+    return BoxCopy(shard.region, *region, strides, c10::elementSize(tensor->dtype));
   }
 };
 
@@ -112,16 +120,6 @@ struct Target {
 struct Use {
   Chunk chunk;
   const Target* target;
-
-  void scatter(const std::byte* from) const {
-    target->copy_of(*chunk.shard).scatter(chunk.begin, {from, chunk.size()}, target->bytes);
-  }
-  void read_alone(const ShardFile& file) const {
-    const int64_t place = target->copy_of(*chunk.shard).place_of(chunk.begin, chunk.begin + chunk.size());
-    if (place >= 0) return chunk.read_to(file, target->bytes + place);
-    chunk.read_to(file, thread_buffer());
-    scatter(thread_buffer());
-  }
 };
 
 // Adds the chunks of the tensor's shards that the target needs, to the list of the shard's file.
@@ -140,24 +138,86 @@ void add_uses(const Target& target, std::vector<std::vector<Use>>& uses) {
 }
 
 // Uses in the order of their file, which lie within the bytes of a thread's buffer, without large gaps between them.
-struct Run {
-  const ShardFile* file;
-  std::span<const Use> uses;
+class Run {
+ public:
+  Run(const ShardFile& file, std::span<const Use> uses) : file_(&file), uses_(uses) {}
 
-  // Reads once what the uses need.
+  uint64_t begin() const { return uses_.front().chunk.offset(); }
+  uint64_t end() const { return uses_.back().chunk.end(); }
+
   void read() const {
-    if (uses.size() == 1) return uses.front().read_alone(*file);
-    const uint64_t begin = uses.front().chunk.offset();
-    std::byte* buffer = thread_buffer();
-    file->read(begin, {buffer, uses.back().chunk.end() - begin});
-    const std::byte* checked = nullptr;
-    for (const Use& use : uses) {
-      const std::byte* bytes = buffer + (use.chunk.offset() - begin);
-      if (bytes != checked) use.chunk.check(*file, bytes);
-      checked = bytes;
-      use.scatter(bytes);
+    if (!read_in_place()) read_and_scatter();
+  }
+
+ private:
+  // Of a chunk, for a target.
+  struct Place {
+    uint64_t offset;  // in the file
+    Bytes to;
+  };
+
+  // To the targets at once; what none of them needs goes to the buffer. False, with nothing read, where the parts are
+  // short or two targets need the same bytes.
+  bool read_in_place() const {
+    std::vector<Bytes> parts;
+    std::vector<std::pair<const Chunk*, size_t>> chunks;  // with the end of their parts; null: a gap
+    uint64_t at = begin();
+    const auto fill_to = [&](uint64_t offset) {
+      if (offset > at) parts.emplace_back(thread_buffer() + (at - begin()), offset - at);
+      at = offset;
+    };
+    for (size_t first = 0, next = 0; first < uses_.size(); first = next) {
+      const Chunk& chunk = uses_[first].chunk;
+      while (next < uses_.size() && uses_[next].chunk == chunk) ++next;
+      const auto places = long_places(uses_.subspan(first, next - first));
+      if (places.empty()) return false;
+      fill_to(chunk.offset());
+      chunks.emplace_back(nullptr, parts.size());
+      for (const Place& place : places) {
+        if (place.offset < at) return false;
+        fill_to(place.offset);
+        parts.push_back(place.to);
+        at += place.to.size();
+      }
+      fill_to(chunk.end());
+      chunks.emplace_back(&chunk, parts.size());
+    }
+    file_->read_parts(begin(), parts);
+    size_t first = 0;
+    for (const auto& [chunk, end] : chunks) {
+      if (chunk) chunk->check(*file_, std::span(parts).subspan(first, end - first));
+      first = end;
+    }
+    return true;
+  }
+
+  // Where the bytes of a chunk go, in their order in the file; empty where that is in short parts.
+  static std::vector<Place> long_places(std::span<const Use> uses) {
+    std::vector<Place> places;
+    for (const auto& [chunk, target] : uses) {
+      const BoxCopy copy = target->copy_of(*chunk.shard);
+      if (copy.run_bytes() < kLongRun) return {};
+      copy.for_each_part(chunk.begin, chunk.begin + chunk.size(), [&](uint64_t from, uint64_t to, uint64_t bytes) {
+        places.push_back({chunk.shard->offset + from, {target->bytes + to, bytes}});
+      });
+    }
+    if (uses.size() > 1) std::ranges::sort(places, {}, &Place::offset);
+    return places;
+  }
+
+  void read_and_scatter() const {
+    file_->read(begin(), {thread_buffer(), end() - begin()});
+    const Chunk* checked = nullptr;
+    for (const auto& [chunk, target] : uses_) {
+      const Bytes bytes(thread_buffer() + (chunk.offset() - begin()), chunk.size());
+      if (!checked || *checked != chunk) chunk.check(*file_, {&bytes, 1});
+      checked = &chunk;
+      target->copy_of(*chunk.shard).scatter(chunk.begin, bytes, target->bytes);
     }
   }
+
+  const ShardFile* file_;
+  std::span<const Use> uses_;
 };
 
 // Orders the uses of a file, and adds the runs that they make.
@@ -171,7 +231,7 @@ void add_runs(const ShardFile& file, std::vector<Use>& uses, std::vector<Run>& r
       return chunk.offset() <= end + kMaxGap && chunk.end() - begin <= kChunkBytes;
     };
     for (; i < uses.size() && fits(uses[i].chunk); ++i) end = uses[i].chunk.end();
-    runs.push_back({&file, std::span(uses).subspan(first, i - first)});
+    runs.emplace_back(file, std::span(uses).subspan(first, i - first));
   }
 }
 
@@ -180,12 +240,16 @@ int threads_for(uint64_t bytes) {
   return static_cast<int>(std::min<uint64_t>(cores, bytes / kBytesWorthAThread + 1));
 }
 
+// Whether bytes cannot be put where the destination has them: rows that are not contiguous are copied faster at once.
 bool needs_copy(const Tensor& destination) {
-  return !destination.is_cpu() || !destination.is_contiguous() || destination.is_conj() || destination.is_neg();
+  if (!destination.is_cpu() || destination.is_conj() || destination.is_neg()) return true;
+  const auto sizes = destination.sizes(), strides = destination.strides();
+  for (size_t axis = 0; axis < sizes.size(); ++axis)
+    if (sizes[axis] > 1 && (strides[axis] == 0 || (axis + 1 == sizes.size() && strides[axis] != 1))) return true;
+  return false;
 }
 
-// Where the bytes of a destination go: to its own memory where that is row-major, else to a copy that is written to it
-// when all is read.
+// Where the bytes of a destination go: to its own memory, or to a copy that is written to it when all is read.
 class Destination {
  public:
   explicit Destination(const Tensor& tensor) : tensor_(&tensor) {
@@ -193,9 +257,8 @@ class Destination {
       copy_ = at::empty(tensor.sizes(), tensor.options().device(at::kCPU).memory_format(at::MemoryFormat::Contiguous));
   }
 
-  std::byte* bytes() const {
-    return static_cast<std::byte*>((copy_.defined() ? copy_ : *tensor_).mutable_data_ptr());
-  }
+  // The memory is that of the tensor, which outlives this, or of a copy that this keeps.
+  const Tensor& memory() const { return copy_.defined() ? copy_ : *tensor_; }
   void finish() const {
     if (copy_.defined())
       tensor_->detach().copy_(copy_);
@@ -303,10 +366,12 @@ void Reader::read(std::span<const Request> requests) const {
 void Reader::State::read(std::span<const Request> requests) const {
   std::vector<Destination> destinations;
   std::vector<Target> targets;
+  destinations.reserve(requests.size());
+  targets.reserve(requests.size());
   for (const auto& [tensor, piece] : requests) {
     if (piece.region.numel() == 0) continue;
-    destinations.emplace_back(piece.tensor);
-    targets.push_back({tensor, &piece.region, destinations.back().bytes()});
+    const Tensor& memory = destinations.emplace_back(piece.tensor).memory();
+    targets.push_back({tensor, &piece.region, memory.strides(), static_cast<std::byte*>(memory.mutable_data_ptr())});
   }
   std::vector<std::vector<Use>> uses(files.size());
   for (const Target& target : targets) add_uses(target, uses);
@@ -314,7 +379,7 @@ void Reader::State::read(std::span<const Request> requests) const {
   for (size_t file = 0; file < files.size(); ++file) add_runs(files[file], uses[file], runs);
 
   uint64_t bytes = 0;
-  for (const Run& run : runs) bytes += run.uses.back().chunk.end() - run.uses.front().chunk.offset();
+  for (const Run& run : runs) bytes += run.end() - run.begin();
   for_each_item(runs.size(), threads_for(bytes), [&](size_t i) { runs[i].read(); });
   const at::NoGradGuard no_grad;
   for (const Destination& destination : destinations) destination.finish();
@@ -352,8 +417,12 @@ void Reader::verify() const {
       bytes += shard.bytes;
       for (uint64_t begin = 0; begin < shard.bytes; begin += kChunkBytes) chunks.push_back({&tensor, &shard, begin});
     }
-  for_each_item(chunks.size(), threads_for(bytes),
-                [&](size_t i) { chunks[i].read_to(state_->files[chunks[i].shard->file], thread_buffer()); });
+  for_each_item(chunks.size(), threads_for(bytes), [&](size_t i) {
+    const ShardFile& file = state_->files[chunks[i].shard->file];
+    const Bytes buffer(thread_buffer(), chunks[i].size());
+    file.read(chunks[i].offset(), buffer);
+    chunks[i].check(file, {&buffer, 1});
+  });
 }
 
 }  // namespace tutti::checkpoint

@@ -38,7 +38,7 @@ class Reader {
 
   // Copies a region of the global tensor into `destination`, a plain tensor of the region's sizes and the stored dtype,
   // in place. Reads the parts of shards that it needs, in pieces of 1 MiB, on up to 8 threads. Memory beside the
-  // destination: 1 MiB a thread; as much as the destination where that is not contiguous or not in CPU memory.
+  // destination: 1 MiB a thread; as much as the destination where its rows are not contiguous or not in CPU memory.
   // Throws: not_found for an unknown name; invalid_argument for a region that is not inside the tensor, other sizes or
   // dtype; data_loss for damage, naming the file, the tensor, the stored and the computed CRC; the
   // destination then holds anything.

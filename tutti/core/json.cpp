@@ -10,7 +10,7 @@
 namespace tutti {
 namespace {
 
-bool is_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
+bool is_space(char c) { return c <= ' ' && (c == ' ' || c == '\n' || c == '\t' || c == '\r'); }
 // Of ASCII, and meaning itself in a string.
 bool is_plain(char c) { return c >= ' ' && static_cast<unsigned char>(c) < 0x80 && c != '"' && c != '\\'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -60,21 +60,24 @@ void JsonReader::fail(const std::string& what, ErrorCode code) const {
   throw Error(code, str(source_, ": byte ", at_, ": ", what));
 }
 
-char JsonReader::peek() {
+void JsonReader::fail_expected(const char* what) const { fail(str("expected ", what, ", found ", shown(text_[at_]))); }
+
+inline char JsonReader::peek() {
   while (at_ < text_.size() && is_space(text_[at_])) ++at_;
   if (at_ == text_.size()) fail("the text ends in the middle");
   return text_[at_];
 }
 
-void JsonReader::expect(char c) {
-  if (const char seen = peek(); seen != c) fail(str("expected '", c, "', found ", shown(seen)));
+inline void JsonReader::expect(char c) {
+  const char quoted[] = {'\'', c, '\'', '\0'};
+  if (peek() != c) fail_expected(quoted);
   ++at_;
 }
 
 // After a value: whether another one follows.
-bool JsonReader::next_or(char closing) {
+inline bool JsonReader::next_or(char closing) {
   const char seen = peek();
-  if (seen != ',' && seen != closing) fail(str("expected ',' or '", closing, "', found ", shown(seen)));
+  if (seen != ',' && seen != closing) fail_expected(closing == '}' ? "',' or '}'" : "',' or ']'");
   ++at_;
   return seen == ',';
 }
@@ -84,13 +87,11 @@ void JsonReader::object(FunctionRef<void(std::string_view)> member) {
   if (peek() == '}') return void(++at_);
   const size_t first = keys_.size(), first_decoded = decoded_keys_.size();
   do {
-    const std::string_view key = text_in(scratch_);
-    if (key.data() == scratch_.data())
-      keys_.push_back(decoded_keys_.emplace_back(key));
-    else
-      keys_.push_back(key);
+    std::string_view key = text_view();
+    if (key.data() == scratch_.data()) key = decoded_keys_.emplace_back(key);
+    keys_.push_back(key);
     expect(':');
-    member(keys_.back());
+    member(key);
   } while (next_or('}'));
   check_keys(first);
   keys_.resize(first);
@@ -121,17 +122,17 @@ void JsonReader::array(FunctionRef<void()> element) {
 
 bool JsonReader::at_text() { return peek() == '"'; }
 
-// The text itself, or what it means, in `storage`.
-std::string_view JsonReader::text_in(std::string& storage) {
+std::string_view JsonReader::text_view() {
   expect('"');
   const size_t begin = at_;
   while (at_ < text_.size() && is_plain(text_[at_])) ++at_;
   if (at_ < text_.size() && text_[at_] == '"') return text_.substr(begin, at_++ - begin);
-  storage.assign(text_, begin, at_ - begin);
-  decode_rest(storage);
-  return storage;
+  scratch_.assign(text_, begin, at_ - begin);
+  decode_rest(scratch_);
+  return scratch_;
 }
 
+// To the end of a string that is not all plain.
 void JsonReader::decode_rest(std::string& out) {
   while (true) {
     const size_t run = at_;
@@ -237,7 +238,7 @@ double JsonReader::number() {
 
 void JsonReader::end() {
   while (at_ < text_.size() && is_space(text_[at_])) ++at_;
-  if (at_ < text_.size()) fail(str("expected the end, found ", shown(text_[at_])));
+  if (at_ < text_.size()) fail_expected("the end");
 }
 
 bool is_utf8(std::string_view bytes) {
@@ -253,8 +254,8 @@ std::string json_text(std::string_view text) {
   constexpr std::string_view kDigits = "0123456789abcdef";
   std::string out = "\"";
   while (true) {
-    const auto plain = std::ranges::find_if(
-        text, [](char c) { return c == '"' || c == '\\' || static_cast<unsigned char>(c) < ' '; });
+    const auto plain =
+        std::ranges::find_if(text, [](char c) { return c == '"' || c == '\\' || static_cast<unsigned char>(c) < ' '; });
     const auto length = static_cast<size_t>(plain - text.begin());
     out.append(text.substr(0, length));
     if (length == text.size()) break;

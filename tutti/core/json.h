@@ -25,9 +25,9 @@ class JsonReader {
   void object(FunctionRef<void(std::string_view key)> member);
   // Calls element() for each element; it must read the value.
   void array(FunctionRef<void()> element);
-  std::string text() { return std::string(text_in(scratch_)); }
-  // The same, valid until the next value is read.
-  std::string_view text_view() { return text_in(scratch_); }
+  std::string text() { return std::string(text_view()); }
+  // The same, valid until the next text is read.
+  std::string_view text_view();
   // A number without fraction and exponent that fits.
   int64_t integer();
   double number();
@@ -43,7 +43,7 @@ class JsonReader {
   char peek();
   void expect(char c);
   bool next_or(char closing);
-  std::string_view text_in(std::string& storage);
+  [[noreturn]] void fail_expected(const char* what) const;
   void decode_rest(std::string& out);
   void escape(std::string& out);
   uint32_t four_digits();
