@@ -48,10 +48,12 @@ std::vector<Tensor> make(const Tensors& tensors, const std::function<Tensor(cons
   return made;
 }
 
+std::string name_of(size_t i) { return "layer/" + std::to_string(i) + "/weight"; }
+
 checkpoint::Contents contents_of(const std::vector<Tensor>& tensors) {
   checkpoint::Contents contents;
   for (const Tensor& tensor : tensors)
-    contents.tensors.push_back(checkpoint::named_tensor(str("layer/", contents.tensors.size(), "/weight"), tensor));
+    contents.tensors.push_back(checkpoint::named_tensor(name_of(contents.tensors.size()), tensor));
   return contents;
 }
 
@@ -130,9 +132,11 @@ void restore(benchmark::State& state, const Tensors& tensors, const std::functio
       [&] {
         const checkpoint::Reader reader(checkpoint::posix_file_system(), files.checkpoint());
         std::vector<checkpoint::Reader::Request> requests;
-        for (size_t i = 0; i < destinations.size(); ++i)
+        for (size_t i = 0; i < destinations.size(); ++i) {
+          const auto* tensor = reader.find(name_of(i));
           for (auto& piece : checkpoint::pieces_to_write(destinations[i]))
-            requests.push_back({str("layer/", i, "/weight"), std::move(piece)});
+            requests.push_back({tensor, std::move(piece)});
+        }
         reader.read(requests);
       });
 }

@@ -5,43 +5,48 @@
 
 namespace tutti::checkpoint {
 
-BoxCopy::BoxCopy(const Region& shard, const Region& destination, uint64_t element_bytes) : run_bytes_(element_bytes) {
-  const Region common = shard.intersection(destination);
-  uint64_t shard_stride = element_bytes, destination_stride = element_bytes;
-  bool contiguous = true;  // as long as the axes behind are whole in both
-  for (size_t axis = common.sizes.size(); axis-- > 0;) {
-    const int64_t count = common.sizes[axis];
-    shard_.base += static_cast<uint64_t>(common.first[axis] - shard.first[axis]) * shard_stride;
-    destination_.base += static_cast<uint64_t>(common.first[axis] - destination.first[axis]) * destination_stride;
+BoxCopy::BoxCopy(const Region& shard, const Region& destination, c10::IntArrayRef destination_strides,
+                 uint64_t element_bytes)
+    : run_bytes_(element_bytes) {
+  uint64_t shard_stride = element_bytes;
+  bool contiguous = true;  // as long as the axes behind are whole in the shard and next to each other in both
+  for (size_t axis = shard.sizes.size(); axis-- > 0;) {
+    const int64_t first = std::max(shard.first[axis], destination.first[axis]);
+    const int64_t end =
+        std::min(shard.first[axis] + shard.sizes[axis], destination.first[axis] + destination.sizes[axis]);
+    const int64_t count = std::max<int64_t>(0, end - first);
+    const Place stride{shard_stride, static_cast<uint64_t>(destination_strides[axis]) * element_bytes};
+    base_.shard += static_cast<uint64_t>(first - shard.first[axis]) * stride.shard;
+    base_.destination += static_cast<uint64_t>(first - destination.first[axis]) * stride.destination;
+    contiguous = contiguous && (count == 1 || (stride.shard == run_bytes_ && stride.destination == run_bytes_));
     if (contiguous) {
       run_bytes_ *= static_cast<uint64_t>(count);
-    } else {
+    } else if (count != 1) {
       num_runs_ *= count;
-      counts_.push_back(count);
-      shard_.strides.push_back(shard_stride);
-      destination_.strides.push_back(destination_stride);
+      axes_.push_back({count, stride});
     }
-    contiguous = contiguous && count == shard.sizes[axis] && count == destination.sizes[axis];
     shard_stride *= static_cast<uint64_t>(shard.sizes[axis]);
-    destination_stride *= static_cast<uint64_t>(destination.sizes[axis]);
   }
   if (run_bytes_ == 0) num_runs_ = 0;
 }
 
-uint64_t BoxCopy::offset(int64_t run, const Place& place) const {
-  uint64_t offset = place.base;
-  for (size_t i = 0; i < counts_.size(); ++i) {  // the last axis first
-    offset += static_cast<uint64_t>(run % counts_[i]) * place.strides[i];
-    run /= counts_[i];
+BoxCopy::Place BoxCopy::place_of(int64_t run) const {
+  Place place = base_;
+  for (const Axis& axis : axes_) {
+    const auto index = static_cast<uint64_t>(run % axis.count);
+    place.shard += index * axis.stride.shard;
+    place.destination += index * axis.stride.destination;
+    run /= axis.count;
   }
-  return offset;
+  return place;
 }
 
 int64_t BoxCopy::first_run_behind(uint64_t byte) const {
+  if (byte < base_.shard + run_bytes_) return 0;
   int64_t low = 0, high = num_runs_;
   while (low < high) {
     const int64_t middle = low + (high - low) / 2;
-    if (shard_offset(middle) + run_bytes_ > byte)
+    if (place_of(middle).shard + run_bytes_ > byte)
       high = middle;
     else
       low = middle + 1;
@@ -51,22 +56,32 @@ int64_t BoxCopy::first_run_behind(uint64_t byte) const {
 
 bool BoxCopy::touches(uint64_t begin, uint64_t end) const {
   const int64_t run = first_run_behind(begin);
-  return run < num_runs_ && shard_offset(run) < end;
+  return run < num_runs_ && place_of(run).shard < end;
 }
 
-int64_t BoxCopy::place_of(uint64_t begin, uint64_t end) const {
-  const int64_t run = first_run_behind(begin);
-  if (run == num_runs_ || shard_offset(run) > begin || shard_offset(run) + run_bytes_ < end) return -1;
-  return static_cast<int64_t>(destination_offset(run) + begin - shard_offset(run));
+template <class F>
+void BoxCopy::visit_parts(uint64_t begin, uint64_t end, F part) const {
+  const Axis inner = axes_.empty() ? Axis{1, {}} : axes_.front();
+  for (int64_t run = first_run_behind(begin); run < num_runs_;) {
+    Place place = place_of(run);
+    for (int64_t left = inner.count - run % inner.count; left > 0; --left, ++run) {
+      if (place.shard >= end) return;
+      const uint64_t from = std::max(begin, place.shard), to = std::min(end, place.shard + run_bytes_);
+      part(from, place.destination + (from - place.shard), to - from);
+      place.shard += inner.stride.shard;
+      place.destination += inner.stride.destination;
+    }
+  }
+}
+
+void BoxCopy::for_each_part(uint64_t begin, uint64_t end, FunctionRef<void(uint64_t, uint64_t, uint64_t)> part) const {
+  visit_parts(begin, end, part);
 }
 
 void BoxCopy::scatter(uint64_t begin, std::span<const std::byte> bytes, std::byte* destination) const {
-  const uint64_t end = begin + bytes.size();
-  for (int64_t run = first_run_behind(begin); run < num_runs_ && shard_offset(run) < end; ++run) {
-    const uint64_t from = std::max(begin, shard_offset(run)), to = std::min(end, shard_offset(run) + run_bytes_);
-    std::memcpy(destination + destination_offset(run) + (from - shard_offset(run)), bytes.data() + (from - begin),
-                to - from);
-  }
+  visit_parts(begin, begin + bytes.size(), [&](uint64_t from, uint64_t to, uint64_t count) {
+    std::memcpy(destination + to, bytes.data() + (from - begin), count);
+  });
 }
 
 }  // namespace tutti::checkpoint

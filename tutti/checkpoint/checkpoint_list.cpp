@@ -15,7 +15,7 @@ constexpr std::string_view kFormat = "tutti checkpoint list";
 
 ListedCheckpoint parse_checkpoint(JsonReader& json) {
   ListedCheckpoint checkpoint;
-  json.object([&](const std::string& key) {
+  json.object([&](std::string_view key) {
     if (key == "number")
       checkpoint.number = json.integer();
     else if (key == "saved_at")
@@ -92,7 +92,7 @@ CheckpointList parse_list(std::string text, const std::string& source) {
   CheckpointList list;
   std::string format;
   int64_t version = 0;
-  json.object([&](const std::string& key) {
+  json.object([&](std::string_view key) {
     if (key == "format")
       format = json.text();
     else if (key == "version")

@@ -1,5 +1,6 @@
 #include "tutti/checkpoint/checkpoint_manager.h"
 
+#include <algorithm>
 #include <future>
 
 #include "tutti/checkpoint/folder.h"
@@ -14,6 +15,7 @@ struct CheckpointManager::State {
   checkpoint::Folder folder;
   bool async;
   std::future<void> pending = {};  // the save in the background
+  int64_t next_number = 0;         // of asynchronous saves; zero: the disk knows
 };
 
 CheckpointManager::CheckpointManager(Checkpoint checkpoint, std::filesystem::path directory,
@@ -37,7 +39,10 @@ std::filesystem::path CheckpointManager::save(std::optional<int64_t> number) {
   checkpoint::Contents contents = checkpoint::state_of(state_->checkpoint.objects());
   checkpoint::Folder& folder = state_->folder;
   if (!state_->async) return folder.save(contents, number);
-  if (!number) number = folder.next_number();
+  int64_t& next = state_->next_number;  // one process saves: the disk is asked once
+  if (next == 0) next = folder.next_number();
+  if (!number) number = next;
+  next = std::max(next, *number + 1);
   state_->pending = std::async(std::launch::async, [&folder, contents = snapshot(std::move(contents)), number] {
     folder.save(contents, number);
   });

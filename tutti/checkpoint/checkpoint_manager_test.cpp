@@ -41,11 +41,17 @@ TEST(CheckpointManager, AnEmptyDirectoryLeavesEverythingAsItIs) {
 }
 
 TEST(CheckpointManager, NumbersCanBeGiven) {
-  const TemporaryFolder folder;
-  int64_t step = 40;
-  CheckpointManager manager(Checkpoint({{"step", step}}), folder.path(), {});
-  EXPECT_EQ(manager.save(step), folder.path() / "ckpt-40");
-  EXPECT_EQ(manager.save(), folder.path() / "ckpt-41");
+  for (const bool async : {false, true}) {
+    const TemporaryFolder folder;
+    int64_t step = 40;
+    CheckpointManager manager(Checkpoint({{"step", step}}), folder.path(), {.async = async});
+    EXPECT_EQ(manager.save(step), folder.path() / "ckpt-40");
+    EXPECT_EQ(manager.save(7), folder.path() / "ckpt-7");
+    EXPECT_EQ(manager.save(), folder.path() / "ckpt-41");
+    CheckpointManager later(Checkpoint({{"step", step}}), folder.path(), {.async = async});
+    manager.wait();
+    EXPECT_EQ(later.save(), folder.path() / "ckpt-42");
+  }
 }
 
 TEST(CheckpointManager, AnAsynchronousSaveHasTheValuesOfItsCall) {

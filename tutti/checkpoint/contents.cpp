@@ -78,7 +78,7 @@ NamedTensor named_tensor(std::string name, const Tensor& tensor) {
 }
 
 std::vector<Piece> pieces_to_write(const Tensor& tensor) {
-  if (!is_mesh_tensor(tensor)) return {{Region::whole(tensor.sizes().vec()), tensor}};
+  if (!is_mesh_tensor(tensor)) return {{Region::whole(tensor.sizes()), tensor}};
   require_global_view("restoring a mesh tensor");
   auto& impl = mesh_impl(tensor);
   const Components& components = impl.overwrite();

@@ -69,4 +69,8 @@ std::optional<at::ScalarType> dtype_of_safetensors_name(std::string_view name) {
   return {};
 }
 
+std::string form_text(at::ScalarType dtype, c10::IntArrayRef sizes) {
+  return str(c10::toString(dtype), ' ', str_list(sizes));
+}
+
 }  // namespace tutti::checkpoint

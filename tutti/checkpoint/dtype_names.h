@@ -1,8 +1,10 @@
 #pragma once
 
 #include <c10/core/ScalarType.h>
+#include <c10/util/ArrayRef.h>
 
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace tutti::checkpoint {
@@ -16,5 +18,8 @@ std::optional<at::ScalarType> dtype_of_name(std::string_view name);
 // complex ones are kept as pairs of real numbers.
 std::string_view safetensors_name(at::ScalarType dtype);
 std::optional<at::ScalarType> dtype_of_safetensors_name(std::string_view name);
+
+// "Float [2, 3]", for messages.
+std::string form_text(at::ScalarType dtype, c10::IntArrayRef sizes);
 
 }  // namespace tutti::checkpoint

@@ -24,6 +24,13 @@ void remove_if_possible(FileSystem& files, const fs::path& file) {
 
 }  // namespace
 
+void ReadableFile::read_parts(uint64_t offset, std::span<const std::span<std::byte>> parts) const {
+  for (const std::span<std::byte> part : parts) {
+    read(offset, part);
+    offset += part.size();
+  }
+}
+
 void create_directories(FileSystem& files, const fs::path& directory) {
   if (directory.empty() || files.exists(directory)) return;
   if (!directory.has_filename()) return create_directories(files, directory.parent_path());

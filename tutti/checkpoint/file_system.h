@@ -29,8 +29,11 @@ class ReadableFile {
   virtual ~ReadableFile() = default;
 
   virtual uint64_t size() const = 0;  // bytes, when it was opened
-  // Fills `bytes` from `offset` on. Throws: data_loss where the file ends before.
+  // Fills `bytes` from `offset` on. Throws: data_loss where the file ends before, or the device cannot read it any more
+  // (EIO).
   virtual void read(uint64_t offset, std::span<std::byte> bytes) const = 0;
+  // The same into several places, one after the other.
+  virtual void read_parts(uint64_t offset, std::span<const std::span<std::byte>> parts) const;
 };
 
 struct DirectoryEntry {

@@ -114,6 +114,22 @@ TEST_F(Folders, FallBackFromDamagedCheckpointsWithOneWarning) {
                                   HasSubstr("ckpt-2/index.json"), HasSubstr("stored CRC32C")));
 }
 
+TEST_F(Folders, FallBackFromACheckpointThatTheDeviceCannotRead) {
+  for (int i = 1; i <= 2; ++i) folder().save(contents_of(i));
+  for (const int at : {0, 1, 2}) {  // its index, its header, its data
+    int reads = -1;                 // the list comes first
+    HookedFileSystem failing(files_, [&](FileOperation operation) {
+      if (operation == FileOperation::read && reads++ == at) throw Error(ErrorCode::data_loss, "a bad sector");
+    });
+    warnings_.clear();
+    EXPECT_EQ(restored(Folder(failing, "/run/checkpoints")), 1);
+    EXPECT_THAT(warnings_, ElementsAre(AllOf(HasSubstr("restored '/run/checkpoints/ckpt-1' in the place of a newer"),
+                                             HasSubstr("a bad sector"))));
+    reads = 0;
+    EXPECT_EQ(code_of([&] { Reader(failing, "/run/checkpoints/ckpt-2").read("w"); }), ErrorCode::data_loss);
+  }
+}
+
 TEST_F(Folders, NeverStartAnewWhenAllIsDamaged) {
   folder().save(contents_of(1));
   damage("ckpt-1/index.json");

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <tuple>
+#include <utility>
 
 #include "tutti/checkpoint/dtype_names.h"
 #include "tutti/checkpoint/sealed_json.h"
@@ -31,7 +31,7 @@ void append_list(std::string& out, const Values& values, F append) {
   out += ']';
 }
 
-void append_integers(std::string& out, const std::vector<int64_t>& values) {
+void append_integers(std::string& out, c10::IntArrayRef values) {
   append_list(out, values, [&](int64_t value) { out += std::to_string(value); });
 }
 
@@ -86,7 +86,7 @@ class IndexParser {
   Index run() {
     std::string format;
     int64_t version = 0, chunk_bytes = 0;
-    json_.object([&](const std::string& key) {
+    json_.object([&](std::string_view key) {
       if (key == "format") {
         format = json_.text();
       } else if (key == "version") {
@@ -96,7 +96,7 @@ class IndexParser {
       } else if (key == "chunk_bytes") {
         chunk_bytes = json_.integer();
       } else if (key == "values") {
-        json_.object([&](const std::string& name) { index_.values[name] = value(); });
+        json_.object([&](std::string_view name) { index_.values[std::string(name)] = value(); });
       } else if (key == "files") {
         json_.array([&] { file(); });
       } else if (key == "tensors") {
@@ -109,8 +109,8 @@ class IndexParser {
     if (version == 0) json_.fail("no version");
     if (chunk_bytes != static_cast<int64_t>(kChunkBytes))
       json_.fail(str("chunk_bytes is ", chunk_bytes, "; version ", kFormatVersion, " has ", kChunkBytes));
-    check_names();
     check_files();
+    sort_by_name();
     return std::move(index_);
   }
 
@@ -118,7 +118,7 @@ class IndexParser {
   Value value() {
     Value value;
     int count = 0;
-    json_.object([&](const std::string& type) {
+    json_.object([&](std::string_view type) {
       ++count;
       if (type == "int64")
         value = json_.integer();
@@ -148,8 +148,8 @@ class IndexParser {
     return static_cast<uint64_t>(value);
   }
 
-  std::vector<int64_t> sizes() {
-    std::vector<int64_t> sizes;
+  Region::Axes sizes() {
+    Region::Axes sizes;
     json_.array([&] {
       sizes.push_back(static_cast<int64_t>(count()));
       if (sizes.size() > kMaxRank) json_.fail(str("a shape of more than ", kMaxRank, " axes"));
@@ -158,7 +158,7 @@ class IndexParser {
   }
 
   uint32_t crc() {
-    const std::string text = json_.text();
+    const std::string_view text = json_.text_view();
     const auto crc = parse_crc(text);
     if (!crc) json_.fail(str("\"", text, "\" is no CRC32C"));
     return *crc;
@@ -166,7 +166,7 @@ class IndexParser {
 
   void file() {
     IndexedFile file;
-    json_.object([&](const std::string& key) {
+    json_.object([&](std::string_view key) {
       if (key == "name")
         file.name = json_.text();
       else if (key == "bytes")
@@ -187,7 +187,7 @@ class IndexParser {
   void tensor() {
     IndexedTensor tensor;
     std::string dtype;
-    json_.object([&](const std::string& key) {
+    json_.object([&](std::string_view key) {
       if (key == "name")
         tensor.name = json_.text();
       else if (key == "dtype")
@@ -197,7 +197,7 @@ class IndexParser {
       else if (key == "layout")
         tensor.layout = json_.text();
       else if (key == "shards")
-        json_.array([&] { tensor.shards.push_back(shard()); });
+        json_.array([&] { shard(tensor.shards.emplace_back()); });
       else
         json_.fail(str("unknown key \"", key, "\" of a tensor"));
     });
@@ -208,9 +208,8 @@ class IndexParser {
     index_.tensors.push_back(std::move(tensor));
   }
 
-  IndexedShard shard() {
-    IndexedShard shard;
-    json_.object([&](const std::string& key) {
+  void shard(IndexedShard& shard) {
+    json_.object([&](std::string_view key) {
       if (key == "file")
         shard.file = count();
       else if (key == "offset")
@@ -226,11 +225,10 @@ class IndexParser {
       else
         json_.fail(str("unknown key \"", key, "\" of a shard"));
     });
-    return shard;
   }
 
   // Bytes of a tensor of these sizes; fails unless they and the strides fit 63 bits.
-  uint64_t bytes_of(const std::vector<int64_t>& sizes, at::ScalarType dtype, const std::string& name) {
+  uint64_t bytes_of(c10::IntArrayRef sizes, at::ScalarType dtype, const std::string& name) {
     auto bytes = static_cast<int64_t>(c10::elementSize(dtype)), strides = bytes;
     for (const int64_t size : sizes) {
       if (__builtin_mul_overflow(strides, std::max<int64_t>(size, 1), &strides))
@@ -243,8 +241,8 @@ class IndexParser {
   void check_grid(IndexedTensor& tensor) {
     if (tensor.shards.size() == 1 && tensor.shards[0].region == Region{})
       return void(tensor.shards[0].region = Region::whole(tensor.sizes));
-    std::vector<Region> regions;
-    for (const IndexedShard& shard : tensor.shards) regions.push_back(shard.region);
+    c10::SmallVector<const Region*, 16> regions;
+    for (const IndexedShard& shard : tensor.shards) regions.push_back(&shard.region);
     if (!is_grid_of(regions, tensor.sizes))
       json_.fail(str("the ", regions.size(), " shards of tensor \"", tensor.name, "\" do not make up its shape ",
                      str_list(tensor.sizes)));
@@ -261,34 +259,42 @@ class IndexParser {
                        num_chunks(bytes)));
   }
 
-  void check_names() {
-    std::ranges::sort(index_.tensors, {}, &IndexedTensor::name);
-    const auto twice = std::ranges::adjacent_find(index_.tensors, {}, &IndexedTensor::name);
-    if (twice != index_.tensors.end()) json_.fail(str("tensor \"", twice->name, "\" comes twice"));
+  // Puts the tensors in the order of their names, which differ.
+  void sort_by_name() {
+    using Named = std::pair<std::string_view, size_t>;
+    std::vector<Named> order;
+    for (size_t i = 0; i < index_.tensors.size(); ++i) order.emplace_back(index_.tensors[i].name, i);
+    std::ranges::sort(order);
+    const auto twice = std::ranges::adjacent_find(order, {}, &Named::first);
+    if (twice != order.end()) json_.fail(str("tensor \"", twice->first, "\" comes twice"));
+    std::vector<IndexedTensor> sorted;
+    sorted.reserve(order.size());
+    for (const auto& [name, i] : order) sorted.push_back(std::move(index_.tensors[i]));
+    index_.tensors = std::move(sorted);
   }
 
   // Each file's data are its shards, one after the other.
   void check_files() {
-    std::vector<std::tuple<size_t, uint64_t, uint64_t>> shards;  // file, offset, bytes
+    using Extent = std::pair<uint64_t, uint64_t>;  // offset, bytes
+    std::vector<std::vector<Extent>> extents(index_.files.size());
     for (const IndexedTensor& tensor : index_.tensors)
       for (const IndexedShard& shard : tensor.shards) {
         if (shard.file >= index_.files.size())
           json_.fail(str("tensor \"", tensor.name, "\" lies in file ", shard.file, " of ", index_.files.size()));
-        shards.emplace_back(shard.file, shard.offset, shard.bytes);
+        extents[shard.file].emplace_back(shard.offset, shard.bytes);
       }
-    std::ranges::sort(shards);
-    std::vector<uint64_t> ends;
-    for (const IndexedFile& file : index_.files) ends.push_back(file.header_bytes);
-    for (const auto& [file, offset, bytes] : shards) {
-      if (offset != ends[file] || bytes > index_.files[file].bytes - offset)
-        json_.fail(str("the ", bytes, " bytes at ", offset, " of \"", index_.files[file].name,
-                       "\" do not follow those before, which end at ", ends[file]));
-      ends[file] = offset + bytes;
+    for (size_t i = 0; i < extents.size(); ++i) {
+      const IndexedFile& file = index_.files[i];
+      if (!std::ranges::is_sorted(extents[i])) std::ranges::sort(extents[i]);
+      uint64_t end = file.header_bytes;
+      for (const auto& [offset, bytes] : extents[i]) {
+        if (offset != end || bytes > file.bytes - offset)
+          json_.fail(str("the ", bytes, " bytes at ", offset, " of \"", file.name,
+                         "\" do not follow those before, which end at ", end));
+        end = offset + bytes;
+      }
+      if (end != file.bytes) json_.fail(str("\"", file.name, "\" has ", file.bytes, " bytes; its shards end at ", end));
     }
-    for (size_t file = 0; file < ends.size(); ++file)
-      if (ends[file] != index_.files[file].bytes)
-        json_.fail(str("\"", index_.files[file].name, "\" has ", index_.files[file].bytes, " bytes; its shards end at ",
-                       ends[file]));
   }
 
   JsonReader json_;

@@ -35,14 +35,14 @@ struct IndexedShard {
   uint64_t offset = 0;  // from the beginning of the file
   uint64_t bytes = 0;
   Region region;
-  std::vector<uint32_t> crc32c;  // of each chunk
+  c10::SmallVector<uint32_t, 2> crc32c;  // of each chunk
   bool operator==(const IndexedShard&) const = default;
 };
 
 struct IndexedTensor {
   std::string name;
   at::ScalarType dtype;
-  std::vector<int64_t> sizes;
+  Region::Axes sizes;
   std::string layout;
   std::vector<IndexedShard> shards;
   bool operator==(const IndexedTensor&) const = default;

@@ -1,14 +1,19 @@
 #include "tutti/checkpoint/optimizer_state.h"
 
+#include <ATen/ops/cat.h>
+#include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
 #include <torch/optim/adagrad.h>
 #include <torch/optim/adam.h>
 #include <torch/optim/adamw.h>
+#include <torch/optim/lbfgs.h>
 #include <torch/optim/rmsprop.h>
 #include <torch/optim/sgd.h>
 
+#include <deque>
 #include <typeinfo>
+#include <vector>
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
@@ -16,13 +21,13 @@
 namespace tutti::checkpoint {
 namespace {
 
-// The state of one parameter, walked over in place.
+// The state of one parameter, or, LBFGS's, of all of them in a row; walked over in place.
 class Fields {
  public:
   Fields(StateVisitor& visitor, const Tensor& parameter) : visitor_(visitor), parameter_(parameter) {}
 
   // A tensor of the parameter's shape that the optimizer makes when it first needs it.
-  void tensor(const char* name, Tensor& value) {
+  void tensor(const std::string& name, Tensor& value) {
     if (!visitor_.has(name, value.defined())) {
       if (visitor_.restoring()) value = Tensor();
       return;
@@ -39,7 +44,41 @@ class Fields {
     if (visitor_.restoring()) state.step(step);
   }
 
+  template <class Number>
+  void number(const char* name, Number& value) {
+    visitor_.number(name, value);
+  }
+
+  // A scalar, or several: as many as the optimizer has made so far.
+  void scalar(const std::string& name, Tensor& value) {
+    if (!visitor_.has(name, value.defined())) {
+      if (visitor_.restoring()) value = Tensor();
+      return;
+    }
+    double number = value.defined() ? value.item<double>() : 0;
+    visitor_.number(name, number);
+    if (visitor_.restoring()) value = at::scalar_tensor(number, parameter_.scalar_type());
+  }
+  void scalars(const char* name, std::deque<Tensor>& values) {
+    visit_list(name, values, [&](const std::string& one, Tensor& value) { scalar(one, value); });
+  }
+  void tensors(const char* name, std::deque<Tensor>& values) {
+    visit_list(name, values, [&](const std::string& one, Tensor& value) { tensor(one, value); });
+  }
+
  private:
+  // "NAME.0", "NAME.1", …: saving, those that there are; else those that were saved.
+  template <class F>
+  void visit_list(const char* name, std::deque<Tensor>& values, F visit_one) {
+    size_t count = 0;
+    for (; visitor_.has(str(name, '.', count), count < values.size()); ++count) {
+      Tensor none;
+      if (count == values.size() && visitor_.restoring()) values.emplace_back();
+      visit_one(str(name, '.', count), count < values.size() ? values[count] : none);
+    }
+    if (visitor_.restoring()) values.resize(count);
+  }
+
   StateVisitor& visitor_;
   const Tensor& parameter_;
 };
@@ -68,6 +107,20 @@ void visit(torch::optim::RMSpropParamState& state, Fields& fields) {
   fields.tensor("square_avg", state.square_avg());
   fields.tensor("momentum_buffer", state.momentum_buffer());
   fields.tensor("grad_avg", state.grad_avg());
+}
+
+// But for `al`, which every step makes anew.
+void visit(torch::optim::LBFGSParamState& state, Fields& fields) {
+  fields.number("func_evals", state.func_evals());
+  fields.number("n_iter", state.n_iter());
+  fields.number("t", state.t());
+  fields.number("prev_loss", state.prev_loss());
+  fields.tensor("d", state.d());
+  fields.scalar("H_diag", state.H_diag());
+  fields.tensor("prev_flat_grad", state.prev_flat_grad());
+  fields.tensors("old_dirs", state.old_dirs());
+  fields.tensors("old_stps", state.old_stps());
+  fields.scalars("ro", state.ro());
 }
 
 using StatePtr = std::unique_ptr<torch::optim::OptimizerParamState>;
@@ -106,12 +159,21 @@ void visit_parameter(const torch::optim::Optimizer& optimizer, const std::string
                      visit_if<Adam, AdamParamState>(optimizer, name, state, parameter, visitor) ||
                      visit_if<AdamW, AdamWParamState>(optimizer, name, state, parameter, visitor) ||
                      visit_if<Adagrad, AdagradParamState>(optimizer, name, state, parameter, visitor) ||
-                     visit_if<RMSprop, RMSpropParamState>(optimizer, name, state, parameter, visitor);
+                     visit_if<RMSprop, RMSpropParamState>(optimizer, name, state, parameter, visitor) ||
+                     visit_if<LBFGS, LBFGSParamState>(optimizer, name, state, parameter, visitor);
   if (!known)
     throw Error(ErrorCode::unimplemented,
                 str("Checkpoint: the state of an optimizer of type ", typeid(optimizer).name(),
-                    " cannot be saved; SGD, Adam, AdamW, Adagrad and RMSprop can, and any class that is a "
+                    " cannot be saved; SGD, Adam, AdamW, Adagrad, RMSprop and LBFGS can, and any class that is a "
                     "tutti::Savable"));
+}
+
+// What the optimizer's state of this parameter looks like: LBFGS keeps one of all parameters in a row, by the first.
+Tensor form_of_state(const torch::optim::Optimizer& optimizer, const std::vector<Tensor>& parameters, size_t position) {
+  if (!dynamic_cast<const torch::optim::LBFGS*>(&optimizer)) return parameters[position];
+  std::vector<Tensor> rows;
+  for (const Tensor& parameter : parameters) rows.push_back(parameter.reshape({-1}));
+  return at::cat(rows);
 }
 
 }  // namespace
@@ -125,14 +187,15 @@ void OptimizerState::visit_state(StateVisitor& visitor) {
     double rate = group.options().get_lr();
     visitor.number(str("learning_rate_", group_number++), rate);
     if (visitor.restoring()) group.options().set_lr(rate);
-    for (const Tensor& parameter : group.params()) {
+    for (size_t i = 0; i < group.params().size(); ++i) {
+      const Tensor& parameter = group.params()[i];
       const std::string name = std::to_string(position++);
       const auto found = states.find(parameter.unsafeGetTensorImpl());
       const bool now = found != states.end();
       if (visitor.has(name, now)) {
         StatePtr none;
         StatePtr& state = now ? found->second : none;
-        visit_parameter(optimizer_, name, state, parameter, visitor);
+        visit_parameter(optimizer_, name, state, form_of_state(optimizer_, group.params(), i), visitor);
         if (none) states[parameter.unsafeGetTensorImpl()] = std::move(none);
       } else if (now && visitor.restoring()) {
         states.erase(found);

@@ -10,7 +10,7 @@ namespace tutti::checkpoint {
 
 // What one of LibTorch's optimizers keeps of each parameter, by the parameter's position in its groups: "0/exp_avg";
 // and the learning rate of each group: "learning_rate_0". Its other options are the program's. Throws: unimplemented
-// for state of a type that it does not know: LBFGS's, or a user's own.
+// for state of a type that it does not know: a user's own.
 class OptimizerState : public Savable {
  public:
   explicit OptimizerState(torch::optim::Optimizer& optimizer) : optimizer_(optimizer) {}

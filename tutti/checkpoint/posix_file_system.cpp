@@ -1,8 +1,10 @@
 // The disks of this machine, by POSIX calls.
+#include <c10/util/SmallVector.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -99,20 +101,40 @@ class PosixReadableFile final : public ReadableFile {
 
   uint64_t size() const override { return size_; }
 
-  void read(uint64_t offset, std::span<std::byte> bytes) const override {
-    while (!bytes.empty()) {
-      const ssize_t got = ::pread(descriptor_.number(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
+  void read(uint64_t offset, std::span<std::byte> bytes) const override { read_parts(offset, std::span(&bytes, 1)); }
+
+  void read_parts(uint64_t offset, std::span<const std::span<std::byte>> parts) const override {
+    constexpr size_t kMaxAtOnce = 1024;  // IOV_MAX of Linux
+    c10::SmallVector<iovec, 16> left;
+    for (const std::span<std::byte> part : parts)
+      if (!part.empty()) left.push_back({part.data(), part.size()});
+    for (iovec* at = left.begin(); at != left.end();) {
+      const auto count = static_cast<int>(std::min<ptrdiff_t>(kMaxAtOnce, left.end() - at));
+      const ssize_t got = ::preadv(descriptor_.number(), at, count, static_cast<off_t>(offset));
       if (got < 0 && errno == EINTR) continue;
+      if (got < 0 && errno == EIO)
+        throw Error(ErrorCode::data_loss, str("the device cannot read '", path_.string(), "' at byte ", offset));
       if (got < 0) fail("read from", path_);
-      if (got == 0)
-        throw Error(ErrorCode::data_loss,
-                    str("'", path_.string(), "' ends at byte ", offset, "; ", bytes.size(), " more are needed"));
-      bytes = bytes.subspan(static_cast<size_t>(got));
+      if (got == 0) throw Error(ErrorCode::data_loss, str("'", path_.string(), "' ends at byte ", offset));
       offset += static_cast<uint64_t>(got);
+      at = drop(at, static_cast<size_t>(got));
     }
   }
 
  private:
+  // The first part that is not full when this many bytes have come, its beginning moved behind them.
+  static iovec* drop(iovec* part, size_t bytes) {
+    for (; bytes > 0; ++part) {
+      const size_t taken = std::min(bytes, part->iov_len);
+      bytes -= taken;
+      if (taken == part->iov_len) continue;
+      part->iov_base = static_cast<char*>(part->iov_base) + taken;
+      part->iov_len -= taken;
+      break;
+    }
+    return part;
+  }
+
   fs::path path_;
   Descriptor descriptor_;
   uint64_t size_ = 0;

@@ -2,7 +2,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
+#include <vector>
 
 #include "tests/support/error_of.h"
 #include "tutti/checkpoint/file_system.h"
@@ -55,6 +57,29 @@ TEST_F(PosixFiles, AreReadAtAnyPlaceButNotBeyondTheirEnd) {
   EXPECT_EQ(text, "6789");
   EXPECT_THAT(error_of([&] { file->read(7, std::as_writable_bytes(std::span(text))); }),
               AllOf(HasSubstr("data_loss"), HasSubstr("ends at byte 10")));
+}
+
+TEST_F(PosixFiles, AreReadIntoSeveralPlaces) {
+  std::string text;
+  for (int i = 0; i < 2000; ++i) text += str(i, ' ');
+  put(directory_ / "file", text);
+  const auto file = files_.open(directory_ / "file");
+  std::string got(text.size() - 5, '?');
+  std::vector<std::span<std::byte>> parts;  // more than one system call takes
+  const auto bytes = std::as_writable_bytes(std::span(got));
+  for (size_t at = 0, size = 0; at < bytes.size(); at += parts.back().size(), size = (size + 1) % 7)
+    parts.push_back(bytes.subspan(at, std::min(size, bytes.size() - at)));
+  file->read_parts(5, parts);
+  EXPECT_EQ(got, text.substr(5));
+  EXPECT_EQ(code_of([&] { file->read_parts(6, parts); }), ErrorCode::data_loss) << "it ends one byte before";
+}
+
+// Memory that does not exist: the kernel answers as a device does that lost a sector.
+TEST_F(PosixFiles, WhichTheDeviceCannotReadAreLost) {
+  const auto file = files_.open("/proc/self/mem");
+  std::string text(4, ' ');
+  EXPECT_THAT(error_of([&] { file->read(0, std::as_writable_bytes(std::span(text))); }),
+              AllOf(HasSubstr("data_loss"), HasSubstr("cannot read '/proc/self/mem' at byte 0")));
 }
 
 TEST_F(PosixFiles, AreExchangedInOneStep) {

@@ -4,6 +4,7 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
+#include <memory>
 #include <thread>
 
 #include "tutti/checkpoint/box_copy.h"
@@ -23,6 +24,7 @@ namespace fs = std::filesystem;
 constexpr unsigned kMaxThreads = 8;
 constexpr uint64_t kBytesWorthAThread = uint64_t{4} << 20;
 constexpr uint64_t kMaxGap = uint64_t{16} << 10;          // bytes that are read though nobody needs them
+constexpr uint64_t kLongRun = uint64_t{4} << 10;          // bytes that are worth a place of their own in a read
 constexpr uint64_t kMaxCopiedBytes = uint64_t{64} << 20;  // of several destinations that are read together
 
 [[noreturn]] void damaged(const std::string& what) { throw Error(ErrorCode::data_loss, str("checkpoint: ", what)); }
@@ -38,9 +40,8 @@ auto expecting(const fs::path& path, F open) {
   }
 }
 
-void check_crc(uint32_t stored, std::span<const std::byte> bytes, FunctionRef<std::string()> what) {
-  if (const uint32_t computed = crc32c(bytes.data(), bytes.size()); computed != stored)
-    damaged(str(what(), " are damaged: stored CRC32C ", crc_text(stored), ", computed ", crc_text(computed)));
+[[noreturn]] void crc_differs(uint32_t stored, uint32_t computed, const std::string& what) {
+  damaged(str(what, " are damaged: stored CRC32C ", crc_text(stored), ", computed ", crc_text(computed)));
 }
 
 // A file of a checkpoint whose length and header are what the index says.
@@ -55,12 +56,16 @@ class ShardFile {
                   kSafetensorsLengthBytes + kMaxSafetensorsHeaderBytes, " are allowed"));
     header_.resize(indexed.header_bytes);
     file_->read(0, header_);
-    check_crc(indexed.header_crc32c, header_,
-              [&] { return str("'", path_.string(), "': the ", header_.size(), " bytes of its header"); });
+    if (const uint32_t computed = crc32c(header_.data(), header_.size()); computed != indexed.header_crc32c)
+      crc_differs(indexed.header_crc32c, computed,
+                  str("'", path_.string(), "': the ", header_.size(), " bytes of its header"));
   }
 
   const fs::path& path() const { return path_; }
   void read(uint64_t offset, std::span<std::byte> bytes) const { file_->read(offset, bytes); }
+  void read_parts(uint64_t offset, std::span<const std::span<std::byte>> parts) const {
+    file_->read_parts(offset, parts);
+  }
   SafetensorsHeader parse_header() const { return parse_safetensors_header(header_, file_->size(), path_.string()); }
 
  private:
@@ -69,95 +74,165 @@ class ShardFile {
   std::vector<std::byte> header_;
 };
 
+using Bytes = std::span<std::byte>;
+
 // A chunk of a shard.
 struct Chunk {
-  const ShardFile* file;
   const IndexedTensor* tensor;
   const IndexedShard* shard;
   uint64_t begin;  // from the beginning of the shard
-  uint64_t end;
 
-  uint64_t size() const { return end - begin; }
+  uint64_t size() const { return std::min(kChunkBytes, shard->bytes - begin); }
   uint64_t offset() const { return shard->offset + begin; }  // in the file
+  uint64_t end() const { return offset() + size(); }
+  bool operator==(const Chunk&) const = default;
 
-  void read_to(std::byte* to) const {
-    file->read(offset(), {to, size()});
-    check({to, size()});
-  }
-  void check(std::span<const std::byte> bytes) const {
-    check_crc(shard->crc32c[begin / kChunkBytes], bytes, [&] {
-      return str("'", file->path().string(), "', tensor '", tensor->name, "', shard ", shard->region.to_string(),
-                 ": the bytes from ", offset(), " to ", offset() + size());
-    });
+  // `parts` are its bytes, one after the other.
+  void check(const ShardFile& file, std::span<const Bytes> parts) const {
+    const uint32_t stored = shard->crc32c[begin / kChunkBytes];
+    uint32_t computed = 0;
+    for (const Bytes part : parts) computed = crc32c(part.data(), part.size(), computed);
+    if (computed != stored)
+      crc_differs(stored, computed,
+                  str("'", file.path().string(), "', tensor '", tensor->name, "', shard ", shard->region.to_string(),
+                      ": the bytes from ", offset(), " to ", end()));
   }
 };
 
 std::byte* thread_buffer() {
-  thread_local std::vector<std::byte> buffer(kChunkBytes);
-  return buffer.data();
+  thread_local const auto buffer = std::make_unique_for_overwrite<std::byte[]>(kChunkBytes);
+  return buffer.get();
 }
 
-// A shard's part of a destination.
-struct Transfer {
-  const ShardFile* file;
+// A region of a tensor, and the memory that it is read to.
+struct Target {
   const IndexedTensor* tensor;
-  const IndexedShard* shard;
-  BoxCopy copy;
-  std::byte* destination;
+  const Region* region;
+  c10::IntArrayRef strides;
+  std::byte* bytes;
 
-  Chunk chunk(size_t number) const {
-    return {file, tensor, shard, number * kChunkBytes, std::min((number + 1) * kChunkBytes, shard->bytes)};
+  BoxCopy copy_of(const IndexedShard& shard) const {
+    return BoxCopy(shard.region, *region, strides, c10::elementSize(tensor->dtype));
   }
-  bool needs(const Chunk& chunk) const { return copy.touches(chunk.begin, chunk.end); }
 };
 
-// A chunk that a transfer needs.
+// A chunk that a target needs.
 struct Use {
-  const Transfer* transfer;
   Chunk chunk;
-
-  void read_alone() const {
-    const int64_t place = transfer->copy.place_of(chunk.begin, chunk.end);
-    if (place >= 0) return chunk.read_to(transfer->destination + place);
-    chunk.read_to(thread_buffer());
-    scatter(thread_buffer());
-  }
-  void scatter(const std::byte* from) const {
-    transfer->copy.scatter(chunk.begin, {from, chunk.size()}, transfer->destination);
-  }
+  const Target* target;
 };
 
-// Reads once what the uses need, which lies within the bytes of a thread's buffer and is in the order of the file.
-void read_together(std::span<const Use> uses) {
-  if (uses.size() == 1) return uses.front().read_alone();
-  const uint64_t begin = uses.front().chunk.offset();
-  const uint64_t end = uses.back().chunk.offset() + uses.back().chunk.size();
-  std::byte* buffer = thread_buffer();
-  uses.front().chunk.file->read(begin, {buffer, end - begin});
-  const std::byte* checked = nullptr;
-  for (const Use& use : uses) {
-    const std::byte* bytes = buffer + (use.chunk.offset() - begin);
-    if (bytes != checked) use.chunk.check({bytes, use.chunk.size()});
-    checked = bytes;
-    use.scatter(bytes);
+// Adds the chunks of the tensor's shards that the target needs, to the list of the shard's file.
+void add_uses(const Target& target, std::vector<std::vector<Use>>& uses) {
+  for (const IndexedShard& shard : target.tensor->shards) {
+    if (!shard.region.overlaps(*target.region)) continue;
+    const auto add = [&](uint64_t begin) { uses[shard.file].push_back({{target.tensor, &shard, begin}, &target}); };
+    if (shard.bytes <= kChunkBytes) {
+      add(0);
+      continue;
+    }
+    const BoxCopy copy = target.copy_of(shard);
+    for (uint64_t begin = 0; begin < shard.bytes; begin += kChunkBytes)
+      if (copy.touches(begin, std::min(begin + kChunkBytes, shard.bytes))) add(begin);
   }
 }
 
-// The uses, ordered by file and offset, as runs for read_together, without large gaps between them.
-std::vector<std::span<const Use>> runs_of(std::vector<Use>& uses) {
-  std::ranges::sort(uses, {}, [](const Use& use) { return std::pair(use.chunk.file, use.chunk.offset()); });
-  std::vector<std::span<const Use>> runs;
-  for (size_t first = 0, i = 0; i < uses.size(); first = i) {
-    const Chunk& begin = uses[first].chunk;
-    uint64_t end = begin.offset();  // of the run
-    const auto fits = [&](const Chunk& chunk) {
-      return chunk.file == begin.file && chunk.offset() <= end + kMaxGap &&
-             chunk.offset() + chunk.size() - begin.offset() <= kChunkBytes;
-    };
-    for (; i < uses.size() && fits(uses[i].chunk); ++i) end = uses[i].chunk.offset() + uses[i].chunk.size();
-    runs.emplace_back(uses.data() + first, i - first);
+// Uses in the order of their file, which lie within the bytes of a thread's buffer, without large gaps between them.
+class Run {
+ public:
+  Run(const ShardFile& file, std::span<const Use> uses) : file_(&file), uses_(uses) {}
+
+  uint64_t begin() const { return uses_.front().chunk.offset(); }
+  uint64_t end() const { return uses_.back().chunk.end(); }
+
+  void read() const {
+    if (!read_in_place()) read_and_scatter();
   }
-  return runs;
+
+ private:
+  // Of a chunk, for a target.
+  struct Place {
+    uint64_t offset;  // in the file
+    Bytes to;
+  };
+
+  // To the targets at once; what none of them needs goes to the buffer. False, with nothing read, where the parts are
+  // short or two targets need the same bytes.
+  bool read_in_place() const {
+    std::vector<Bytes> parts;
+    std::vector<std::pair<const Chunk*, size_t>> chunks;  // with the end of their parts; null: a gap
+    uint64_t at = begin();
+    const auto fill_to = [&](uint64_t offset) {
+      if (offset > at) parts.emplace_back(thread_buffer() + (at - begin()), offset - at);
+      at = offset;
+    };
+    for (size_t first = 0, next = 0; first < uses_.size(); first = next) {
+      const Chunk& chunk = uses_[first].chunk;
+      while (next < uses_.size() && uses_[next].chunk == chunk) ++next;
+      const auto places = long_places(uses_.subspan(first, next - first));
+      if (places.empty()) return false;
+      fill_to(chunk.offset());
+      chunks.emplace_back(nullptr, parts.size());
+      for (const Place& place : places) {
+        if (place.offset < at) return false;
+        fill_to(place.offset);
+        parts.push_back(place.to);
+        at += place.to.size();
+      }
+      fill_to(chunk.end());
+      chunks.emplace_back(&chunk, parts.size());
+    }
+    file_->read_parts(begin(), parts);
+    size_t first = 0;
+    for (const auto& [chunk, end] : chunks) {
+      if (chunk) chunk->check(*file_, std::span(parts).subspan(first, end - first));
+      first = end;
+    }
+    return true;
+  }
+
+  // Where the bytes of a chunk go, in their order in the file; empty where that is in short parts.
+  static std::vector<Place> long_places(std::span<const Use> uses) {
+    std::vector<Place> places;
+    for (const auto& [chunk, target] : uses) {
+      const BoxCopy copy = target->copy_of(*chunk.shard);
+      if (copy.run_bytes() < kLongRun) return {};
+      copy.for_each_part(chunk.begin, chunk.begin + chunk.size(), [&](uint64_t from, uint64_t to, uint64_t bytes) {
+        places.push_back({chunk.shard->offset + from, {target->bytes + to, bytes}});
+      });
+    }
+    if (uses.size() > 1) std::ranges::sort(places, {}, &Place::offset);
+    return places;
+  }
+
+  void read_and_scatter() const {
+    file_->read(begin(), {thread_buffer(), end() - begin()});
+    const Chunk* checked = nullptr;
+    for (const auto& [chunk, target] : uses_) {
+      const Bytes bytes(thread_buffer() + (chunk.offset() - begin()), chunk.size());
+      if (!checked || *checked != chunk) chunk.check(*file_, {&bytes, 1});
+      checked = &chunk;
+      target->copy_of(*chunk.shard).scatter(chunk.begin, bytes, target->bytes);
+    }
+  }
+
+  const ShardFile* file_;
+  std::span<const Use> uses_;
+};
+
+// Orders the uses of a file, and adds the runs that they make.
+void add_runs(const ShardFile& file, std::vector<Use>& uses, std::vector<Run>& runs) {
+  const auto offset = [](const Use& use) { return use.chunk.offset(); };
+  if (!std::ranges::is_sorted(uses, {}, offset)) std::ranges::sort(uses, {}, offset);
+  for (size_t first = 0, i = 0; i < uses.size(); first = i) {
+    const uint64_t begin = uses[first].chunk.offset();
+    uint64_t end = begin;  // of the run
+    const auto fits = [&](const Chunk& chunk) {
+      return chunk.offset() <= end + kMaxGap && chunk.end() - begin <= kChunkBytes;
+    };
+    for (; i < uses.size() && fits(uses[i].chunk); ++i) end = uses[i].chunk.end();
+    runs.emplace_back(file, std::span(uses).subspan(first, i - first));
+  }
 }
 
 int threads_for(uint64_t bytes) {
@@ -165,38 +240,54 @@ int threads_for(uint64_t bytes) {
   return static_cast<int>(std::min<uint64_t>(cores, bytes / kBytesWorthAThread + 1));
 }
 
-// Where the bytes of a destination go: to its own memory where that is row-major, else to a copy that is written to it
-// when all is read.
+// Whether bytes cannot be put where the destination has them: rows that are not contiguous are copied faster at once.
+bool needs_copy(const Tensor& destination) {
+  if (!destination.is_cpu() || destination.is_conj() || destination.is_neg()) return true;
+  const auto sizes = destination.sizes(), strides = destination.strides();
+  for (size_t axis = 0; axis < sizes.size(); ++axis)
+    if (sizes[axis] > 1 && (strides[axis] == 0 || (axis + 1 == sizes.size() && strides[axis] != 1))) return true;
+  return false;
+}
+
+// Where the bytes of a destination go: to its own memory, or to a copy that is written to it when all is read.
 class Destination {
  public:
-  explicit Destination(const Tensor& tensor) : tensor_(tensor), host_(tensor) {
-    if (!needs_copy(tensor)) return;
-    host_ = at::empty(tensor.sizes(), tensor.options().device(at::kCPU).memory_format(at::MemoryFormat::Contiguous));
+  explicit Destination(const Tensor& tensor) : tensor_(&tensor) {
+    if (needs_copy(tensor))
+      copy_ = at::empty(tensor.sizes(), tensor.options().device(at::kCPU).memory_format(at::MemoryFormat::Contiguous));
   }
 
-  static bool needs_copy(const Tensor& tensor) {
-    return !tensor.is_cpu() || !tensor.is_contiguous() || tensor.is_conj() || tensor.is_neg();
-  }
-
-  std::byte* bytes() const { return static_cast<std::byte*>(host_.mutable_data_ptr()); }
+  // The memory is that of the tensor, which outlives this, or of a copy that this keeps.
+  const Tensor& memory() const { return copy_.defined() ? copy_ : *tensor_; }
   void finish() const {
-    const at::NoGradGuard no_grad;
-    if (!host_.is_same(tensor_))
-      tensor_.detach().copy_(host_);
-    else if (!tensor_.is_inference())
-      tensor_.unsafeGetTensorImpl()->bump_version();
+    if (copy_.defined())
+      tensor_->detach().copy_(copy_);
+    else if (!tensor_->is_inference())
+      tensor_->unsafeGetTensorImpl()->bump_version();
   }
 
  private:
-  Tensor tensor_;
-  Tensor host_;
+  const Tensor* tensor_;
+  Tensor copy_;
 };
 
-// A request that was checked.
-struct Wanted {
-  const IndexedTensor* tensor;
-  const Piece* piece;
-};
+void check(const Reader::Request& request) {
+  const IndexedTensor& tensor = *request.tensor;
+  const Region& region = request.destination.region;
+  bool inside = region.sizes.size() == tensor.sizes.size() && region.first.size() == tensor.sizes.size();
+  for (size_t axis = 0; inside && axis < tensor.sizes.size(); ++axis)
+    inside = region.first[axis] >= 0 && region.sizes[axis] >= 0 && region.first[axis] <= tensor.sizes[axis] &&
+             region.sizes[axis] <= tensor.sizes[axis] - region.first[axis];
+  if (!inside)
+    throw Error(ErrorCode::invalid_argument, str("checkpoint: the region ", region.to_string(), " is not inside '",
+                                                 tensor.name, "' of shape ", str_list(tensor.sizes)));
+  const Tensor& destination = request.destination.tensor;
+  if (destination.sizes() != at::IntArrayRef(region.sizes) || destination.scalar_type() != tensor.dtype)
+    throw Error(ErrorCode::invalid_argument,
+                str("checkpoint: ", region.to_string(), " of '", tensor.name, "', which is ",
+                    c10::toString(tensor.dtype), ", into a ", c10::toString(destination.scalar_type()),
+                    " tensor of shape ", str_list(destination.sizes()), "; shape and dtype must be the same"));
+}
 
 }  // namespace
 
@@ -216,27 +307,9 @@ struct Reader::State {
                 str("checkpoint: '", folder.string(), "' has no tensor '", name, "' among its ", index.tensors.size()));
   }
 
-  void check(const IndexedTensor& tensor, const Piece& piece) const;
   void verify_header(size_t file) const;
-  void read(std::span<const Wanted> wanted) const;
+  void read(std::span<const Request> requests) const;
 };
-
-void Reader::State::check(const IndexedTensor& tensor, const Piece& piece) const {
-  const Region& region = piece.region;
-  bool inside = region.sizes.size() == tensor.sizes.size() && region.first.size() == tensor.sizes.size();
-  for (size_t axis = 0; inside && axis < tensor.sizes.size(); ++axis)
-    inside = region.first[axis] >= 0 && region.sizes[axis] >= 0 && region.first[axis] <= tensor.sizes[axis] &&
-             region.sizes[axis] <= tensor.sizes[axis] - region.first[axis];
-  if (!inside)
-    throw Error(ErrorCode::invalid_argument, str("checkpoint: the region ", region.to_string(), " is not inside '",
-                                                 tensor.name, "' of shape ", str_list(tensor.sizes)));
-  const Tensor& destination = piece.tensor;
-  if (destination.sizes() != at::IntArrayRef(region.sizes) || destination.scalar_type() != tensor.dtype)
-    throw Error(ErrorCode::invalid_argument,
-                str("checkpoint: ", region.to_string(), " of '", tensor.name, "', which is ",
-                    c10::toString(tensor.dtype), ", into a ", c10::toString(destination.scalar_type()),
-                    " tensor of shape ", str_list(destination.sizes()), "; shape and dtype must be the same"));
-}
 
 // Those who read the file by its own header must find what the index describes.
 void Reader::State::verify_header(size_t file) const {
@@ -273,55 +346,48 @@ const std::map<std::string, Value>& Reader::values() const { return state_->inde
 const std::vector<IndexedTensor>& Reader::tensors() const { return state_->index.tensors; }
 const IndexedTensor* Reader::find(const std::string& name) const { return state_->find(name); }
 
-void Reader::read(const std::vector<Request>& requests) const {
+void Reader::read(std::span<const Request> requests) const {
   const ThreadViewGuard no_scope({});  // tensors made here are plain
-  std::vector<Wanted> wanted;
-  for (const auto& [name, piece] : requests) {
-    wanted.push_back({&state_->require(name), &piece});
-    state_->check(*wanted.back().tensor, piece);
-  }
+  for (const Request& request : requests) check(request);
   size_t first = 0;
   uint64_t copied = 0;
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    const Tensor& destination = wanted[i].piece->tensor;
-    if (!Destination::needs_copy(destination)) continue;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const Tensor& destination = requests[i].destination.tensor;
+    if (!needs_copy(destination)) continue;
     copied += destination.nbytes();
     if (copied <= kMaxCopiedBytes || i == first) continue;
-    state_->read(std::span(wanted).subspan(first, i - first));
+    state_->read(requests.subspan(first, i - first));
     first = i;
     copied = destination.nbytes();
   }
-  state_->read(std::span(wanted).subspan(first));
+  state_->read(requests.subspan(first));
 }
 
-void Reader::State::read(std::span<const Wanted> wanted) const {
+void Reader::State::read(std::span<const Request> requests) const {
   std::vector<Destination> destinations;
-  std::vector<Transfer> transfers;
-  for (const auto& [tensor, piece] : wanted) {
-    if (piece->region.numel() == 0) continue;
-    destinations.emplace_back(piece->tensor);
-    std::byte* bytes = destinations.back().bytes();
-    for (const IndexedShard& shard : tensor->shards)
-      transfers.push_back({&files[shard.file], tensor, &shard,
-                           BoxCopy(shard.region, piece->region, c10::elementSize(tensor->dtype)), bytes});
+  std::vector<Target> targets;
+  destinations.reserve(requests.size());
+  targets.reserve(requests.size());
+  for (const auto& [tensor, piece] : requests) {
+    if (piece.region.numel() == 0) continue;
+    const Tensor& memory = destinations.emplace_back(piece.tensor).memory();
+    targets.push_back({tensor, &piece.region, memory.strides(), static_cast<std::byte*>(memory.mutable_data_ptr())});
   }
+  std::vector<std::vector<Use>> uses(files.size());
+  for (const Target& target : targets) add_uses(target, uses);
+  std::vector<Run> runs;
+  for (size_t file = 0; file < files.size(); ++file) add_runs(files[file], uses[file], runs);
 
-  std::vector<Use> uses;
   uint64_t bytes = 0;
-  for (const Transfer& transfer : transfers)
-    for (size_t number = 0; number < transfer.shard->crc32c.size(); ++number) {
-      const Chunk chunk = transfer.chunk(number);
-      if (!transfer.needs(chunk)) continue;
-      uses.push_back({&transfer, chunk});
-      bytes += chunk.size();
-    }
-  const auto runs = runs_of(uses);
-  for_each_item(runs.size(), threads_for(bytes), [&](size_t i) { read_together(runs[i]); });
+  for (const Run& run : runs) bytes += run.end() - run.begin();
+  for_each_item(runs.size(), threads_for(bytes), [&](size_t i) { runs[i].read(); });
+  const at::NoGradGuard no_grad;
   for (const Destination& destination : destinations) destination.finish();
 }
 
 void Reader::read(const std::string& name, const Region& region, const Tensor& destination) const {
-  read(std::vector<Request>{{name, {region, destination}}});
+  const Request request{&state_->require(name), {region, destination}};
+  read(std::span(&request, 1));
 }
 
 void Reader::read(const std::string& name, const Tensor& destination) const {
@@ -330,7 +396,7 @@ void Reader::read(const std::string& name, const Tensor& destination) const {
     throw Error(ErrorCode::invalid_argument, str("checkpoint: '", name, "' of shape ", str_list(tensor.sizes),
                                                  " into a tensor of shape ", str_list(destination.sizes())));
   std::vector<Request> requests;
-  for (Piece& piece : pieces_to_write(destination)) requests.push_back({name, std::move(piece)});
+  for (Piece& piece : pieces_to_write(destination)) requests.push_back({&tensor, std::move(piece)});
   read(requests);
 }
 
@@ -349,11 +415,14 @@ void Reader::verify() const {
   for (const IndexedTensor& tensor : tensors())
     for (const IndexedShard& shard : tensor.shards) {
       bytes += shard.bytes;
-      for (uint64_t begin = 0; begin < shard.bytes; begin += kChunkBytes)
-        chunks.push_back(
-            {&state_->files[shard.file], &tensor, &shard, begin, std::min(begin + kChunkBytes, shard.bytes)});
+      for (uint64_t begin = 0; begin < shard.bytes; begin += kChunkBytes) chunks.push_back({&tensor, &shard, begin});
     }
-  for_each_item(chunks.size(), threads_for(bytes), [&](size_t i) { chunks[i].read_to(thread_buffer()); });
+  for_each_item(chunks.size(), threads_for(bytes), [&](size_t i) {
+    const ShardFile& file = state_->files[chunks[i].shard->file];
+    const Bytes buffer(thread_buffer(), chunks[i].size());
+    file.read(chunks[i].offset(), buffer);
+    chunks[i].check(file, {&buffer, 1});
+  });
 }
 
 }  // namespace tutti::checkpoint

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -37,7 +38,7 @@ class Reader {
 
   // Copies a region of the global tensor into `destination`, a plain tensor of the region's sizes and the stored dtype,
   // in place. Reads the parts of shards that it needs, in pieces of 1 MiB, on up to 8 threads. Memory beside the
-  // destination: 1 MiB a thread; as much as the destination where that is not contiguous or not in CPU memory.
+  // destination: 1 MiB a thread; as much as the destination where its rows are not contiguous or not in CPU memory.
   // Throws: not_found for an unknown name; invalid_argument for a region that is not inside the tensor, other sizes or
   // dtype; data_loss for damage, naming the file, the tensor, the stored and the computed CRC; the
   // destination then holds anything.
@@ -45,10 +46,10 @@ class Reader {
   // What to read into where; many small ones are read together. Of the destinations that need memory beside them, one
   // at a time or 64 MiB are read together.
   struct Request {
-    std::string name;
+    const IndexedTensor* tensor;  // of tensors()
     Piece destination;
   };
-  void read(const std::vector<Request>& requests) const;
+  void read(std::span<const Request> requests) const;
   // All of a tensor, into a plain or mesh tensor of any layout: each device's part is read by itself. In global view.
   void read(const std::string& name, const Tensor& destination) const;
   // All of a tensor, as a new plain one.

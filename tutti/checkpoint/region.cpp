@@ -1,6 +1,7 @@
 #include "tutti/checkpoint/region.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "tutti/core/str.h"
 
@@ -12,14 +13,12 @@ int64_t Region::numel() const {
   return product;
 }
 
-Region Region::intersection(const Region& other) const {
-  Region result = *this;
-  for (size_t axis = 0; axis < sizes.size(); ++axis) {
-    result.first[axis] = std::max(first[axis], other.first[axis]);
-    const int64_t end = std::min(first[axis] + sizes[axis], other.first[axis] + other.sizes[axis]);
-    result.sizes[axis] = std::max<int64_t>(0, end - result.first[axis]);
-  }
-  return result;
+bool Region::overlaps(const Region& other) const {
+  for (size_t axis = 0; axis < sizes.size(); ++axis)
+    if (std::max(first[axis], other.first[axis]) >=
+        std::min(first[axis] + sizes[axis], other.first[axis] + other.sizes[axis]))
+      return false;
+  return true;
 }
 
 std::string Region::to_string() const {
@@ -32,15 +31,14 @@ std::string Region::to_string() const {
   return str_list(axes);
 }
 
-bool is_grid_of(std::span<const Region> regions, const std::vector<int64_t>& sizes) {
+bool is_grid_of(std::span<const Region* const> regions, c10::IntArrayRef sizes) {
   if (regions.empty()) return false;
-  if (regions.size() == 1) return regions[0] == Region::whole(sizes);
-  for (const Region& region : regions)
-    if (region.rank() != static_cast<int64_t>(sizes.size()) || region.first.size() != sizes.size()) return false;
+  for (const Region* region : regions)
+    if (region->sizes.size() != sizes.size() || region->first.size() != sizes.size()) return false;
   uint64_t cells = 1;
   for (size_t axis = 0; axis < sizes.size(); ++axis) {
-    std::vector<std::pair<int64_t, int64_t>> cuts;  // first index and length
-    for (const Region& region : regions) cuts.emplace_back(region.first[axis], region.sizes[axis]);
+    c10::SmallVector<std::pair<int64_t, int64_t>, 16> cuts;  // first index and length
+    for (const Region* region : regions) cuts.emplace_back(region->first[axis], region->sizes[axis]);
     std::ranges::sort(cuts);
     cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
     int64_t end = 0;
@@ -52,8 +50,8 @@ bool is_grid_of(std::span<const Region> regions, const std::vector<int64_t>& siz
     cells *= cuts.size();
     if (cells > regions.size()) return false;
   }
-  std::vector<const std::vector<int64_t>*> firsts;
-  for (const Region& region : regions) firsts.push_back(&region.first);
+  c10::SmallVector<const Region::Axes*, 16> firsts;
+  for (const Region* region : regions) firsts.push_back(&region->first);
   const auto less = [](const auto* a, const auto* b) { return *a < *b; };
   const auto equal = [](const auto* a, const auto* b) { return *a == *b; };
   std::ranges::sort(firsts, less);

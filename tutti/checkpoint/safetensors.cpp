@@ -51,7 +51,7 @@ void save_safetensors(FileSystem& files, const fs::path& file, const std::map<st
   SafetensorsHeader header{.metadata = metadata};
   for (const auto& [name, tensor] : parts) {
     const uint64_t end = header.entries.empty() ? 0 : header.entries.back().end;
-    header.entries.push_back(safetensors_entry(name, tensor.scalar_type(), tensor.sizes().vec(), end));
+    header.entries.push_back(safetensors_entry(name, tensor.scalar_type(), tensor.sizes(), end));
   }
   replace_file(files, file, [&](WritableFile& out) {
     const std::string text = safetensors_header_text(header);

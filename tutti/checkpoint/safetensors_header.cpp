@@ -38,9 +38,9 @@ class HeaderParser {
       : json_(text, source), data_bytes_(data_bytes) {}
 
   SafetensorsHeader run() {
-    json_.object([&](const std::string& key) {
+    json_.object([&](std::string_view key) {
       if (key == kMetadata)
-        json_.object([&](const std::string& name) { header_.metadata[name] = json_.text(); });
+        json_.object([&](std::string_view name) { header_.metadata[std::string(name)] = json_.text(); });
       else
         entry(key);
     });
@@ -56,12 +56,12 @@ class HeaderParser {
     return static_cast<uint64_t>(value);
   }
 
-  void entry(const std::string& name) {
-    SafetensorsEntry entry{.name = name, .dtype = at::kByte};
+  void entry(std::string_view name) {
+    SafetensorsEntry entry{.name = std::string(name), .dtype = at::kByte};
     std::vector<uint64_t> offsets;
     std::string dtype;
     bool has_shape = false;
-    json_.object([&](const std::string& key) {
+    json_.object([&](std::string_view key) {
       if (key == "dtype") {
         dtype = json_.text();
       } else if (key == "shape") {
@@ -123,11 +123,12 @@ class HeaderParser {
 
 }  // namespace
 
-SafetensorsEntry safetensors_entry(std::string name, at::ScalarType dtype, std::vector<int64_t> sizes, uint64_t begin) {
+SafetensorsEntry safetensors_entry(std::string name, at::ScalarType dtype, c10::IntArrayRef sizes, uint64_t begin) {
   uint64_t bytes = c10::elementSize(dtype);
   for (const int64_t size : sizes) bytes *= static_cast<uint64_t>(size);
-  if (c10::isComplexType(dtype)) sizes.push_back(2);
-  return {std::move(name), c10::toRealValueType(dtype), std::move(sizes), begin, begin + bytes};
+  SafetensorsEntry entry{std::move(name), c10::toRealValueType(dtype), sizes.vec(), begin, begin + bytes};
+  if (c10::isComplexType(dtype)) entry.sizes.push_back(2);
+  return entry;
 }
 
 std::string safetensors_header_text(const SafetensorsHeader& header) {

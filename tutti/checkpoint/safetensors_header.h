@@ -1,6 +1,7 @@
 #pragma once
 
 #include <c10/core/ScalarType.h>
+#include <c10/util/ArrayRef.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -27,7 +28,7 @@ struct SafetensorsEntry {
 
 // The entry of a tensor whose bytes begin at `begin`. A complex one becomes pairs of real numbers, along a new last
 // axis.
-SafetensorsEntry safetensors_entry(std::string name, at::ScalarType dtype, std::vector<int64_t> sizes, uint64_t begin);
+SafetensorsEntry safetensors_entry(std::string name, at::ScalarType dtype, c10::IntArrayRef sizes, uint64_t begin);
 
 struct SafetensorsHeader {
   std::vector<SafetensorsEntry> entries;        // as they lie in the file, without a hole

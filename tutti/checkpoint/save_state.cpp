@@ -1,24 +1,22 @@
 #include "tutti/checkpoint/save_state.h"
 
-#include <c10/core/GradMode.h>
 #include <c10/core/impl/COW.h>
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
-#include "tutti/tensor/random_state.h"
 
 namespace tutti::checkpoint {
 namespace {
 
-class Saver : public StateVisitor {
+class Saver : public GraphVisitor {
  public:
   bool restoring() const override { return false; }
   bool has(const std::string&, bool now) override { return now; }
 
   void tensor(const std::string& name, const Tensor& value) override {
     if (!value.defined())
-      throw Error(ErrorCode::invalid_argument, str("Checkpoint: '", path_ + name, "' is an undefined tensor"));
-    contents.tensors.push_back(named_tensor(path_ + name, value));
+      throw Error(ErrorCode::invalid_argument, str("Checkpoint: '", path_of(name), "' is an undefined tensor"));
+    contents.tensors.push_back(named_tensor(path_of(name), value));
   }
   void number(const std::string& name, int64_t& value) override { put(name, value); }
   void number(const std::string& name, double& value) override { put(name, value); }
@@ -26,22 +24,14 @@ class Saver : public StateVisitor {
               const std::function<void(const Tensor&)>&) override {
     tensor(name, save());
   }
-  void object(const std::string& name, Savable& part) override {
-    const std::string outer = path_;
-    path_ += name + '/';
-    part.visit_state(*this);
-    path_ = outer;
-  }
 
   Contents contents;
 
  private:
   void put(const std::string& name, Value value) {
-    if (!contents.values.emplace(path_ + name, value).second)
-      throw Error(ErrorCode::invalid_argument, str("Checkpoint: two numbers are named '", path_ + name, "'"));
+    if (!contents.values.emplace(path_of(name), value).second)
+      throw Error(ErrorCode::invalid_argument, str("Checkpoint: two numbers are named '", path_of(name), "'"));
   }
-
-  std::string path_;
 };
 
 // `tensor`, plain and dense, with a storage of its own as far as anybody can tell.
@@ -58,10 +48,8 @@ Tensor snapshot_of(const Tensor& tensor) {
 }  // namespace
 
 Contents state_of(const std::vector<NamedTrackable>& objects) {
-  const c10::NoGradGuard no_grad;
   Saver saver;
-  for (const NamedTrackable& part : objects) part.object.visit(part.name, saver);
-  saver.opaque(kRandomState, random_state, nullptr);
+  visit_all(objects, saver);
   const auto step = saver.contents.values.find("step");
   if (step != saver.contents.values.end() && std::holds_alternative<int64_t>(step->second))
     saver.contents.step = std::get<int64_t>(step->second);

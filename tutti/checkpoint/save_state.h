@@ -1,21 +1,11 @@
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "tutti/checkpoint/contents.h"
-#include "tutti/checkpoint/trackable.h"
+#include "tutti/checkpoint/object_graph.h"
 
 namespace tutti::checkpoint {
-
-// An object by the name that a checkpoint has for it.
-struct NamedTrackable {
-  std::string name;
-  train::Trackable object;
-};
-
-// The name of the random numbers' state, which every checkpoint has.
-inline constexpr const char* kRandomState = "random_state";
 
 // The state of all objects, under the names "object/part/…", and of the random numbers. Tensors are not copied. An
 // int64 number named "step" is the step of the contents. In global view. Throws: invalid_argument for a value that

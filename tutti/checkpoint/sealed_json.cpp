@@ -16,8 +16,8 @@ constexpr std::string_view kHexadecimal = "0123456789abcdef";
 }  // namespace
 
 std::string crc_text(uint32_t crc) {
-  std::string text;
-  for (int shift = 28; shift >= 0; shift -= 4) text += kHexadecimal[crc >> shift & 15];
+  std::string text(kDigits, '0');
+  for (size_t i = kDigits; i-- > 0; crc >>= 4) text[i] = kHexadecimal[crc & 15];
   return text;
 }
 
@@ -25,9 +25,9 @@ std::optional<uint32_t> parse_crc(std::string_view text) {
   if (text.size() != kDigits) return {};
   uint32_t crc = 0;
   for (const char c : text) {
-    const size_t digit = kHexadecimal.find(c);
-    if (digit == std::string_view::npos) return {};
-    crc = crc << 4 | static_cast<uint32_t>(digit);
+    const bool is_digit = c >= '0' && c <= '9';
+    if (!is_digit && (c < 'a' || c > 'f')) return {};
+    crc = crc << 4 | static_cast<uint32_t>(is_digit ? c - '0' : c - 'a' + 10);
   }
   return crc;
 }

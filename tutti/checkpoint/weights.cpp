@@ -3,6 +3,7 @@
 #include <c10/core/GradMode.h>
 
 #include "tutti/checkpoint/contents.h"
+#include "tutti/checkpoint/dtype_names.h"
 #include "tutti/checkpoint/safetensors.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
@@ -67,9 +68,7 @@ bool is_npz(const std::filesystem::path& file) {
 checkpoint::Differences compare(const Tensors& weights, const Tensors& stored, const std::filesystem::path& file) {
   checkpoint::Differences differences;
   std::string mismatches;
-  const auto form = [](const Tensor& tensor) {
-    return str(c10::toString(tensor.scalar_type()), ' ', str_list(tensor.sizes()));
-  };
+  const auto form = [](const Tensor& tensor) { return checkpoint::form_text(tensor.scalar_type(), tensor.sizes()); };
   for (const auto& [name, weight] : weights) {
     const auto found = stored.find(name);
     if (found == stored.end())

@@ -25,13 +25,13 @@ namespace fs = std::filesystem;
 }
 
 void check_pieces(const NamedTensor& tensor) {
-  std::vector<Region> regions;
+  c10::SmallVector<const Region*, 16> regions;
   for (const Piece& piece : tensor.pieces) {
     if (piece.tensor.sizes() != at::IntArrayRef(piece.region.sizes) || piece.tensor.scalar_type() != tensor.dtype)
       refuse(str("piece ", piece.region.to_string(), " of '", tensor.name, "', ", c10::toString(tensor.dtype),
                  ", is a ", c10::toString(piece.tensor.scalar_type()), " tensor of shape ",
                  str_list(piece.tensor.sizes())));
-    regions.push_back(piece.region);
+    regions.push_back(&piece.region);
   }
   if (!is_grid_of(regions, tensor.sizes))
     refuse(str("the ", regions.size(), " pieces of '", tensor.name, "' do not make up its shape ",
@@ -70,7 +70,7 @@ std::vector<std::vector<PlannedShard>> plan_files(const Contents& contents, Inde
   for (const NamedTensor& tensor : contents.tensors)
     index.tensors.push_back({.name = tensor.name,
                              .dtype = tensor.dtype,
-                             .sizes = tensor.sizes,
+                             .sizes = Region::Axes(tensor.sizes),
                              .layout = tensor.layout,
                              .shards = std::vector<IndexedShard>(tensor.pieces.size())});
   for (size_t i = 0; i < contents.tensors.size(); ++i) {

@@ -10,9 +10,9 @@
 namespace tutti {
 namespace {
 
-bool is_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
+bool is_space(char c) { return c <= ' ' && (c == ' ' || c == '\n' || c == '\t' || c == '\r'); }
 // Of ASCII, and meaning itself in a string.
-bool is_plain(char c) { return c >= ' ' && c != '"' && c != '\\'; }
+bool is_plain(char c) { return c >= ' ' && static_cast<unsigned char>(c) < 0x80 && c != '"' && c != '\\'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 std::string shown(char c) {
@@ -60,37 +60,57 @@ void JsonReader::fail(const std::string& what, ErrorCode code) const {
   throw Error(code, str(source_, ": byte ", at_, ": ", what));
 }
 
-char JsonReader::peek() {
+void JsonReader::fail_expected(const char* what) const { fail(str("expected ", what, ", found ", shown(text_[at_]))); }
+
+inline char JsonReader::peek() {
   while (at_ < text_.size() && is_space(text_[at_])) ++at_;
   if (at_ == text_.size()) fail("the text ends in the middle");
   return text_[at_];
 }
 
-void JsonReader::expect(char c) {
-  if (const char seen = peek(); seen != c) fail(str("expected '", c, "', found ", shown(seen)));
+inline void JsonReader::expect(char c) {
+  const char quoted[] = {'\'', c, '\'', '\0'};
+  if (peek() != c) fail_expected(quoted);
   ++at_;
 }
 
 // After a value: whether another one follows.
-bool JsonReader::next_or(char closing) {
+inline bool JsonReader::next_or(char closing) {
   const char seen = peek();
-  if (seen != ',' && seen != closing) fail(str("expected ',' or '", closing, "', found ", shown(seen)));
+  if (seen != ',' && seen != closing) fail_expected(closing == '}' ? "',' or '}'" : "',' or ']'");
   ++at_;
   return seen == ',';
 }
 
-void JsonReader::object(FunctionRef<void(const std::string&)> member) {
+void JsonReader::object(FunctionRef<void(std::string_view)> member) {
   expect('{');
   if (peek() == '}') return void(++at_);
-  std::vector<std::string> keys;
+  const size_t first = keys_.size(), first_decoded = decoded_keys_.size();
   do {
-    keys.push_back(text());
+    std::string_view key = text_view();
+    if (key.data() == scratch_.data()) key = decoded_keys_.emplace_back(key);
+    keys_.push_back(key);
     expect(':');
-    member(keys.back());
+    member(key);
   } while (next_or('}'));
-  std::ranges::sort(keys);
-  if (const auto twice = std::ranges::adjacent_find(keys); twice != keys.end())
-    fail(str("the key \"", *twice, "\" comes twice"));
+  check_keys(first);
+  keys_.resize(first);
+  decoded_keys_.resize(first_decoded);
+}
+
+// The keys from this one on differ.
+void JsonReader::check_keys(size_t first) {
+  constexpr size_t kFew = 16;
+  const auto begin = keys_.begin() + static_cast<std::ptrdiff_t>(first);
+  auto twice = keys_.end();
+  if (keys_.size() - first > kFew) {
+    std::sort(begin, keys_.end());
+    twice = std::adjacent_find(begin, keys_.end());
+  } else {
+    for (auto key = begin; key != keys_.end() && twice == keys_.end(); ++key)
+      if (std::find(begin, key, *key) != key) twice = key;
+  }
+  if (twice != keys_.end()) fail(str("the key \"", *twice, "\" comes twice"));
 }
 
 void JsonReader::array(FunctionRef<void()> element) {
@@ -102,16 +122,25 @@ void JsonReader::array(FunctionRef<void()> element) {
 
 bool JsonReader::at_text() { return peek() == '"'; }
 
-std::string JsonReader::text() {
+std::string_view JsonReader::text_view() {
   expect('"');
-  std::string out;
+  const size_t begin = at_;
+  while (at_ < text_.size() && is_plain(text_[at_])) ++at_;
+  if (at_ < text_.size() && text_[at_] == '"') return text_.substr(begin, at_++ - begin);
+  scratch_.assign(text_, begin, at_ - begin);
+  decode_rest(scratch_);
+  return scratch_;
+}
+
+// To the end of a string that is not all plain.
+void JsonReader::decode_rest(std::string& out) {
   while (true) {
     const size_t run = at_;
     while (at_ < text_.size() && is_plain(text_[at_])) ++at_;
     out.append(text_, run, at_ - run);
     if (at_ == text_.size()) fail("the text ends inside a string");
     const char c = text_[at_];
-    if (c == '"') return ++at_, out;
+    if (c == '"') return void(++at_);
     if (static_cast<unsigned char>(c) < ' ') fail(str("a control character, ", shown(c), ", inside a string"));
     if (c == '\\') {
       ++at_;
@@ -178,7 +207,17 @@ std::string_view JsonReader::number_text() {
 }
 
 int64_t JsonReader::integer() {
-  const std::string_view digits = number_text();
+  constexpr size_t kMaxDigits = 18;  // that fit for certain
+  const bool negative = peek() == '-';
+  const size_t first = at_ + (negative ? 1 : 0), end_of_short = std::min(text_.size(), first + kMaxDigits);
+  size_t at = first;
+  int64_t short_value = 0;
+  while (at < end_of_short && is_digit(text_[at])) short_value = 10 * short_value + (text_[at++] - '0');
+  const bool starts_well = at == first + 1 || (at > first && text_[first] != '0');
+  if (starts_well && at < text_.size() && (text_[at] == ',' || text_[at] == ']' || text_[at] == '}'))
+    return at_ = at, negative ? -short_value : short_value;
+
+  const std::string_view digits = number_text();  // one of those that are rare
   int64_t value = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   if (error != std::errc() || end != digits.data() + digits.size())
@@ -199,7 +238,7 @@ double JsonReader::number() {
 
 void JsonReader::end() {
   while (at_ < text_.size() && is_space(text_[at_])) ++at_;
-  if (at_ < text_.size()) fail(str("expected the end, found ", shown(text_[at_])));
+  if (at_ < text_.size()) fail_expected("the end");
 }
 
 bool is_utf8(std::string_view bytes) {
@@ -214,20 +253,23 @@ bool is_utf8(std::string_view bytes) {
 std::string json_text(std::string_view text) {
   constexpr std::string_view kDigits = "0123456789abcdef";
   std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (static_cast<unsigned char>(c) < ' ') {
+  while (true) {
+    const auto plain =
+        std::ranges::find_if(text, [](char c) { return c == '"' || c == '\\' || static_cast<unsigned char>(c) < ' '; });
+    const auto length = static_cast<size_t>(plain - text.begin());
+    out.append(text.substr(0, length));
+    if (length == text.size()) break;
+    if (const char c = text[length]; static_cast<unsigned char>(c) < ' ') {
       out += "\\u00";
       out += kDigits[static_cast<unsigned char>(c) >> 4];
       out += kDigits[static_cast<unsigned char>(c) & 15];
     } else {
+      out += '\\';
       out += c;
     }
+    text.remove_prefix(length + 1);
   }
-  out += '"';
-  return out;
+  return out += '"';
 }
 
 std::string json_number(double value) {

@@ -2,8 +2,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "tutti/core/error.h"
 #include "tutti/core/function_ref.h"
@@ -18,11 +20,14 @@ class JsonReader {
   // `source` names the text in messages. Both must outlive the reader.
   JsonReader(std::string_view text, std::string_view source) : text_(text), source_(source) {}
 
-  // Calls member(key) for each member; it must read the value. A key that comes twice is an error.
-  void object(FunctionRef<void(const std::string& key)> member);
+  // Calls member(key) for each member; it must read the value. A key lives until its object ends; one that comes twice
+  // is an error.
+  void object(FunctionRef<void(std::string_view key)> member);
   // Calls element() for each element; it must read the value.
   void array(FunctionRef<void()> element);
-  std::string text();
+  std::string text() { return std::string(text_view()); }
+  // The same, valid until the next text is read.
+  std::string_view text_view();
   // A number without fraction and exponent that fits.
   int64_t integer();
   double number();
@@ -38,13 +43,19 @@ class JsonReader {
   char peek();
   void expect(char c);
   bool next_or(char closing);
-  std::string_view number_text();
+  [[noreturn]] void fail_expected(const char* what) const;
+  void decode_rest(std::string& out);
   void escape(std::string& out);
   uint32_t four_digits();
+  std::string_view number_text();
+  void check_keys(size_t first);
 
   std::string_view text_;
   std::string_view source_;
   size_t at_ = 0;
+  std::vector<std::string_view> keys_;    // of the objects that are open
+  std::deque<std::string> decoded_keys_;  // those among them that have escapes
+  std::string scratch_;
 };
 
 // Whether the bytes are UTF-8 as RFC 3629 has it: no surrogates, nothing longer than it needs to be.

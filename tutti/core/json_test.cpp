@@ -4,6 +4,7 @@
 
 #include <bit>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <random>
 #include <vector>
@@ -40,10 +41,10 @@ int64_t integer_of(const std::string& json) {
 TEST(JsonReader, ReadsNestedObjectsAndArraysInOrder) {
   JsonReader reader(R"( { "a" : [ 1 , -2 ] , "b" : { } , "c" : [ ] } )", "it");
   std::vector<std::string> seen;
-  reader.object([&](const std::string& key) {
-    seen.push_back(key);
+  reader.object([&](std::string_view key) {
+    seen.emplace_back(key);
     if (key == "a") reader.array([&] { seen.push_back(str(reader.integer())); });
-    if (key == "b") reader.object([&](const std::string&) { FAIL(); });
+    if (key == "b") reader.object([&](std::string_view) { FAIL(); });
     if (key == "c") reader.array([] { FAIL(); });
   });
   reader.end();
@@ -69,13 +70,35 @@ TEST(JsonReader, RefusesWhatIsNotJson) {
 
 TEST(JsonReader, RefusesAKeyThatComesTwice) {
   JsonReader reader(R"({"a":1,"b":2,"a":3})", "index.json");
-  EXPECT_THAT(error_of([&] { reader.object([&](const std::string&) { reader.integer(); }); }),
+  EXPECT_THAT(error_of([&] { reader.object([&](std::string_view) { reader.integer(); }); }),
               HasSubstr("index.json: byte 19: the key \"a\" comes twice"));
+}
+
+TEST(JsonReader, ComparesKeysByWhatTheyMeanWithinTheirObject) {
+  std::vector<std::string> seen;
+  const auto read = [&](const std::string& json) {
+    JsonReader reader(json, "it");
+    seen.clear();
+    const std::function<void(std::string_view)> member = [&](std::string_view key) {
+      reader.at_text() ? void(reader.text()) : reader.object(member);
+      seen.emplace_back(key);
+    };
+    reader.object(member);
+    reader.end();
+  };
+  read(R"({"\u0061":{"\u0061":{"a":"\u0062"},"b":"c"},"b":"d"})");
+  EXPECT_THAT(seen, testing::ElementsAre("a", "a", "b", "a", "b"));
+  EXPECT_THAT(error_of([&] { read(R"({"a":"x","\u0061":"y"})"); }), HasSubstr("the key \"a\" comes twice"));
+  std::string many = "{";
+  for (int i = 0; i < 40; ++i) many += str('"', i, "\":\"\",");
+  read(many + R"("40":""})");
+  EXPECT_EQ(seen.size(), 41);
+  EXPECT_THAT(error_of([&] { read(many + R"("17":""})"); }), HasSubstr("the key \"17\" comes twice"));
 }
 
 TEST(JsonReader, NamesThePlaceOfTheFault) {
   JsonReader reader(R"({"a" 1})", "index.json");
-  EXPECT_EQ(error_of([&] { reader.object([](const std::string&) {}); }),
+  EXPECT_EQ(error_of([&] { reader.object([](std::string_view) {}); }),
             "data_loss: index.json: byte 5: expected ':', found '1'");
 }
 
@@ -83,9 +106,9 @@ TEST(JsonReader, EndsWithAnErrorOnEveryTruncation) {
   const std::string whole = R"({"a":[1,2.5],"b":{"c":"d\u00e9"}})";
   const auto read = [](const std::string& json) {
     JsonReader reader(json, "it");
-    reader.object([&](const std::string& key) {
+    reader.object([&](std::string_view key) {
       if (key == "a") reader.array([&] { reader.number(); });
-      if (key == "b") reader.object([&](const std::string&) { reader.text(); });
+      if (key == "b") reader.object([&](std::string_view) { reader.text(); });
     });
     reader.end();
   };

@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <atomic>
+#include <cstdint>
 #include <filesystem>
 
 #include "tutti/core/error.h"
@@ -12,7 +14,10 @@ namespace tutti::files {
 // A file that is written beside its place and moved there when it is whole, so that nobody ever sees half of it.
 class NewFile {
  public:
-  explicit NewFile(const std::filesystem::path& path) : path_(path), part_(path) { part_ += str(".part", getpid()); }
+  explicit NewFile(const std::filesystem::path& path) : path_(path), part_(path) {
+    static std::atomic<uint64_t> number = 0;  // two of one process may write the same file
+    part_ += str(".", getpid(), ".", number++, ".part");
+  }
   ~NewFile() {
     std::error_code ignored;
     if (!finished_) std::filesystem::remove(part_, ignored);

@@ -1,16 +1,15 @@
-#include <unistd.h>
 #include <zlib.h>
 
 #include <ATen/ops/empty.h>
 
 #include <array>
-#include <atomic>
 #include <cstring>
 #include <fstream>
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/data/graph/ops.h"
+#include "tutti/files/new_file.h"
 
 // A cache's file, numbers little-endian:
 //   magic            8 bytes
@@ -37,20 +36,12 @@ uint32_t checksum_of(uint64_t size, const void* bytes, size_t count) {
   return static_cast<uint32_t>(crc32_z(begun, static_cast<const Bytef*>(bytes), count));
 }
 
-// Writes beside the file, which appears whole with finish(), or never.
+// Writes the file, which appears whole with finish(), or never.
 class CacheWriter {
  public:
-  explicit CacheWriter(const fs::path& path)
-      : path_(path), beside_(name_beside(path)), file_(beside_, std::ios::binary) {
+  explicit CacheWriter(const fs::path& path) : place_(path), file_(place_.part(), std::ios::binary) {
     file_.write(kMagic.data(), kMagic.size());
     check();
-  }
-  CacheWriter(const CacheWriter&) = delete;
-  CacheWriter& operator=(const CacheWriter&) = delete;
-  ~CacheWriter() {
-    file_.close();
-    std::error_code ignored;
-    fs::remove(beside_, ignored);
   }
 
   void add(const Element& element) {
@@ -66,15 +57,10 @@ class CacheWriter {
     record(kEnd, &count_, sizeof count_);
     file_.close();
     check();
-    fs::rename(beside_, path_);
+    place_.finish();
   }
 
  private:
-  static fs::path name_beside(const fs::path& path) {
-    static std::atomic<uint64_t> number = 0;
-    return path.string() + str(".", getpid(), ".", number++, ".part");
-  }
-
   void record(uint64_t size, const void* bytes, size_t count) {
     const uint32_t checksum = checksum_of(size, bytes, count);
     file_.write(reinterpret_cast<const char*>(&size), sizeof size);
@@ -85,12 +71,11 @@ class CacheWriter {
 
   void check() const {
     if (!file_)
-      throw Error(ErrorCode::unavailable,
-                  str("cache: cannot write '", beside_.string(), "'; is the folder there, and the disk not full?"));
+      throw Error(ErrorCode::unavailable, str("cache: cannot write '", place_.part().string(),
+                                              "'; is the folder there, and the disk not full?"));
   }
 
-  fs::path path_;
-  fs::path beside_;
+  files::NewFile place_;
   std::ofstream file_;
   uint64_t count_ = 0;
 };
