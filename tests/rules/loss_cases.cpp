@@ -88,13 +88,13 @@ std::vector<RuleCase> loss_cases() {
        "",
        "IJ,IJ"},
       {"kl_div_mean", "ij,ij->", {{7, 5}, fractions({7, 5})}, one([](T t) {
-         return torch::nn::functional::kl_div(t[0], t[1], torch::nn::KLDivLossOptions().reduction(torch::kMean));
+         return torch::kl_div(t[0], t[1], at::Reduction::Mean);
        })},
       {"kl_div_sum", "ij,ij->", {{7, 5}, fractions({7, 5})}, one([](T t) {
-         return torch::nn::functional::kl_div(t[0], t[1], torch::nn::KLDivLossOptions().reduction(torch::kSum));
+         return torch::kl_div(t[0], t[1], at::Reduction::Sum);
        })},
       {"kl_div_none", "ij,ij->ij", {{7, 5}, fractions({7, 5})}, one([](T t) {
-         return torch::nn::functional::kl_div(t[0], t[1], torch::nn::KLDivLossOptions().reduction(torch::kNone));
+         return torch::kl_div(t[0], t[1], at::Reduction::None);
        })},
       {"soft_margin_mean", "ij,ij->", {{7, 5}, constant({7, 5})}, one([](T t) {
          return torch::nn::functional::soft_margin_loss(t[0], t[1],

@@ -186,7 +186,7 @@ Tensor matmul(const Tensor& self, const Tensor& other) {
 
 Tensor linear(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias) {
   if (folds_in_place(input) || weight.dim() != 2) return at::native::linear(input, weight, bias);
-  const Tensor product = matmul(input, weight.t());
+  const Tensor product = tutti::matmul(input, weight.t());
   return bias && bias->defined() ? product.add(*bias) : product;
 }
 

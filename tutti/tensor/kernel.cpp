@@ -61,7 +61,9 @@ OperatorInfo::OperatorInfo(const c10::OperatorHandle& op) {
   rule = rule_of(op);
   if (const auto found = all_decompositions().find(base_name(name)); found != all_decompositions().end() && !writes_out)
     decomposition = found->second;
-  is_composite = is_composed(op) || name.rfind("aten::_foreach_", 0) == 0;
+  // Ops of several others that LibTorch runs below autograd.
+  const bool is_composed_below = name.rfind("aten::_foreach_", 0) == 0 || name == "aten::dist";
+  is_composite = is_composed(op) || is_composed_below;
 }
 
 namespace {

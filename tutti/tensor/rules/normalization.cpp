@@ -4,9 +4,6 @@
 #include <ATen/ops/sum.h>
 #include <ATen/ops/var_mean.h>
 
-#include <algorithm>
-#include <cctype>
-
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/operator_info.h"
 #include "tutti/tensor/rules/arguments.h"
@@ -18,15 +15,14 @@ namespace {
 
 using at::IValue;
 
-// Letters of a layer norm's operands. The normalized axes are whole, unless the input is sharded there: that is
-// decomposed in separate buffers, and free in one.
+// Letters of a layer norm's operands. A normalized axis is whole, unless the input is sharded there: that is decomposed
+// in separate buffers, and free in one.
 struct LayerNormLetters {
   std::string input, weight, statistics;
   LayerNormLetters(const Planner& p, const Spec* spec, size_t normalized) : input(letters(spec->rank())) {
     const size_t lead = input.size() - normalized;
-    const bool sharded = std::any_of(spec->axes.begin() + lead, spec->axes.end(), [](int8_t d) { return d >= 0; });
-    if (!p.mesh().merged() || !sharded)
-      std::transform(input.begin() + lead, input.end(), input.begin() + lead, ::toupper);
+    for (size_t axis = lead; axis < input.size(); ++axis)
+      if (!p.mesh().merged() || spec->axes[axis] < 0) input = whole_at(input, {static_cast<int64_t>(axis)});
     weight = input.substr(lead);
     statistics = input.substr(0, lead) + std::string(normalized, 'Z');
   }
@@ -170,7 +166,9 @@ Results decompose_batch_norm(at::ArrayRef<IValue> a) {
     mean = running_mean;
     inverse = at::rsqrt(running_variance.add(epsilon));
   }
-  Tensor output = input.sub(channels.spread(mean)).mul_(channels.spread(inverse));
+  // Given statistics may be laid out otherwise than the input, which decides: they are subtracted in place.
+  Tensor output = (training ? input.sub(channels.spread(mean)) : input.clone().sub_(channels.spread(mean)))
+                      .mul_(channels.spread(inverse));
   if (weight.defined()) output.mul_(channels.spread(weight));
   if (bias.defined()) output.add_(channels.spread(bias));
   if (training) return std::vector<IValue>{output, mean, inverse};
