@@ -187,8 +187,8 @@ Cost allowed_cost(const RuleCase& rule_case, const Layouts& layouts, const Tenso
     for (const std::string& value : split(values, ',')) {
       int64_t size = sizeof(double), gathers = 0;
       for (const char letter : value) {
-        const bool whole = std::isupper(letter) && !letters.known(letter);
-        const char name = whole ? static_cast<char>(std::tolower(letter)) : letter;
+        const bool whole = std::isupper(letter);
+        const char name = letters.known(letter) ? letter : static_cast<char>(std::tolower(letter));
         size *= letters.size_of(name);
         gathers += whole && letters.sharded(name);
       }

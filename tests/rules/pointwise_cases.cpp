@@ -12,7 +12,7 @@ std::vector<RuleCase> pointwise_cases() {
       {"add", "ij,ij->ij", {{7, 5}, {7, 5}}, one([](T t) { return t[0] + t[1]; })},
       {"add_alpha", "ij,ij->ij", {{7, 5}, {7, 5}}, one([](T t) { return torch::add(t[0], t[1], 3); })},
       {"mul_row", "ij,j->ij", {{7, 5}, {5}}, one([](T t) { return t[0] * t[1]; })},
-      {"div_column", "ij,iU->ij", {{7, 5}, {7, 1}}, one([](T t) { return t[0] / t[1]; })},
+      {"div_column", "ij,iU->ij", {{7, 5}, {7, 1}}, one([](T t) { return t[0] / t[1]; }), "", "iU,iU"},
       {"sub_scalar_tensor", "ij,->ij", {{7, 5}, {}}, one([](T t) { return t[0] - t[1]; })},
       {"row_and_column", "iU,Vj->ij", {{7, 1}, {1, 5}}, one([](T t) { return t[0] * t[1]; })},
       {"three_axes", "bij,ij->bij", {{2, 3, 5}, {3, 5}}, one([](T t) { return t[0] * t[1]; })},

@@ -36,7 +36,9 @@ TEST(RuleTable, HasARuleForEveryPointwiseOp) {
     EXPECT_FALSE(has_size_arguments(op->schema())) << op->operator_name();
     if (name.name.back() == '_') continue;
     const auto in_place = c10::Dispatcher::singleton().findSchema({name.name + "_", name.overload_name});
-    if (in_place) EXPECT_NE(rule_of(*in_place), nullptr) << in_place->operator_name();
+    if (in_place) {
+      EXPECT_NE(rule_of(*in_place), nullptr) << in_place->operator_name();
+    }
   }
   EXPECT_GT(count, 400);
 }
