@@ -82,14 +82,14 @@ std::vector<RuleCase> reduction_cases() {
       {"argmax_kept", "ij->iu", {constant({7, 5})}, one([](T t) { return t[0].argmax(-1, true); }), "i", ""},
       {"topk",
        "iJ->iK,iK",
-       {constant({7, 5})},
+       {{7, 5}},
        [](T t) -> Tensors {
          const auto [value, index] = t[0].topk(3, 1);
          return {value, index};
        }},
       {"sort",
        "Ij->Ij,Ij",
-       {constant({7, 5})},
+       {{7, 5}},
        [](T t) -> Tensors {
          const auto [value, index] = t[0].sort(0, true);
          return {value, index};
@@ -126,9 +126,9 @@ std::vector<RuleCase> reduction_cases() {
          const auto [value, index] = t[0].mode(1);
          return {value, index};
        }},
-      {"cumsum", "iJ->iJ", {constant({7, 5})}, one([](T t) { return t[0].cumsum(1); })},
-      {"cumprod", "Ij->Ij", {constant({7, 5})}, one([](T t) { return t[0].cumprod(0); }), "", "IJ,IJ,"},
-      {"logcumsumexp", "iJ->iJ", {constant({7, 5})}, one([](T t) { return t[0].logcumsumexp(1); })},
+      {"cumsum", "iJ->iJ", {{7, 5}}, one([](T t) { return t[0].cumsum(1); })},
+      {"cumprod", "Ij->Ij", {{7, 5}}, one([](T t) { return t[0].cumprod(0); }), "", "IJ,IJ,"},
+      {"logcumsumexp", "iJ->iJ", {{7, 5}}, one([](T t) { return t[0].logcumsumexp(1); })},
       {"cummax",
        "iJ->iJ,iJ",
        {constant({7, 5})},
