@@ -126,14 +126,6 @@ std::vector<RuleCase> placing_cases() {
        .notation = "Vb,I->Vb",
        .operands = {{7, 5}, integers({4}, 7)},
        .function = [](const Tensors& t) -> Tensors { return {t[0].index_fill(0, t[1], 2.5)}; }},
-      {.name = "masked_fill",
-       .notation = "ij,ij->ij",
-       .operands = {{7, 5}, booleans({7, 5})},
-       .function = [](const Tensors& t) -> Tensors { return {t[0].masked_fill(t[1], 2.5)}; }},
-      {.name = "where",
-       .notation = "ij,ij,ij->ij",
-       .operands = {booleans({7, 5}), {7, 5}, {7, 5}},
-       .function = [](const Tensors& t) -> Tensors { return {torch::where(t[0], t[1], t[2])}; }},
   };
 }
 
