@@ -112,7 +112,11 @@ BENCHMARK(GlobalViewStep)
     ->Iterations(31)
     ->UseManualTime();
 // op:0 add, op:1 mm, op:2 sum over the sharded axis, op:3 log_softmax.
-BENCHMARK(GlobalViewOp)->ArgNames({"op", "merge"})->ArgsProduct({{0, 1, 2, 3}, {1, 0}})->Iterations(31)->UseManualTime();
+BENCHMARK(GlobalViewOp)
+    ->ArgNames({"op", "merge"})
+    ->ArgsProduct({{0, 1, 2, 3}, {1, 0}})
+    ->Iterations(31)
+    ->UseManualTime();
 
 }  // namespace
 }  // namespace tutti::benchmarks

@@ -28,7 +28,7 @@ TutorialLayouts layouts_of(const std::string& name, const Json& setup, bool merg
     dimensions.push_back({dimension[0], dimension[1]});
     num_devices *= dimensions.back().size;
   }
-  return {name,         Mesh(dimensions, configure_logical_cpus(static_cast<int>(num_devices)), {.merge = merge}),
+  return {name,           Mesh(dimensions, configure_logical_cpus(static_cast<int>(num_devices)), {.merge = merge}),
           setup.at("w1"), setup.at("w2"),
           setup.at("x"),  setup.at("y")};
 }
@@ -41,7 +41,8 @@ class Batches {
   TutorialMlp initial() const {
     const Json& dims = test_.at("dims");
     if (!generated())
-      return {leaf(initial_value("w1")), leaf(initial_value("b1")), leaf(initial_value("w2")), leaf(initial_value("b2"))};
+      return {leaf(initial_value("w1")), leaf(initial_value("b1")), leaf(initial_value("w2")),
+              leaf(initial_value("b2"))};
     const Json& rule = test_.at("generate");
     return {leaf(hashed({dims[0], dims[1]}, rule.at("w1").at("k"), rule.at("w1").at("scale"), 0)),
             leaf(at::zeros({dims[1].get<int64_t>()})),
@@ -56,8 +57,9 @@ class Batches {
     }
     const Json& rule = test_.at("generate").at("x_of_step_i");
     const int64_t rows = test_.at("global_batch");
-    const Tensor inputs = hashed({rows, test_.at("dims")[0]}, rule.at("k_base").get<uint64_t>() + static_cast<uint64_t>(i),
-                                 rule.at("scale"), rule.at("sparse"));
+    const Tensor inputs =
+        hashed({rows, test_.at("dims")[0]}, rule.at("k_base").get<uint64_t>() + static_cast<uint64_t>(i),
+               rule.at("scale"), rule.at("sparse"));
     const int64_t offset = test_.at("generate").at("y_offset");
     const Tensor labels = at::zeros({rows}, at::kLong);
     for (int64_t row = 0; row < rows; ++row) labels.data_ptr<int64_t>()[row] = (row * 7 + i * 3 + offset) % 5 < 2;
@@ -179,12 +181,20 @@ std::vector<TutorialLayouts> all_layouts(bool merge) {
   return {
       {"data 8", mesh({{"batch", 8}}), {none, none}, {none, none}, {"batch", none}, {"batch"}},
       {"model 4x2", mesh({{"batch", 4}, {"model", 2}}), {none, "model"}, {"model", none}, {"batch", none}, {"batch"}},
-      {"spatial 2x2x2", mesh({{"batch", 2}, {"feature", 2}, {"model", 2}}), {"feature", "model"}, {"model", none},
-       {"batch", "feature"}, {"batch"}},
+      {"spatial 2x2x2",
+       mesh({{"batch", 2}, {"feature", 2}, {"model", 2}}),
+       {"feature", "model"},
+       {"model", none},
+       {"batch", "feature"},
+       {"batch"}},
       {"data 3", mesh({{"batch", 3}}), {none, none}, {none, none}, {"batch", none}, {"batch"}},
       {"model 3x2", mesh({{"batch", 3}, {"model", 2}}), {none, "model"}, {"model", none}, {"batch", none}, {"batch"}},
       {"model 2x7", mesh({{"batch", 2}, {"model", 7}}), {none, "model"}, {"model", none}, {"batch", none}, {"batch"}},
-      {"feature 2x7", mesh({{"feature", 2}, {"model", 7}}), {"feature", "model"}, {"model", none}, {none, "feature"},
+      {"feature 2x7",
+       mesh({{"feature", 2}, {"model", 7}}),
+       {"feature", "model"},
+       {"model", none},
+       {none, "feature"},
        {none}},
   };
 }
@@ -197,8 +207,8 @@ void expect_losses_of_one_device(at::ScalarType dtype, int steps, double toleran
       set_random_seed(5);
       const auto options = at::TensorOptions(dtype);
       TutorialMlp one{(at::randn({1200, 48}, options) * 0.03).requires_grad_(),
-                      at::zeros({48}, options).requires_grad_(),
-                      (at::randn({48, 2}, options) * 0.1).requires_grad_(), at::zeros({2}, options).requires_grad_()};
+                      at::zeros({48}, options).requires_grad_(), (at::randn({48, 2}, options) * 0.1).requires_grad_(),
+                      at::zeros({2}, options).requires_grad_()};
       TutorialMlp on_mesh = one.on(layouts);
       for (int i = 0; i < steps; ++i) {
         const Tensor inputs = at::rand({64, 1200}, options), labels = at::randint(2, {64}, at::kLong);
@@ -217,7 +227,9 @@ TEST_F(TutorialTraining, LossesInDoubleAreThoseOfOneDeviceOverFiftySteps) {
   expect_losses_of_one_device(at::kDouble, 50, 1e-7);
 }
 
-TEST_F(TutorialTraining, LossesInFloatAreThoseOfOneDeviceOverFiveSteps) { expect_losses_of_one_device(at::kFloat, 5, 1e-5); }
+TEST_F(TutorialTraining, LossesInFloatAreThoseOfOneDeviceOverFiveSteps) {
+  expect_losses_of_one_device(at::kFloat, 5, 1e-5);
+}
 
 }  // namespace
 }  // namespace tutti

@@ -182,8 +182,12 @@ std::map<std::string, Operation> products() {
       {"einsum",
        general([](auto& a, auto& in) { return torch::einsum(a.at("equation").template get<std::string>(), in); })},
       {"conv2d", general(convolution)},
-      {"max_pool", of_one([](auto& x) { return torch::max_pool2d(x.permute({0, 3, 1, 2}), 2).permute({0, 2, 3, 1}); })},
-      {"avg_pool", of_one([](auto& x) { return torch::avg_pool2d(x.permute({0, 3, 1, 2}), 2).permute({0, 2, 3, 1}); })},
+      {"max_pool", of_one([](auto& x) {
+         return torch::max_pool2d(x.permute({0, 3, 1, 2}), 2).permute({0, 2, 3, 1});
+       })},
+      {"avg_pool", of_one([](auto& x) {
+         return torch::avg_pool2d(x.permute({0, 3, 1, 2}), 2).permute({0, 2, 3, 1});
+       })},
       {"mlp", general([](auto&, auto& in) { return torch::matmul(torch::relu(torch::matmul(in[0], in[1])), in[2]); })},
       {"attention", general([](auto&, auto& in) { return attention(in[0], in[1], in[2]); })},
       {"grad_matmul",
@@ -193,9 +197,7 @@ std::map<std::string, Operation> products() {
        }},
       {"grad_dense_relu",
        [](const Json&, const Tensors& in) {
-         const auto loss = [&](const Tensors& l) {
-           return torch::relu(torch::matmul(in[0], l[0]) + l[1]).mean();
-         };
+         const auto loss = [&](const Tensors& l) { return torch::relu(torch::matmul(in[0], l[0]) + l[1]).mean(); };
          return gradients({in[1], in[2]}, loss, true);
        }},
   };
@@ -212,7 +214,8 @@ std::map<std::string, Operation> movements() {
        [](const Json& a, const Tensors& in) -> Tensors {
          return in[0].chunk(a.at("num").get<int64_t>(), a.at("axis").get<int64_t>());
        }},
-      {"unstack", [](const Json& a, const Tensors& in) -> Tensors { return in[0].unbind(a.at("axis").get<int64_t>()); }},
+      {"unstack",
+       [](const Json& a, const Tensors& in) -> Tensors { return in[0].unbind(a.at("axis").get<int64_t>()); }},
       {"expand_dims", along_axis([](auto& x, int64_t axis) { return x.unsqueeze(axis); })},
       {"squeeze", general([](auto& a, auto& in) {
          return a.at("axis").is_null() ? in[0].squeeze() : in[0].squeeze(integers(a.at("axis")));
@@ -222,9 +225,8 @@ std::map<std::string, Operation> movements() {
       {"tile", general([](auto& a, auto& in) { return in[0].tile(integers(a.at("multiples"))); })},
       {"pad", general([](auto& a, auto& in) {
          const Json& p = a.at("paddings");
-         return torch::constant_pad_nd(
-             in[0], std::vector<int64_t>{p[1][0].get<int64_t>(), p[1][1].get<int64_t>(), p[0][0].get<int64_t>(),
-                                         p[0][1].get<int64_t>()});
+         return torch::constant_pad_nd(in[0], std::vector<int64_t>{p[1][0].get<int64_t>(), p[1][1].get<int64_t>(),
+                                                                   p[0][0].get<int64_t>(), p[0][1].get<int64_t>()});
        })},
       {"slice", general([](auto& a, auto& in) {
          const auto begin = integers(a.at("begin")), size = integers(a.at("size"));

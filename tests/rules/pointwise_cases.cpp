@@ -87,9 +87,7 @@ std::vector<RuleCase> pointwise_cases() {
        "",
        "",
        /*first_decides=*/true},
-      {"complex", "ij,ij->ij", {{7, 5}, {7, 5}}, one([](T t) {
-         return torch::complex(t[0], t[1]).abs();
-       })},
+      {"complex", "ij,ij->ij", {{7, 5}, {7, 5}}, one([](T t) { return torch::complex(t[0], t[1]).abs(); })},
   };
 }
 

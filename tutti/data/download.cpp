@@ -261,8 +261,9 @@ std::filesystem::path download_folder() {
   };
   if (const auto cache = value("XDG_CACHE_HOME"); cache.is_absolute()) return cache / "tutti";
   if (const auto home = value("HOME"); home.is_absolute()) return home / ".cache" / "tutti";
-  throw Error(ErrorCode::failed_precondition,
-              "download_folder: neither XDG_CACHE_HOME nor HOME is set to an absolute path; name a folder for the data");
+  throw Error(
+      ErrorCode::failed_precondition,
+      "download_folder: neither XDG_CACHE_HOME nor HOME is set to an absolute path; name a folder for the data");
 }
 
 std::filesystem::path download(const std::string& url, const std::string& sha256, const std::filesystem::path& folder,

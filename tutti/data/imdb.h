@@ -17,8 +17,8 @@ struct Imdb {
 // (.tar.gz, .tar.xz, .zip …). The labelled reviews are read into memory (66 MB): first the negative ones, then the
 // positive ones, each in the order of their file names, so shuffle before training. Without a source the archive is
 // fetched (84 MB) into download_folder(), once. TF: text_dataset_from_directory.
-// Throws: not_found if there is no such folder or archive, or reviews are missing in it; data_loss for a damaged one; as
-// download.
+// Throws: not_found if there is no such folder or archive, or reviews are missing in it; data_loss for a damaged one;
+// as download.
 Imdb load_imdb(const std::filesystem::path& source = {});
 
 }  // namespace tutti::data

@@ -97,13 +97,15 @@ void Progbar::update(int64_t current, const Logs& values) {
 
 Logs Progbar::means() const {
   Logs logs;
-  for (const auto& [name, mean] : values_) logs[name] = mean.sum / static_cast<double>(std::max<int64_t>(mean.steps, 1));
+  for (const auto& [name, mean] : values_)
+    logs[name] = mean.sum / static_cast<double>(std::max<int64_t>(mean.steps, 1));
   return logs;
 }
 
 // The first step, which makes plans and caches, does not count where there are others.
 double Progbar::seconds_per_step(std::chrono::steady_clock::time_point now) const {
-  if (current_ > 1 && first_step_ != start_) return Seconds(now - first_step_).count() / static_cast<double>(current_ - 1);
+  if (current_ > 1 && first_step_ != start_)
+    return Seconds(now - first_step_).count() / static_cast<double>(current_ - 1);
   return current_ > 0 ? Seconds(now - start_).count() / static_cast<double>(current_) : 0;
 }
 

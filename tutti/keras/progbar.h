@@ -14,9 +14,9 @@
 namespace tutti::keras {
 
 struct ProgbarOptions {
-  int64_t target = -1;                     // steps in all; negative: unknown, as a dataset's cardinality may be
-  int width = 20;                          // of the bar, in characters
-  std::set<std::string> stateful_metrics;  // shown as they came last; the others as means over the steps
+  int64_t target = -1;                           // steps in all; negative: unknown, as a dataset's cardinality may be
+  int width = 20;                                // of the bar, in characters
+  std::set<std::string> stateful_metrics;        // shown as they came last; the others as means over the steps
   std::chrono::duration<double> interval{0.05};  // the bar is drawn again after this time at the earliest
   std::ostream* out = nullptr;                   // null: std::cout
   std::optional<bool> terminal = {};  // whether `out` can go back in a line; by itself: std::cout on a terminal

@@ -24,7 +24,9 @@ class ProgbarTest : public testing::Test {
  protected:
   void SetUp() override { setenv("NO_COLOR", "1", 1); }
   void TearDown() override { unsetenv("NO_COLOR"); }
-  ProgbarOptions options(int64_t target, bool terminal) { return {.target = target, .out = &out, .terminal = terminal}; }
+  ProgbarOptions options(int64_t target, bool terminal) {
+    return {.target = target, .out = &out, .terminal = terminal};
+  }
 
   std::ostringstream out;
   Time time;
@@ -47,7 +49,8 @@ TEST_F(ProgbarTest, DrawsTheLineAgainOnATerminal) {
   EXPECT_EQ(out.str(), "\r1/4 ━━━━━··············· 30s 10s/step - loss: 2.0000");
   time.now += 1s;
   bar.add(1, {{"loss", 1}});
-  EXPECT_THAT(out.str(), EndsWith("\r2/4 ━━━━━━━━━━·········· 2s 1s/step - loss: 1.5000  "));  // the longer line is gone
+  EXPECT_THAT(out.str(),
+              EndsWith("\r2/4 ━━━━━━━━━━·········· 2s 1s/step - loss: 1.5000  "));  // the longer line is gone
   time.now += 2s;
   bar.add(2, {{"loss", 0}});
   EXPECT_THAT(out.str(), EndsWith("\r4/4 ━━━━━━━━━━━━━━━━━━━━ 13s 1s/step - loss: 0.7500\n"));

@@ -93,14 +93,21 @@ const Spec* result_spec(const Plan::Result& result, const MeshShape* shape, at::
   return spec;
 }
 
-// Of a result that is combined from parts.
-void record_parts(const Plan::Result& result, const Tensor& whole) {
-  if (result.counter) result.counter->record(static_cast<int64_t>(whole.nbytes()));
+// Of a result that is combined from parts: `piece` is the first device's, or a buffer that holds all pieces.
+void record_parts(const Plan::Result& result, const MeshShape* shape, const Tensor& piece) {
+  if (!result.counter) return;
+  int64_t bytes = piece.element_size();
+  for (int64_t axis = 0; axis < piece.dim(); ++axis) {
+    const int8_t dimension = shape->merged() ? result.axes[static_cast<size_t>(axis)] : int8_t{-1};
+    const int64_t size = piece.size(axis);
+    bytes *= dimension < 0 ? size : shard_begin(size, shape->sizes[static_cast<size_t>(dimension)], 1);
+  }
+  result.counter->record(bytes);
 }
 
 Tensor wrap_buffer(Tensor buffer, const MeshShape* shape, const Plan::Result* layout) {
   if (!layout) return make_mesh_tensor(shape, std::move(buffer));
-  record_parts(*layout, buffer);
+  record_parts(*layout, shape, buffer);
   const Spec* spec = result_spec(*layout, shape, buffer.sizes());
   return make_mesh_tensor(spec, {std::move(buffer)});
 }
@@ -139,7 +146,7 @@ void run_on_one_buffer(const c10::OperatorHandle& op, const OperatorInfo& info, 
     IValue& value = stack[results + r];
     const Plan::Result* layout = plan && r < plan->results.size() ? &plan->results[r] : nullptr;
     if (const int8_t argument = info.written_return[r]; argument >= 0) {
-      if (layout && value.isTensor()) record_parts(*layout, value.toTensor());
+      if (layout && value.isTensor()) record_parts(*layout, shape, value.toTensor());
       for (const auto& [i, original] : kept)
         if (i == static_cast<size_t>(argument)) value = original;
       continue;
@@ -241,7 +248,7 @@ at::DimVector sizes_of(const MeshShape* shape, const AxisMap& axes, const Compon
 Tensor assemble(const MeshShape* shape, const Plan& plan, const Plan::Result& result, at::ArrayRef<Tensor> of_call) {
   if (!of_call[0].defined()) return {};
   Components components = components_of(shape, plan, result, of_call);
-  record_parts(result, components[0]);
+  record_parts(result, shape, components[0]);
   const Spec* spec = result_spec(result, shape, sizes_of(shape, result.axes, components));
   return make_mesh_tensor(spec, std::move(components));
 }
@@ -318,7 +325,7 @@ void run_on_pieces(const c10::OperatorHandle& op, const OperatorInfo& info, cons
     if (info.written_return[r] >= 0) {
       const IValue& original = arguments[static_cast<size_t>(info.written_return[r])];
       if (original.isTensor() && r < plan.results.size())
-        record_parts(plan.results[r], mesh_impl(original.toTensor()).components()[0]);
+        record_parts(plan.results[r], shape, mesh_impl(original.toTensor()).components()[0]);
       stack.push_back(original);
     } else if (first.isTensor()) {
       for (size_t c = 0; c < calls; ++c) of_call[c] = returned[r * calls + c].toTensor();
