@@ -397,6 +397,7 @@ TEST_P(Layouts, StrictModeAllowsSlicesAndSums) {
 }
 
 TEST_F(SeparateLayouts, StrictModeAllowsASumThatIsDue) {
+  ensure_registered();
   const StrictMode strict;
   const Spec* terms = intern(MeshShape::of(mesh_), {-1, -1}, 1, {8, 8});
   const Tensor sum = make_mesh_tensor(terms, laid_out(numbers({8, 8}), terms));
