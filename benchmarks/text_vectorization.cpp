@@ -22,7 +22,7 @@
 #include "tutti/core/function_ref.h"
 #include "tutti/core/strings.h"
 #include "tutti/data/imdb.h"
-#include "tutti/keras/layers/text_vectorization.h"
+#include "tutti/keras/layers/preprocessing/text_vectorization.h"
 
 namespace tutti::benchmarks {
 namespace {

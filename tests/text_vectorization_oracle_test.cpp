@@ -11,7 +11,7 @@
 #include "tests/support/oracle_cases.h"
 #include "tests/support/real_data.h"
 #include "tutti/files/archive.h"
-#include "tutti/keras/layers/text_vectorization.h"
+#include "tutti/keras/layers/preprocessing/text_vectorization.h"
 
 namespace tutti::keras::layers {
 namespace {

@@ -10,7 +10,7 @@
 #include "tutti/distribute/gradients.h"
 #include "tutti/distribute/loss_scaling.h"
 #include "tutti/distribute/mirrored_strategy.h"
-#include "tutti/keras/layers/dense.h"
+#include "tutti/keras/layers/core/dense.h"
 #include "tutti/keras/losses/binary_crossentropy.h"
 #include "tutti/keras/optimizers/sgd.h"
 #include "tutti/keras/sequential.h"

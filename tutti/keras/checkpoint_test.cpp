@@ -8,7 +8,7 @@
 #include "tests/support/temporary_folder.h"
 #include "tutti/device/logical_devices.h"
 #include "tutti/distribute/mirrored_strategy.h"
-#include "tutti/keras/layers/dense.h"
+#include "tutti/keras/layers/core/dense.h"
 #include "tutti/keras/losses/mean_squared_error.h"
 #include "tutti/keras/optimizers/adam.h"
 #include "tutti/keras/sequential.h"

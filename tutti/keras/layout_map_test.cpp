@@ -10,7 +10,7 @@
 #include "tests/support/error_of.h"
 #include "tutti/device/logical_devices.h"
 #include "tutti/dtensor/dtensor_dataset.h"
-#include "tutti/keras/layers/dense.h"
+#include "tutti/keras/layers/core/dense.h"
 #include "tutti/keras/losses/mean_squared_error.h"
 #include "tutti/keras/optimizers/adam.h"
 #include "tutti/keras/sequential.h"

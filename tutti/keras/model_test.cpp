@@ -16,7 +16,7 @@
 
 #include "tests/support/error_of.h"
 #include "tutti/data/dataset.h"
-#include "tutti/keras/layers/dense.h"
+#include "tutti/keras/layers/core/dense.h"
 #include "tutti/keras/losses/binary_crossentropy.h"
 #include "tutti/keras/losses/mean_squared_error.h"
 #include "tutti/keras/metrics/regression.h"

@@ -8,10 +8,10 @@
 #include <sstream>
 
 #include "tests/support/error_of.h"
-#include "tutti/keras/layers/conv2d.h"
-#include "tutti/keras/layers/dense.h"
-#include "tutti/keras/layers/flatten.h"
-#include "tutti/keras/layers/max_pooling2d.h"
+#include "tutti/keras/layers/convolutional/conv2d.h"
+#include "tutti/keras/layers/core/dense.h"
+#include "tutti/keras/layers/pooling/max_pooling2d.h"
+#include "tutti/keras/layers/reshaping/flatten.h"
 
 namespace tutti::keras {
 namespace {

@@ -5,6 +5,7 @@
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/mesh/shard.h"
 
 namespace tutti {
 namespace {
@@ -16,16 +17,6 @@ size_t resolved(const char* function, int axis, int rank) {
   if (axis < -rank || axis >= rank)
     throw Error(ErrorCode::out_of_range, str("Layout::", function, ": axis ", axis, " of a layout of rank ", rank));
   return static_cast<size_t>(axis < 0 ? axis + rank : axis);
-}
-
-struct Piece {
-  int64_t begin, length;
-};
-
-Piece piece_of(int64_t size, int64_t pieces, int64_t index) {
-  const int64_t full = size / pieces + (size % pieces != 0);
-  const int64_t begin = full && index <= size / full ? index * full : size;
-  return {begin, std::min(full, size - begin)};
 }
 
 // `a` + `b`, or `a` * `b`, both at least 0.
@@ -145,7 +136,7 @@ Layout::Shape Layout::local_shape_from_global_shape(const Shape& global_shape, i
   Shape local = global_shape;
   for (size_t axis = 0; axis < local.size(); ++axis)
     if (const int d = axes_[axis]; d >= 0)
-      local[axis] = piece_of(local[axis], num_shards(static_cast<int>(axis)), at[static_cast<size_t>(d)]).length;
+      local[axis] = shard_length(local[axis], num_shards(static_cast<int>(axis)), at[static_cast<size_t>(d)]);
   return local;
 }
 
@@ -155,7 +146,7 @@ Layout::Shape Layout::local_offset(const Shape& global_shape, int64_t device) co
   Shape offset(global_shape.size(), 0);
   for (size_t axis = 0; axis < offset.size(); ++axis)
     if (const int d = axes_[axis]; d >= 0)
-      offset[axis] = piece_of(global_shape[axis], num_shards(static_cast<int>(axis)), at[static_cast<size_t>(d)]).begin;
+      offset[axis] = shard_begin(global_shape[axis], num_shards(static_cast<int>(axis)), at[static_cast<size_t>(d)]);
   return offset;
 }
 

@@ -12,6 +12,7 @@
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/mesh/shard.h"
 
 namespace tutti {
 namespace {
@@ -32,11 +33,6 @@ int64_t product(int64_t a, int64_t b) {
 int64_t sum(int64_t a, int64_t b) {
   int64_t result;
   return __builtin_add_overflow(a, b, &result) ? std::numeric_limits<int64_t>::max() : result;
-}
-
-int64_t piece_length(int64_t size, int64_t pieces, int64_t index) {
-  const int64_t piece = (size + pieces - 1) / pieces;
-  return std::clamp(size - index * piece, int64_t{0}, piece);
 }
 
 [[noreturn]] void refuse(const std::string& what) {
@@ -106,7 +102,7 @@ class Search {
     for (size_t d = 0; d < num_dimensions(); ++d)
       if (places[d] >= 0) {
         int64_t& length = lengths[static_cast<size_t>(places[d])];
-        length = piece_length(length, mesh_[d], 0);
+        length = shard_length(length, mesh_[d], 0);
       }
     int64_t elements = 1;
     for (const int64_t length : lengths) elements = product(elements, length);
@@ -126,7 +122,7 @@ class Search {
   int64_t kept_in_all_to_all(const Places& places, size_t d, size_t from, size_t to) const {
     int64_t elements = 0;
     for (int64_t i = 0; i < mesh_[d]; ++i)
-      elements += product(piece_length(sizes_[from], mesh_[d], i), piece_length(sizes_[to], mesh_[d], i));
+      elements += product(shard_length(sizes_[from], mesh_[d], i), shard_length(sizes_[to], mesh_[d], i));
     for (size_t axis = 0; axis < sizes_.size(); ++axis)
       if (axis != from && axis != to) elements = product(elements, sizes_[axis]);
     for (size_t other = 0; other < num_dimensions(); ++other)

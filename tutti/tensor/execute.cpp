@@ -10,6 +10,7 @@
 #include "tutti/collectives/communications.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/mesh/shard.h"
 #include "tutti/tensor/copied_view.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/sum_buffers.h"

@@ -8,6 +8,7 @@
 #include "tutti/collectives/communications.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/mesh/shard.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/strict_mode.h"
 
@@ -122,8 +123,7 @@ Components replica_pieces(const Spec* spec, const Components& components) {
       const int64_t size = spec->sizes[static_cast<size_t>(axis)];
       const int64_t pieces_of_axis = shape.sizes[static_cast<size_t>(d)];
       const int64_t at = shape.coordinate(device, shape.all, d);
-      const int64_t begin = shard_begin(size, pieces_of_axis, at);
-      piece = piece.narrow(axis, begin, shard_begin(size, pieces_of_axis, at + 1) - begin);
+      piece = piece.narrow(axis, shard_begin(size, pieces_of_axis, at), shard_length(size, pieces_of_axis, at));
     }
     pieces.push_back(std::move(piece));
   }

@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "tutti/core/error.h"
+#include "tutti/mesh/shard.h"
 #include "tutti/tensor/torch_device.h"
 
 namespace tutti {
@@ -109,8 +110,7 @@ int64_t Spec::length(int component, int axis) const {
   const int d = axes[static_cast<size_t>(axis)];
   const int64_t size = sizes[static_cast<size_t>(axis)];
   if (d < 0 || !(stored >> d & 1)) return size;
-  const int64_t pieces = shape->sizes[static_cast<size_t>(d)];
-  return shard_begin(size, pieces, shape->coordinate(component, stored, d) + 1) - begin(component, axis);
+  return shard_length(size, shape->sizes[static_cast<size_t>(d)], shape->coordinate(component, stored, d));
 }
 
 Layout Spec::layout() const {
@@ -120,11 +120,6 @@ Layout Spec::layout() const {
   for (int d = 0; d < shape->num_dimensions; ++d)
     if (unreduced >> d & 1) sums.push_back(dimensions[static_cast<size_t>(d)].name);
   return Layout(names, shape->mesh, sums);
-}
-
-int64_t shard_begin(int64_t size, int64_t pieces, int64_t index) {
-  const int64_t piece = (size + pieces - 1) / pieces;
-  return std::min(size, index * piece);
 }
 
 const Spec* intern(const MeshShape* shape, const AxisMap& axes, DimensionMask unreduced, at::IntArrayRef sizes) {

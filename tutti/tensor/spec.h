@@ -69,7 +69,4 @@ inline const Spec* intern_replicated(const MeshShape* shape, at::IntArrayRef siz
   return intern(shape, unsharded(static_cast<int64_t>(sizes.size())), 0, sizes);
 }
 
-// Bounds of piece `index` of `pieces` of an axis: pieces of ceil(size / pieces), the last ones shorter or empty.
-int64_t shard_begin(int64_t size, int64_t pieces, int64_t index);
-
 }  // namespace tutti

@@ -13,11 +13,11 @@
 
 #include "tests/support/error_of.h"
 #include "tutti/keras/activations.h"
-#include "tutti/keras/layers/activation.h"
-#include "tutti/keras/layers/dense.h"
-#include "tutti/keras/layers/dropout.h"
-#include "tutti/keras/layers/flatten.h"
-#include "tutti/keras/layers/relu.h"
+#include "tutti/keras/layers/activations/activation.h"
+#include "tutti/keras/layers/activations/relu.h"
+#include "tutti/keras/layers/core/dense.h"
+#include "tutti/keras/layers/regularization/dropout.h"
+#include "tutti/keras/layers/reshaping/flatten.h"
 
 namespace tutti::keras::layers {
 namespace {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cctype>
 
+#include "tutti/mesh/shard.h"
+
 namespace tutti {
 namespace {
 

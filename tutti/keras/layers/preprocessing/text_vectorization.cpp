@@ -1,4 +1,4 @@
-#include "tutti/keras/layers/text_vectorization.h"
+#include "tutti/keras/layers/preprocessing/text_vectorization.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
@@ -14,9 +14,9 @@
 #include "tutti/core/error.h"
 #include "tutti/core/function_ref.h"
 #include "tutti/core/str.h"
-#include "tutti/keras/layers/token_counts_internal.h"
-#include "tutti/keras/layers/tokenizer_internal.h"
-#include "tutti/keras/layers/vocabulary_internal.h"
+#include "tutti/keras/layers/preprocessing/token_counts_internal.h"
+#include "tutti/keras/layers/preprocessing/tokenizer_internal.h"
+#include "tutti/keras/layers/preprocessing/vocabulary_internal.h"
 
 namespace tutti::keras::layers {
 namespace {

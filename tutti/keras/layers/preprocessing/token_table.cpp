@@ -1,7 +1,7 @@
 #include <functional>
 #include <utility>
 
-#include "tutti/keras/layers/token_table_internal.h"
+#include "tutti/keras/layers/preprocessing/token_table_internal.h"
 
 namespace tutti::keras::layers {
 

@@ -1,4 +1,4 @@
-#include "tutti/keras/layers/relu.h"
+#include "tutti/keras/layers/activations/relu.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/where.h>

@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "tutti/keras/layers/ngrams.h"
+#include "tutti/keras/layers/preprocessing/ngrams.h"
 
 namespace tutti::keras {
 

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "tutti/core/error.h"
-#include "tutti/keras/layers/text_vectorization_options.h"
-#include "tutti/keras/layers/token_counts_internal.h"
-#include "tutti/keras/layers/token_table_internal.h"
+#include "tutti/keras/layers/preprocessing/text_vectorization_options.h"
+#include "tutti/keras/layers/preprocessing/token_counts_internal.h"
+#include "tutti/keras/layers/preprocessing/token_table_internal.h"
 
 namespace tutti::keras::layers {
 

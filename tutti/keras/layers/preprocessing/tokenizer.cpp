@@ -1,6 +1,6 @@
 #include <utility>
 
-#include "tutti/keras/layers/tokenizer_internal.h"
+#include "tutti/keras/layers/preprocessing/tokenizer_internal.h"
 
 namespace tutti::keras::layers {
 namespace {

@@ -2,7 +2,7 @@
 #include <functional>
 #include <tuple>
 
-#include "tutti/keras/layers/token_counts_internal.h"
+#include "tutti/keras/layers/preprocessing/token_counts_internal.h"
 
 namespace tutti::keras::layers {
 

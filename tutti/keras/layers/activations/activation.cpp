@@ -1,4 +1,4 @@
-#include "tutti/keras/layers/activation.h"
+#include "tutti/keras/layers/activations/activation.h"
 
 namespace tutti::keras::layers {
 namespace {

@@ -1,4 +1,4 @@
-#include "tutti/keras/layers/dense.h"
+#include "tutti/keras/layers/core/dense.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/allclose.h>

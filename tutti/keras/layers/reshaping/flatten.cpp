@@ -1,4 +1,4 @@
-#include "tutti/keras/layers/flatten.h"
+#include "tutti/keras/layers/reshaping/flatten.h"
 
 namespace tutti::keras::layers {
 namespace {

@@ -1,4 +1,4 @@
-#include "tutti/keras/layers/ngrams.h"
+#include "tutti/keras/layers/preprocessing/ngrams.h"
 
 #include <algorithm>
 #include <numeric>

@@ -4,7 +4,7 @@
 
 #include "tutti/core/str.h"
 #include "tutti/core/strings.h"
-#include "tutti/keras/layers/vocabulary_internal.h"
+#include "tutti/keras/layers/preprocessing/vocabulary_internal.h"
 
 namespace tutti::keras::layers {
 namespace {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tutti/keras/layers/text_vectorization_options.h"
+#include "tutti/keras/layers/preprocessing/text_vectorization_options.h"
 
 namespace tutti::keras::layers {
 

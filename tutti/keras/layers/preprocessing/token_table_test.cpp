@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "tutti/keras/layers/token_table_internal.h"
+#include "tutti/keras/layers/preprocessing/token_table_internal.h"
 
 namespace tutti::keras::layers {
 namespace {

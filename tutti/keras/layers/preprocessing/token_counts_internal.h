@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tutti/keras/layers/token_table_internal.h"
+#include "tutti/keras/layers/preprocessing/token_table_internal.h"
 
 namespace tutti::keras::layers {
 

@@ -1,4 +1,4 @@
-#include "tutti/keras/layers/text_vectorization.h"
+#include "tutti/keras/layers/preprocessing/text_vectorization.h"
 
 #include <ATen/ops/equal.h>
 #include <ATen/ops/tensor.h>

@@ -12,7 +12,7 @@
 
 #include "tutti/core/strings.h"
 #include "tutti/core/tensor_fwd.h"
-#include "tutti/keras/layers/text_vectorization_options.h"
+#include "tutti/keras/layers/preprocessing/text_vectorization_options.h"
 
 namespace tutti::keras::layers {
 

@@ -1,4 +1,4 @@
-#include "tutti/keras/layers/dropout.h"
+#include "tutti/keras/layers/regularization/dropout.h"
 
 #include <ATen/ops/dropout.h>
 
