@@ -1,0 +1,139 @@
+#include "tutti/keras/layers/attention/multi_head_attention.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/dropout.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/scaled_dot_product_attention.h>
+#include <ATen/ops/softmax.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "tutti/core/str.h"
+#include "tutti/keras/layers/attention/attention_masks_internal.h"
+
+namespace tutti::keras::layers {
+namespace {
+
+class MultiHeadAttentionImpl : public LayerImpl {
+ public:
+  explicit MultiHeadAttentionImpl(const MultiHeadAttentionOptions& options)
+      : LayerImpl("MultiHeadAttention", options.name),
+        options_(options),
+        value_dim_(options.value_dim.value_or(options.key_dim)) {
+    if (options_.num_heads <= 0 || options_.key_dim <= 0 || value_dim_ <= 0 || options_.output_dim.value_or(1) <= 0)
+      refuse(str("num_heads ", options_.num_heads, ", key_dim ", options_.key_dim, ", value_dim ", value_dim_,
+                 ", output_dim ", options_.output_dim.value_or(1), "; all must be positive"));
+    if (!(options_.dropout >= 0 && options_.dropout <= 1))
+      refuse(str("dropout is ", options_.dropout, "; it must lie in [0, 1]"));
+  }
+
+  void build_all(const std::vector<Shape>& input_shapes) override {
+    (void)compute_output_shapes(input_shapes);
+    const auto [query, value, key] = roles(input_shapes);
+    for (const Shape& shape : input_shapes)
+      if (shape.back() == kUnknown) refuse("the inputs' last extents must be known when the layer is built");
+    const int64_t heads = options_.num_heads;
+    query_ = add_projection("query", {query.back(), heads, options_.key_dim}, {heads, options_.key_dim});
+    key_ = add_projection("key", {key.back(), heads, options_.key_dim}, {heads, options_.key_dim});
+    value_ = add_projection("value", {value.back(), heads, value_dim_}, {heads, value_dim_});
+    const int64_t width = options_.output_dim.value_or(query.back());
+    output_ = add_projection("attention_output", {heads, value_dim_, width}, {width});
+  }
+
+  std::vector<Tensor> call_all(const std::vector<Tensor>& inputs, const CallOptions& options) const override {
+    std::vector<Shape> shapes;
+    for (const Tensor& input : inputs) shapes.push_back(input.sizes().vec());
+    (void)compute_output_shapes(shapes);
+    const auto [x, source, key_source] = roles(inputs);
+    const Tensor query = heads(x, query_, options_.key_dim);
+    const Tensor key = heads(key_source, key_, options_.key_dim);
+    const Tensor value = heads(source, value_, value_dim_);
+    const Tensor key_mask = inputs.size() > 2 ? options.mask(2) : Tensor();
+    const Tensor value_mask = inputs.size() > 1 ? options.mask(1) : options.mask(0);
+    Tensor bias = attention_bias(x, source, options.mask(0), value_mask, key_mask, options_.use_causal_mask);
+    if (bias.defined() && bias.dim() == 3) bias = bias.unsqueeze(1);  // for every head
+
+    if (!options_.return_attention_scores) {
+      const Tensor mixed = at::scaled_dot_product_attention(
+          query, key, value, bias.defined() ? std::optional(bias.to(query.scalar_type())) : std::nullopt,
+          options.training ? options_.dropout : 0);
+      return {joined(mixed)};
+    }
+    Tensor scores = at::matmul(query, key.transpose(-2, -1)) / std::sqrt(static_cast<double>(options_.key_dim));
+    if (bias.defined()) scores = scores + bias;
+    const Tensor weights = at::softmax(scores, -1);
+    return {joined(at::matmul(at::dropout(weights, options_.dropout, options.training), value)), weights};
+  }
+
+  std::vector<Shape> compute_output_shapes(const std::vector<Shape>& shapes) const override {
+    if (shapes.empty() || shapes.size() > 3)
+      refuse(str("takes {x}, {query, value} or {query, value, key}, not ", shapes.size(), " inputs"));
+    const auto [query, value, key] = roles(shapes);
+    for (const Shape& shape : shapes)
+      if (shape.size() != 3)
+        refuse(str("an input has shape ", to_string(shape), "; it must be [batch, steps, features]"));
+    if (value[1] != key[1])
+      refuse(str("value ", to_string(value), " and key ", to_string(key), " must have as many steps"));
+    const Shape output{query[0], query[1], options_.output_dim.value_or(query[2])};
+    if (options_.return_attention_scores) return {output, {query[0], options_.num_heads, query[1], value[1]}};
+    return {output};
+  }
+
+  bool supports_masking() const override { return true; }
+
+ private:
+  struct Projection {
+    Tensor kernel, bias;
+  };
+
+  template <class T>
+  struct Roles {
+    const T &query, &value, &key;
+  };
+  template <class T>
+  static Roles<T> roles(const std::vector<T>& inputs) {
+    return {inputs.front(), inputs[std::min<size_t>(inputs.size() - 1, 1)], inputs.back()};
+  }
+
+  Projection add_projection(const std::string& name, const Shape& kernel, const Shape& bias) {
+    Projection projection{
+        add_weight(name + "/kernel", kernel,
+                   {.initializer = options_.kernel_initializer, .regularizer = options_.kernel_regularizer}),
+        {}};
+    if (options_.use_bias)
+      projection.bias = add_weight(
+          name + "/bias", bias, {.initializer = options_.bias_initializer, .regularizer = options_.bias_regularizer});
+    return projection;
+  }
+
+  // x [N, T, inputs] times the kernel as a matrix [inputs, outputs], plus the bias.
+  static Tensor project(const Tensor& x, const Projection& projection, int64_t inputs) {
+    const Tensor kernel = projection.kernel.reshape({inputs, -1});
+    const Tensor product = at::matmul(x, kernel);
+    return projection.bias.defined() ? product + projection.bias.reshape({-1}) : product;
+  }
+
+  // [N, heads, T, features]
+  Tensor heads(const Tensor& x, const Projection& projection, int64_t features) const {
+    return project(x, projection, x.size(2))
+        .reshape({x.size(0), x.size(1), options_.num_heads, features})
+        .transpose(1, 2);
+  }
+
+  // [N, heads, T, value_dim] -> [N, T, output_dim]
+  Tensor joined(const Tensor& mixed) const {
+    return project(mixed.transpose(1, 2).flatten(2), output_, options_.num_heads * value_dim_);
+  }
+
+  MultiHeadAttentionOptions options_;
+  int64_t value_dim_;
+  Projection query_, key_, value_, output_;
+};
+
+}  // namespace
+
+MultiHeadAttention::MultiHeadAttention(const MultiHeadAttentionOptions& options)
+    : Layer(std::make_shared<MultiHeadAttentionImpl>(options)) {}
+
+}  // namespace tutti::keras::layers
