@@ -14,7 +14,8 @@ using layers::MaskedTensor;
 
 class FunctionalImpl : public ModelImpl {
  public:
-  explicit FunctionalImpl(const FunctionalOptions& options) : ModelImpl("Functional", options.name) {
+  explicit FunctionalImpl(const FunctionalOptions& options)
+      : ModelImpl("Functional", options.name), graph_(options.outputs) {
     if (options.inputs.empty() || options.outputs.empty()) refuse("a model needs inputs and outputs");
     for (const SymbolicTensor& input : options.inputs) add_input(input);
     for (const SymbolicTensor& output : options.outputs) {
@@ -92,7 +93,8 @@ class FunctionalImpl : public ModelImpl {
       SummaryRow row = summary_row(*layer.impl(), call->output_shape);
       for (const Call& other : calls_)
         if (other.layer == layer.impl())
-          for (const std::string& origin : other.origins()) row.connected_to.push_back(origin);
+          for (const auto& [node, output] : other.from)
+            row.connected_to.push_back(str(node->layer->name(), '[', number_of_call(*node), "][", output, ']'));
       summary.rows.push_back(std::move(row));
     }
     add_totals(summary);
@@ -107,15 +109,15 @@ class FunctionalImpl : public ModelImpl {
     std::vector<size_t> arguments = {};
     size_t first_slot = 0;
     Shape output_shape = {};
-    std::vector<std::pair<std::shared_ptr<layers::LayerImpl>, size_t>> from = {};  // whose outputs the arguments are
-
-    // "dense[0]"
-    std::vector<std::string> origins() const {
-      std::vector<std::string> names;
-      for (const auto& [layer, output] : from) names.push_back(str(layer->name(), '[', output, ']'));
-      return names;
-    }
+    std::vector<std::pair<const Node*, size_t>> from = {};  // whose outputs the arguments are
   };
+
+  // How many calls of its layer come before that of `node`.
+  size_t number_of_call(const Node& node) const {
+    const size_t slot = first_slots_.at(&node);
+    return static_cast<size_t>(std::ranges::count_if(
+        calls_, [&](const Call& call) { return call.layer == node.layer && call.first_slot < slot; }));
+  }
 
   template <class T>
   static std::vector<T> picked(const std::vector<T>& slots, const std::vector<size_t>& indices) {
@@ -164,7 +166,7 @@ class FunctionalImpl : public ModelImpl {
         Call call{.layer = node.layer};
         for (const SymbolicTensor& input : node.inputs) {
           call.arguments.push_back(slot(input));
-          call.from.emplace_back(input.node().layer, input.output());
+          call.from.emplace_back(&input.node(), input.output());
         }
         append(node, std::move(call));
         open.pop_back();
@@ -172,6 +174,7 @@ class FunctionalImpl : public ModelImpl {
     }
   }
 
+  std::vector<SymbolicTensor> graph_;  // keeps the nodes
   std::vector<Call> calls_;  // the inputs first, then each after those whose outputs it needs
   std::map<const Node*, size_t> first_slots_;
   size_t num_slots_ = 0;
