@@ -2,8 +2,6 @@
 
 #include <ATen/ops/zeros.h>
 
-#include "tutti/core/str.h"
-
 namespace tutti::keras {
 
 RunningLogs::RunningLogs(const std::vector<metrics::Metric>& metrics) : metrics_(metrics) {
@@ -21,13 +19,7 @@ void RunningLogs::add(std::span<const StepShare> shares, int64_t global_batch_si
 
 Logs RunningLogs::logs() const {
   Logs logs{{"loss", weighted_loss_.item<double>() / static_cast<double>(num_samples_)}};
-  for (const metrics::Metric& metric : metrics_) {
-    const Tensor result = metric.result();
-    if (result.dim() == 0)
-      logs[metric.name()] = result.item<double>();
-    else
-      for (int64_t i = 0; i < result.size(0); ++i) logs[str(metric.name(), '_', i)] = result[i].item<double>();
-  }
+  for (const metrics::Metric& metric : metrics_) logs[metric.name()] = metric.result().item<double>();
   return logs;
 }
 

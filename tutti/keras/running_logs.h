@@ -27,8 +27,7 @@ class RunningLogs {
   // Adds the shares of one global batch, in the order of the replicas.
   void add(std::span<const StepShare> shares, int64_t global_batch_size);
 
-  // The numbers so far, of at least one batch; waits for the devices. A metric of several numbers has them under its
-  // name with _0, _1, …
+  // The numbers so far, of at least one batch; waits for the devices.
   Logs logs() const;
 
  private:
