@@ -1,6 +1,10 @@
 #include "tutti/keras/label_shapes.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/aminmax.h>
+
+#include <vector>
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
@@ -13,6 +17,14 @@ namespace {
                          const Tensor& right) {
   throw Error(ErrorCode::invalid_argument, str(name, ": ", left_name, " of shape ", to_string(left.sizes()),
                                                " do not fit ", right_name, " of shape ", to_string(right.sizes())));
+}
+
+// Extents of one behind those that it has.
+Tensor with_rank(const Tensor& x, int64_t rank) {
+  std::vector<int64_t> sizes = x.sizes().vec();
+  if (static_cast<int64_t>(sizes.size()) == rank) return x;
+  sizes.resize(static_cast<size_t>(rank), 1);
+  return x.reshape(sizes);
 }
 
 }  // namespace
@@ -43,6 +55,13 @@ Tensor class_indices(const std::string& name, const Tensor& y_true, const Tensor
   return labels.to(at::kLong);
 }
 
+void check_class_indices(const std::string& name, const Tensor& indices, int64_t classes) {
+  if (indices.numel() == 0 || !indices.device().is_cpu()) return;
+  const auto [least, greatest] = at::aminmax(indices);
+  if (least.item<int64_t>() >= 0 && greatest.item<int64_t>() < classes) return;
+  throw Error(ErrorCode::invalid_argument, str(name, ": a label lies outside of [0, ", classes, "), the classes"));
+}
+
 Tensor broadcastable_weight(const std::string& name, const Tensor& weight, const Tensor& values) {
   Tensor result = weight;
   if (result.dim() == values.dim() + 1 && result.size(-1) == 1) result = result.squeeze(-1);
@@ -50,8 +69,27 @@ Tensor broadcastable_weight(const std::string& name, const Tensor& weight, const
   for (int64_t axis = 0; fits && axis < result.dim(); ++axis)
     fits = result.size(axis) == values.size(axis) || result.size(axis) == 1;
   if (!fits) refuse(name, "weights", weight, "values", values);
-  while (result.dim() < values.dim()) result = result.unsqueeze(-1);
-  return result.to(values.scalar_type());
+  return with_rank(result, values.dim());
+}
+
+Tensor masked_weight(const std::string& name, const Tensor& sample_weight, const Tensor& mask) {
+  if (!mask.defined()) return sample_weight;
+  if (!sample_weight.defined()) return mask.to(at::kFloat);
+  const bool mask_is_longer = mask.dim() > sample_weight.dim();
+  const Tensor& shape = mask_is_longer ? mask : sample_weight;
+  return broadcastable_weight(name, sample_weight, shape) * broadcastable_weight(name, mask, shape);
+}
+
+int64_t checked_axis(const std::string& name, int64_t axis, int64_t dim) {
+  if (axis >= -dim && axis < dim) return axis < 0 ? axis + dim : axis;
+  throw Error(ErrorCode::invalid_argument, str(name, ": axis is ", axis, "; the predictions have ", dim, " axes"));
+}
+
+int64_t checked_axis_of_sample(const std::string& name, int64_t axis, int64_t dim) {
+  const int64_t checked = checked_axis(name, axis, dim);
+  if (checked > 0 || dim == 1) return checked;
+  throw Error(ErrorCode::invalid_argument,
+              str(name, ": axis is ", axis, ", that of the batch; it must be one of a sample's own"));
 }
 
 }  // namespace tutti::keras

@@ -18,7 +18,19 @@ std::pair<Tensor, Tensor> elementwise_pair(const std::string& name, const Tensor
 // Class numbers as int64 [...] for predictions [..., classes]; labels may also be [..., 1].
 Tensor class_indices(const std::string& name, const Tensor& y_true, const Tensor& y_pred);
 
-// The weight with extents of one behind it, so that it multiplies `values` sample by sample.
+// Throws invalid_argument if a class number lies outside of [0, classes). Labels on other devices than the CPU are not
+// looked at, so that nothing waits for them: what indexes with them fails there.
+void check_class_indices(const std::string& name, const Tensor& indices, int64_t classes);
+
+// The weight or mask with extents of one behind it, so that it multiplies `values` sample by sample.
 Tensor broadcastable_weight(const std::string& name, const Tensor& weight, const Tensor& values);
+
+// The sample weights, zero where the mask, [N] or [N, steps], is false. Either may be undefined.
+Tensor masked_weight(const std::string& name, const Tensor& sample_weight, const Tensor& mask);
+
+// The axis counted from the front. Throws invalid_argument if a tensor of `dim` axes has no such axis.
+int64_t checked_axis(const std::string& name, int64_t axis, int64_t dim);
+// The same, for what is computed within each sample: axis 0 is the batch, and refused.
+int64_t checked_axis_of_sample(const std::string& name, int64_t axis, int64_t dim);
 
 }  // namespace tutti::keras

@@ -52,6 +52,56 @@ TEST(Crossentropies, OfOneHotAndSparseLabelsAgree) {
                            expected, 1e-4, 1e-5));
 }
 
+TEST(SparseCategoricalCrossentropy, ComputesFromProbabilitiesThatDoNotSumToOne) {
+  const Tensor p = at::tensor({0.2, 0.3, 1.5}).view({1, 3});
+  const Tensor label = at::tensor(std::vector<int64_t>{1});
+  // Probabilities are clipped to [0, 1], then scaled.
+  EXPECT_NEAR(SparseCategoricalCrossentropy()(label, p).item<double>(), -std::log(0.3 / 1.5), 1e-6);
+}
+
+TEST(SparseCategoricalCrossentropy, LeavesOutAClass) {
+  const Tensor y = at::tensor(std::vector<int64_t>{0, -1, 2, -1});
+  Tensor logits = at::randn({4, 3});
+  logits[1].fill_(std::nan(""));
+  logits.requires_grad_(true);
+  const Tensor expected = -(logits.detach().log_softmax(-1)[0][0] + logits.detach().log_softmax(-1)[2][2]) / 2;
+  const Tensor loss = SparseCategoricalCrossentropy({.from_logits = true, .ignore_class = -1})(y, logits);
+  EXPECT_TRUE(at::allclose(loss, expected));
+  loss.backward();
+  EXPECT_EQ(logits.grad().slice(0, 1, 2).abs().sum().item<double>(), 0);
+  EXPECT_GT(logits.grad()[0].abs().sum().item<double>(), 0);
+}
+
+TEST(BinaryFocalCrossentropy, WeighsWhatIsWellClassifiedLess) {
+  const Tensor y = at::tensor({1.0, 0.0}).view({1, 2});
+  const Tensor p = at::tensor({0.9, 0.4}).view({1, 2});
+  const double one = -std::log(0.9), zero = -std::log(0.6);
+  EXPECT_NEAR(BinaryFocalCrossentropy()(y, p).item<double>(), (0.01 * one + 0.16 * zero) / 2, 1e-6);
+  EXPECT_NEAR(BinaryFocalCrossentropy({.gamma = 0, .from_logits = true})(y, p.logit()).item<double>(),
+              BinaryCrossentropy()(y, p).item<double>(), 1e-6);
+  EXPECT_NEAR(BinaryFocalCrossentropy({.apply_class_balancing = true, .alpha = 0.3})(y, p).item<double>(),
+              (0.3 * 0.01 * one + 0.7 * 0.16 * zero) / 2, 1e-6);
+}
+
+TEST(CategoricalFocalCrossentropy, WeighsWhatIsWellClassifiedLess) {
+  const Tensor y = at::tensor({0.0, 1.0, 0.0}).view({1, 3});
+  const Tensor p = at::tensor({0.1, 0.7, 0.2}).view({1, 3});
+  const double expected = -0.25 * 0.09 * std::log(0.7);
+  EXPECT_NEAR(CategoricalFocalCrossentropy()(y, p).item<double>(), expected, 1e-6);
+  EXPECT_NEAR(CategoricalFocalCrossentropy({.from_logits = true})(y, p.log()).item<double>(), expected, 1e-6);
+}
+
+TEST(Crossentropies, TakeTheirAxisButNotThatOfTheBatch) {
+  const Tensor y = at::one_hot(at::randint(3, {2, 4}, at::kLong), 3);
+  const Tensor p = at::randn({2, 4, 3});
+  const Tensor last = CategoricalCrossentropy({.from_logits = true})(y, p);
+  const CategoricalCrossentropy second({.from_logits = true, .axis = 1});
+  EXPECT_TRUE(at::allclose(second(y.transpose(1, 2), p.transpose(1, 2)), last));
+  EXPECT_THAT(error_of([&] { CategoricalCrossentropy({.axis = 3})(y, p); }),
+              HasSubstr("axis is 3; the predictions have 3 axes"));
+  EXPECT_THAT(error_of([&] { BinaryCrossentropy({.axis = 0})(y, p); }), HasSubstr("that of the batch"));
+}
+
 TEST(SparseCategoricalCrossentropy, NamesLabelsOutOfRange) {
   const SparseCategoricalCrossentropy loss({.from_logits = true});
   for (const int64_t label : {3L, -1L, -100L})

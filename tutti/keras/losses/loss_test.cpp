@@ -6,10 +6,15 @@
 #include <ATen/ops/rand.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "tests/support/error_of.h"
+#include "tutti/device/logical_devices.h"
+#include "tutti/distribute/mirrored_strategy.h"
 #include "tutti/keras/losses/mean_absolute_error.h"
 #include "tutti/keras/losses/mean_squared_error.h"
 
@@ -63,11 +68,88 @@ TEST(Loss, SharesOfAnyShardsAddUpToTheWhole) {
   }
 }
 
+TEST(Loss, LeavesOutWhatIsMasked) {
+  const Tensor mask = at::tensor({1, 0, 1}).to(at::kBool);
+  const auto masked = [&](Reduction reduction, const Tensor& weight) {
+    return MeanSquaredError({.reduction = reduction})(labels(), predictions(), weight, mask);
+  };
+  EXPECT_NEAR(masked(Reduction::sum_over_batch_size, {}).item<double>(), 20.0 / 2, 1e-6);
+  EXPECT_NEAR(masked(Reduction::mean, weights()).item<double>(), 6.0 / 2, 1e-6);
+  EXPECT_NEAR(masked(Reduction::mean_with_sample_weight, weights()).item<double>(), 6 / 0.75, 1e-6);
+  EXPECT_NEAR(masked(Reduction::mean_with_sample_weight, {}).item<double>(), 20.0 / 2, 1e-6);
+  EXPECT_NEAR(masked(Reduction::sum, weights()).item<double>(), 6, 1e-6);
+  EXPECT_TRUE(at::allclose(masked(Reduction::none, {}), at::tensor({4.0, 0.0, 16.0})));
+}
+
+TEST(Loss, OfNothingIsZero) {
+  const Tensor nothing = at::zeros({3}, at::kBool);
+  for (const Reduction reduction : {Reduction::mean, Reduction::mean_with_sample_weight}) {
+    const MeanSquaredError loss({.reduction = reduction});
+    EXPECT_EQ(loss(labels(), predictions(), weights(), nothing).item<double>(), 0);
+    EXPECT_EQ(loss(at::ones({0, 2}), at::ones({0, 2})).item<double>(), 0);
+  }
+  EXPECT_EQ(reduced(Reduction::mean_with_sample_weight, at::tensor({1.0, -1.0, 0.0})), 0);
+}
+
+TEST(Loss, DoesNotSeeWhatStandsAtMaskedPlaces) {
+  const Tensor p = at::tensor({3.0, std::nan(""), -1.0}).view({3, 1});
+  const Tensor loss = MeanSquaredError()(labels(), p, {}, at::tensor({1, 0, 1}).to(at::kBool));
+  EXPECT_NEAR(loss.item<double>(), 10, 1e-6);
+}
+
+TEST(Loss, MasksStepsOfSequencesAndWholeSamples) {
+  const Tensor y = at::randn({2, 3, 4});
+  const Tensor p = at::randn({2, 3, 4});
+  const Tensor values = (y - p).square().mean(-1);
+  const Tensor steps = at::tensor({1, 1, 0, 1, 0, 0}).view({2, 3}).to(at::kBool);
+  const Tensor samples = at::tensor({0, 1}).to(at::kBool);
+  const MeanSquaredError loss;
+  EXPECT_TRUE(at::allclose(loss(y, p, {}, steps), values.masked_select(steps).mean()));
+  EXPECT_TRUE(at::allclose(loss(y, p, {}, samples), values[1].mean()));
+  EXPECT_THAT(error_of([&] {
+                loss(y, p, {}, at::ones({2, 2}, at::kBool));
+              }),
+              HasSubstr("weights of shape (2, 2) do not fit values of shape (2, 3)"));
+}
+
+TEST(Loss, SharesOfReplicasDivideByWhatTheWholeBatchCounts) {
+  const Tensor y = at::randn({5, 3, 2});
+  const Tensor p = at::randn({5, 3, 2});
+  const Tensor w = at::rand({5, 3});
+  const Tensor mask = at::rand({5, 3}) > 0.4;
+  for (const Reduction reduction : {Reduction::mean, Reduction::mean_with_sample_weight, Reduction::sum})
+    for (const int64_t replicas : {1, 2, 4}) {
+      SCOPED_TRACE(testing::Message() << replicas << " replicas, reduction " << static_cast<int>(reduction));
+      const MeanSquaredError loss({.reduction = reduction});
+      MirroredStrategy strategy({.devices = configure_logical_cpus(static_cast<int>(replicas))});
+      const auto shares = strategy.run([&] {
+        const int64_t replica = get_replica_context().replica_id_in_sync_group();
+        const auto own = [&](const Tensor& x) {  // 1, 3, 1 and 0 rows; of 2 replicas the second has the rest
+          const std::vector<int64_t> begins{0, 1, 4, 5, 5};
+          return x.slice(0, begins[replica], replica + 1 == replicas ? 5 : begins[replica + 1]);
+        };
+        return loss.share(own(y), own(p), own(w), 5, own(mask));
+      });
+      double sum = 0;
+      for (const Tensor& share : shares) sum += share.item<double>();
+      EXPECT_NEAR(sum, loss(y, p, w, mask).item<double>(), 1e-5);
+    }
+}
+
 TEST(Loss, HasNoShareOfWhatIsNotASum) {
   const MeanSquaredError none({.reduction = Reduction::none});
   EXPECT_THAT(error_of([&] { none.share(labels(), predictions(), {}, 3); }), HasSubstr("invalid_argument"));
-  const MeanSquaredError weighted({.reduction = Reduction::mean_with_sample_weight});
-  EXPECT_THAT(error_of([&] { weighted.share(labels(), predictions(), weights(), 3); }), HasSubstr("unimplemented"));
+  EXPECT_THAT(
+      error_of([&] { MeanSquaredError().share(at::ones({3}), at::ones({3}), {}, 3); }),
+      HasSubstr("predictions of shape (3,) give values of shape (); fit and evaluate need one or more for each"));
+}
+
+TEST(Loss, ComputesHalfPrecisionInSingle) {
+  const Tensor p = at::tensor({300.0}).view({1, 1}).to(at::kHalf);  // its square is infinite in half precision
+  const Tensor loss = MeanSquaredError()(at::zeros({1, 1}), p);
+  EXPECT_EQ(loss.scalar_type(), at::kFloat);
+  EXPECT_EQ(loss.item<double>(), 90000);
+  EXPECT_EQ(MeanSquaredError()(labels(), predictions().to(at::kDouble)).scalar_type(), at::kDouble);
 }
 
 TEST(Loss, BringsVectorsAndColumnsTogetherAndNothingElse) {

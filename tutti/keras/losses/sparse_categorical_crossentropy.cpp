@@ -1,41 +1,59 @@
 #include "tutti/keras/losses/sparse_categorical_crossentropy.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/core/Reduction.h>
 #include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/nll_loss.h>
+#include <ATen/ops/where.h>
 
 #include <limits>
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/keras/label_shapes.h"
-#include "tutti/keras/losses/crossentropy_internal.h"
+#include "tutti/keras/losses/epsilon.h"
 
 namespace tutti::keras::losses {
 namespace {
 
 constexpr int64_t kIgnoreNothing = std::numeric_limits<int64_t>::min();  // LibTorch's default leaves out label -100
 
-// LibTorch finds labels that are out of range on the way.
-Tensor from_logits(const std::string& name, const Tensor& labels, const Tensor& logits) {
-  const int64_t classes = logits.size(-1);
+// -log of what a softmax of the logarithms would give, without taking more than two of them for each label.
+Tensor from_probabilities(const Tensor& labels, const Tensor& probabilities) {
+  const Tensor clipped = probabilities.clamp(kEpsilon, 1 - kEpsilon);
+  const Tensor of_label = -at::nll_loss(clipped, labels, {}, at::Reduction::None, kIgnoreNothing);
+  return clipped.sum(-1).log() - of_label.log();
+}
+
+// Of labels [N] and predictions [N, classes]. LibTorch finds labels that are out of range on the way.
+Tensor crossentropy(const SparseCategoricalCrossentropyOptions& options, const Tensor& labels,
+                    const Tensor& predictions) {
   try {
-    return at::cross_entropy_loss(logits.reshape({labels.numel(), classes}), labels.reshape({-1}), {},
-                                  at::Reduction::None, kIgnoreNothing)
-        .view_as(labels);
+    return options.from_logits ? at::cross_entropy_loss(predictions, labels, {}, at::Reduction::None, kIgnoreNothing)
+                               : from_probabilities(labels, predictions);
   } catch (const c10::IndexError&) {
-    throw Error(ErrorCode::invalid_argument,
-                str(name, ": a label lies outside of [0, ", classes, "), the classes of the predictions"));
+    throw Error(ErrorCode::invalid_argument, str(options.name, ": a label lies outside of [0, ", predictions.size(-1),
+                                                 "), the classes of the predictions"));
   }
+}
+
+Values values(const SparseCategoricalCrossentropyOptions& options, const Tensor& y_true, const Tensor& y_pred) {
+  const Tensor labels = class_indices(options.name, y_true, y_pred);
+  const Tensor flat = labels.reshape({-1});
+  const Tensor predictions = y_pred.reshape({labels.numel(), y_pred.size(-1)});
+  if (!options.ignore_class) return {crossentropy(options, flat, predictions).view_as(labels)};
+
+  const Tensor counts = flat != *options.ignore_class;
+  const Tensor all =
+      crossentropy(options, at::where(counts, flat, 0), at::where(counts.unsqueeze(-1), predictions, 0.0));
+  return {.values = at::where(counts, all, 0.0).view_as(labels), .mask = counts.view_as(labels)};
 }
 
 }  // namespace
 
 SparseCategoricalCrossentropy::SparseCategoricalCrossentropy(const SparseCategoricalCrossentropyOptions& options)
-    : Loss(options.name, options.reduction, [options](const Tensor& y_true, const Tensor& y_pred) {
-        const Tensor labels = class_indices(options.name, y_true, y_pred);
-        const Tensor logits =
-            options.from_logits ? y_pred : y_pred.clamp(kProbabilityEpsilon, 1 - kProbabilityEpsilon).log();
-        return from_logits(options.name, labels, logits);
+    : Loss(options.name, options.reduction, [options](const Tensor& y_true, const Tensor& y_pred, const Shards&) {
+        return values(options, y_true, y_pred);
       }) {}
 
 }  // namespace tutti::keras::losses

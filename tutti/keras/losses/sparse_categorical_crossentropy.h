@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "tutti/keras/losses/loss.h"
@@ -7,7 +8,8 @@
 namespace tutti::keras::losses {
 
 struct SparseCategoricalCrossentropyOptions {
-  bool from_logits = false;  // else probabilities, clipped to [1e-7, 1 - 1e-7] and scaled to the sum 1
+  bool from_logits = false;                  // else probabilities, clipped to [1e-7, 1 - 1e-7] and scaled to the sum 1
+  std::optional<int64_t> ignore_class = {};  // values with this label are zero and do not count
   Reduction reduction = Reduction::sum_over_batch_size;
   std::string name = "sparse_categorical_crossentropy";
 };

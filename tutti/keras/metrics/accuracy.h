@@ -36,4 +36,29 @@ class SparseCategoricalAccuracy : public MeanMetricWrapper {
   explicit SparseCategoricalAccuracy(const MetricOptions& options = {});
 };
 
+struct TopKCategoricalAccuracyOptions {
+  int64_t k = 5;
+  std::string name = "top_k_categorical_accuracy";
+};
+
+// How often fewer than k predictions are greater than that of the largest label. Shapes: both [N, ..., classes].
+// TF: tf.keras.metrics.TopKCategoricalAccuracy
+class TopKCategoricalAccuracy : public MeanMetricWrapper {
+ public:
+  explicit TopKCategoricalAccuracy(const TopKCategoricalAccuracyOptions& options = {});
+};
+
+struct SparseTopKCategoricalAccuracyOptions {
+  int64_t k = 5;
+  bool from_sorted_ids = false;  // predictions are class numbers, the best first
+  std::string name = "sparse_top_k_categorical_accuracy";
+};
+
+// The same for labels that are whole numbers, [N, ...] or [N, ..., 1].
+// TF: tf.keras.metrics.SparseTopKCategoricalAccuracy
+class SparseTopKCategoricalAccuracy : public MeanMetricWrapper {
+ public:
+  explicit SparseTopKCategoricalAccuracy(const SparseTopKCategoricalAccuracyOptions& options = {});
+};
+
 }  // namespace tutti::keras::metrics

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "tutti/keras/metrics/mean.h"
@@ -21,6 +22,7 @@ class BinaryCrossentropy : public MeanMetricWrapper {
 struct CategoricalCrossentropyOptions {
   bool from_logits = false;
   double label_smoothing = 0;
+  int64_t axis = -1;
   std::string name = "categorical_crossentropy";
 };
 // TF: tf.keras.metrics.CategoricalCrossentropy
@@ -31,12 +33,25 @@ class CategoricalCrossentropy : public MeanMetricWrapper {
 
 struct SparseCategoricalCrossentropyOptions {
   bool from_logits = false;
+  std::optional<int64_t> ignore_class = {};  // its values are zero; they have no weight if there are weights
   std::string name = "sparse_categorical_crossentropy";
 };
 // TF: tf.keras.metrics.SparseCategoricalCrossentropy
 class SparseCategoricalCrossentropy : public MeanMetricWrapper {
  public:
   explicit SparseCategoricalCrossentropy(const SparseCategoricalCrossentropyOptions& options = {});
+};
+
+// TF: tf.keras.metrics.KLDivergence
+class KLDivergence : public MeanMetricWrapper {
+ public:
+  explicit KLDivergence(const MetricOptions& options = {});
+};
+
+// TF: tf.keras.metrics.Poisson
+class Poisson : public MeanMetricWrapper {
+ public:
+  explicit Poisson(const MetricOptions& options = {});
 };
 
 }  // namespace tutti::keras::metrics

@@ -3,8 +3,6 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/stack.h>
-#include <ATen/ops/where.h>
-#include <c10/core/GradMode.h>
 
 #include <numeric>
 #include <utility>
@@ -13,51 +11,43 @@
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/keras/label_shapes.h"
+#include "tutti/keras/metrics/mean_internal.h"
 #include "tutti/keras/shape.h"
 
 namespace tutti::keras::metrics {
 namespace {
 
-Tensor mean_from_axis(const Tensor& x, int64_t first_axis) {
-  if (x.dim() <= first_axis) return x;
+std::vector<int64_t> axes_from(int64_t first_axis, const Tensor& x) {
   std::vector<int64_t> axes(static_cast<size_t>(x.dim() - first_axis));
   std::iota(axes.begin(), axes.end(), first_axis);
-  return x.mean(axes);
+  return axes;
+}
+
+Tensor mean_from_axis(const Tensor& x, int64_t first_axis) {
+  return x.dim() <= first_axis ? x : x.mean(axes_from(first_axis, x));
+}
+
+Tensor sum_from_axis(const Tensor& x, int64_t first_axis) {
+  return x.dim() <= first_axis ? x : x.sum(axes_from(first_axis, x));
 }
 
 struct Weighted {
-  Tensor values;  // one per sample, times its weight
-  Tensor weights;
+  Tensor values;
+  Tensor weight;  // as the values' leading extents
 };
 
-// Keras's reduce_to_samplewise_values.
-Weighted weigh(const std::string& name, const Tensor& values, const Tensor& sample_weight) {
-  const auto [aligned, weight] = same_rank(values, sample_weight);
-  if (weight.dim() > aligned.dim())
-    throw Error(ErrorCode::invalid_argument, str(name, ": weights of shape ", to_string(sample_weight.sizes()),
-                                                 " do not fit values of shape ", to_string(values.sizes())));
-  const Tensor weighted = mean_from_axis(aligned, weight.dim()) * weight;
-  return {mean_from_axis(weighted, 1), mean_from_axis(weight, 1)};
+// Values of any dtype as float64, and weights that fit them.
+Weighted aligned(const std::string& name, const Tensor& raw_values, const Tensor& sample_weight) {
+  const auto [values, weight] = same_rank(raw_values.to(at::kDouble), sample_weight.to(at::kDouble));
+  bool fits = weight.dim() <= values.dim();
+  for (int64_t axis = 0; fits && axis < weight.dim(); ++axis)
+    fits = weight.size(axis) == values.size(axis) || weight.size(axis) == 1;
+  if (fits) return {values, weight.expand(values.sizes().slice(0, static_cast<size_t>(weight.dim())))};
+  throw Error(ErrorCode::invalid_argument, str(name, ": weights of shape ", to_string(sample_weight.sizes()),
+                                               " do not fit values of shape ", to_string(raw_values.sizes())));
 }
 
-// [total, count]
-Tensor mean_contribution(const std::string& name, const Tensor& raw_values, const Tensor& sample_weight) {
-  const Tensor values = raw_values.is_floating_point() ? raw_values : raw_values.to(at::kFloat);
-  if (sample_weight.defined()) {
-    const auto [weighted, weights] = weigh(name, values, sample_weight.to(values.scalar_type()));
-    return at::stack({weighted.sum(), weights.sum()});
-  }
-  const int64_t count = values.dim() == 0 ? 1 : values.size(0);
-  return at::stack({mean_from_axis(values, 1).sum(), at::full({}, count, values.options())});
-}
-
-Tensor mean_result(const Tensor& state) {
-  const Tensor total = state[0];
-  const Tensor count = state[1];
-  return at::where(count == 0, at::full({}, 0, state.options()), total / count);
-}
-
-Metric::Contribution values_and_weight(const std::string& name) {
+Metric::Contribution contribution_of_values(const std::string& name) {
   return [name](const Tensor& values, const Tensor&, const Tensor& weight) {
     return mean_contribution(name, values, weight);
   };
@@ -65,8 +55,24 @@ Metric::Contribution values_and_weight(const std::string& name) {
 
 }  // namespace
 
+Tensor divide_no_nan(const Tensor& a, const Tensor& b) { return (a / b).masked_fill(b == 0, 0); }
+
+Tensor mean_contribution(const std::string& name, const Tensor& values, const Tensor& sample_weight) {
+  if (sample_weight.defined()) {
+    const auto [all, weight] = aligned(name, values, sample_weight);
+    const Tensor weighted = mean_from_axis(all, weight.dim()) * weight;
+    return at::stack({mean_from_axis(weighted, 1).sum(), mean_from_axis(weight, 1).sum()});
+  }
+  const int64_t num_samples = values.dim() == 0 ? 1 : values.size(0);
+  Tensor total = values.sum(at::kDouble);
+  if (values.dim() > 1 && num_samples > 0) total = total / static_cast<double>(values.numel() / num_samples);
+  return at::stack({total, at::full({}, num_samples, total.options())});
+}
+
+Tensor mean_result(const Tensor& state) { return divide_no_nan(state[0], state[1]); }
+
 Mean::Mean(const MetricOptions& options)
-    : Metric(options.name_or("mean"), {2}, values_and_weight(options.name_or("mean")), mean_result) {}
+    : Metric(options.name_or("mean"), {2}, contribution_of_values(options.name_or("mean")), mean_result) {}
 
 void Mean::update_state(const Tensor& values, const Tensor& sample_weight) const {
   add(contribution(values, {}, sample_weight));
@@ -75,9 +81,10 @@ void Mean::update_state(const Tensor& values, const Tensor& sample_weight) const
 Sum::Sum(const MetricOptions& options)
     : Metric(
           options.name_or("sum"), {1},
-          [name = options.name_or("sum")](const Tensor& values, const Tensor&, const Tensor& weight) {
-            if (!weight.defined()) return values.sum().view({1});
-            return weigh(name, values, weight).values.sum().view({1});
+          [name = options.name_or("sum")](const Tensor& values, const Tensor&, const Tensor& sample_weight) {
+            if (!sample_weight.defined()) return values.sum(at::kDouble).view({1});
+            const auto [all, weight] = aligned(name, values, sample_weight);
+            return (sum_from_axis(all, weight.dim()) * weight).sum().view({1});
           },
           [](const Tensor& state) { return state[0].clone(); }) {}
 
@@ -85,12 +92,15 @@ void Sum::update_state(const Tensor& values, const Tensor& sample_weight) const 
   add(contribution(values, {}, sample_weight));
 }
 
-MeanMetricWrapper::MeanMetricWrapper(std::string name, Function function)
+MeanMetricWrapper::MeanMetricWrapper(std::string name, Function function, Direction direction)
     : Metric(
           name, {2},
           [name, function = std::move(function)](const Tensor& y_true, const Tensor& y_pred, const Tensor& weight) {
             return mean_contribution(name, function(y_true, y_pred), weight);
           },
-          mean_result) {}
+          mean_result, direction) {}
+
+MeanMetricWrapper::MeanMetricWrapper(std::string name, Contribution contribution, Result result, Direction direction)
+    : Metric(std::move(name), {2}, std::move(contribution), std::move(result), direction) {}
 
 }  // namespace tutti::keras::metrics

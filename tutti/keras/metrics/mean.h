@@ -35,7 +35,11 @@ class MeanMetricWrapper : public Metric {
  public:
   using Function = std::function<Tensor(const Tensor& y_true, const Tensor& y_pred)>;
 
-  MeanMetricWrapper(std::string name, Function function);
+  MeanMetricWrapper(std::string name, Function function, Direction direction = Direction::unknown);
+
+ protected:
+  // For a mean whose weights or result are special.
+  MeanMetricWrapper(std::string name, Contribution contribution, Result result, Direction direction);
 };
 
 }  // namespace tutti::keras::metrics

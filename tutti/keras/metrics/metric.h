@@ -10,6 +10,9 @@
 
 namespace tutti::keras::metrics {
 
+// Which results are better: higher or lower ones. Callbacks with mode "auto" ask.
+enum class Direction { unknown, up, down };
+
 // A number (or a few) about all samples seen since the last reset. A shared handle: copies are the same metric.
 // TF: tf.keras.metrics.Metric
 //
@@ -22,21 +25,30 @@ class Metric {
   // Returns the result for a state (float64).
   using Result = std::function<Tensor(const Tensor& state)>;
 
-  Metric(std::string name, at::IntArrayRef state_shape, Contribution contribution, Result result);
+  // An extent of kUnknown is that of the first contribution.
+  Metric(std::string name, at::IntArrayRef state_shape, Contribution contribution, Result result,
+         Direction direction = Direction::unknown);
 
-  // Changes nothing; any thread may call. Grad: none.
-  Tensor contribution(const Tensor& y_true, const Tensor& y_pred, const Tensor& sample_weight = {}) const;
+  // Changes nothing; any thread may call. Grad: none. Shapes: sample_weight, if defined, [N] or [N, …] as the metric
+  // says; so mask, bool: where it is false the weight is zero.
+  // Throws: invalid_argument for shapes that do not fit each other, and for labels that are out of range.
+  Tensor contribution(const Tensor& y_true, const Tensor& y_pred, const Tensor& sample_weight = {},
+                      const Tensor& mask = {}) const;
   // Adds a contribution to the sum of the replica that calls, or to that of global view. Threads: all replicas at once.
+  // Throws: invalid_argument if it has another shape than those before.
   void add(const Tensor& contribution) const;
 
   // add(contribution(…))
-  void update_state(const Tensor& y_true, const Tensor& y_pred, const Tensor& sample_weight = {}) const;
+  void update_state(const Tensor& y_true, const Tensor& y_pred, const Tensor& sample_weight = {},
+                    const Tensor& mask = {}) const;
 
   // float64 on the CPU; a scalar for most metrics. 0 for a mean of nothing, as in Keras.
+  // Throws: failed_precondition if the shape of the state is not known before the first update.
   Tensor result() const;
   void reset_state() const;
 
   const std::string& name() const;
+  Direction direction() const;
 
  private:
   struct State;

@@ -8,7 +8,14 @@
 
 #include "tests/support/error_of.h"
 #include "tutti/keras/metrics/accuracy.h"
+#include "tutti/keras/metrics/auc.h"
+#include "tutti/keras/metrics/confusion_counts.h"
+#include "tutti/keras/metrics/crossentropy.h"
+#include "tutti/keras/metrics/f_score.h"
+#include "tutti/keras/metrics/iou.h"
 #include "tutti/keras/metrics/mean.h"
+#include "tutti/keras/metrics/precision_recall.h"
+#include "tutti/keras/metrics/regression.h"
 
 namespace tutti::keras::metrics {
 namespace {
@@ -51,6 +58,56 @@ TEST(Metric, LeavesWhatItAddsAlone) {
   EXPECT_EQ(value(accuracy), 0.5);
 }
 
+TEST(Metric, OfUnknownShapeLearnsItFromTheFirstUpdate) {
+  const F1Score score({.average = Average::macro});
+  EXPECT_THAT(error_of([&] { score.result(); }),
+              HasSubstr("failed_precondition: f1_score: no samples were seen, so the number of classes is not known"));
+  score.update_state(at::ones({2, 3}), at::ones({2, 3}));
+  EXPECT_NEAR(value(score), 1, 1e-6);
+  EXPECT_THAT(error_of([&] {
+                score.update_state(at::ones({2, 4}), at::ones({2, 4}));
+              }),
+              HasSubstr("these samples have a state of shape (4, 4), those before of (4, 3)"));
+  score.reset_state();
+  score.update_state(at::ones({2, 4}), at::ones({2, 4}));
+  EXPECT_NEAR(value(score), 1, 1e-6);
+}
+
+TEST(Metric, GivesMaskedSamplesNoWeight) {
+  const Tensor y = at::tensor({1.0, 0.0, 1.0});
+  const Tensor p = at::tensor({0.9, 0.8, 0.2});
+  const Tensor mask = at::tensor({1, 0, 1}).to(at::kBool);
+  const Tensor weight = at::tensor({1.0, 5.0, 3.0});
+  const BinaryAccuracy accuracy;
+  accuracy.update_state(y.view({3, 1}), p.view({3, 1}), weight, mask);
+  EXPECT_NEAR(value(accuracy), 0.25, 1e-9);
+  const Precision precision;
+  precision.update_state(y, p, {}, mask);
+  EXPECT_EQ(value(precision), 1);
+  const SparseCategoricalAccuracy steps;
+  steps.update_state(at::tensor({0, 1, 0, 0}).view({2, 2}), at::tensor({0.9, 0.1}).expand({2, 2, 2}),
+                     at::tensor({1.0, 2.0}), at::tensor({1, 1, 0, 1}).view({2, 2}).to(at::kBool));
+  EXPECT_NEAR(value(steps), 3.0 / 4, 1e-9);
+}
+
+TEST(Metric, SaysWhichWayIsBetter) {
+  EXPECT_EQ(BinaryAccuracy().direction(), Direction::up);
+  EXPECT_EQ(AUC().direction(), Direction::up);
+  EXPECT_EQ(CosineSimilarity().direction(), Direction::up);
+  EXPECT_EQ(MeanSquaredError().direction(), Direction::down);
+  EXPECT_EQ(KLDivergence().direction(), Direction::down);
+  EXPECT_EQ(Mean().direction(), Direction::unknown);
+  EXPECT_EQ(FalsePositives().direction(), Direction::unknown);
+}
+
+TEST(Metric, CarriesKerasName) {
+  EXPECT_EQ(MeanIoU({.num_classes = 2}).name(), "mean_io_u");
+  EXPECT_EQ(LogCoshError().name(), "logcosh");
+  EXPECT_EQ(F1Score().name(), "f1_score");
+  EXPECT_EQ(TruePositives().name(), "true_positives");
+  EXPECT_EQ(Recall({.name = "found"}).name(), "found");
+}
+
 TEST(Mean, WeighsValues) {
   const Mean mean;
   mean.update_state(at::tensor({1.0, 5.0}), at::tensor({3.0, 1.0}));
@@ -69,6 +126,16 @@ TEST(Sum, AddsAllElements) {
 
 TEST(BinaryAccuracy, RefusesAThresholdOutsideOfTheUnitInterval) {
   EXPECT_THAT(error_of([] { BinaryAccuracy({.threshold = 1}); }), HasSubstr("it must lie in (0, 1)"));
+}
+
+TEST(Mean, GivesAllSamplesTheWeightOfOne) {
+  const Mean mean;
+  mean.update_state(at::tensor({1.0, 5.0}), at::tensor({0.5}));
+  EXPECT_EQ(value(mean), 3);
+  mean.update_state(at::tensor({9.0}), at::tensor({1.0}));
+  EXPECT_EQ(value(mean), (0.5 * 6 + 9) / 2);
+  EXPECT_THAT(error_of([&] { mean.update_state(at::ones({3}), at::ones({2})); }),
+              HasSubstr("mean: weights of shape (2,) do not fit values of shape (3,)"));
 }
 
 }  // namespace
