@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tutti/core/tensor_fwd.h"
+#include "tutti/keras/constraints.h"
 #include "tutti/keras/initializers.h"
 #include "tutti/keras/regularizers.h"
 #include "tutti/keras/shape.h"
@@ -25,11 +26,13 @@ struct Weight {
   Tensor value;
   bool trainable = true;
   std::optional<regularizers::Regularizer> regularizer = {};
+  std::optional<constraints::Constraint> constraint = {};
 };
 
 struct WeightOptions {
   initializers::Initializer initializer = initializers::GlorotUniform();
   std::optional<regularizers::Regularizer> regularizer = {};
+  std::optional<constraints::Constraint> constraint = {};
   bool trainable = true;
 };
 

@@ -1,12 +1,16 @@
 #include "tutti/keras/layers/activations/activation.h"
 
+#include <utility>
+
+#include "tutti/keras/layers/activations/activation_internal.h"
+
 namespace tutti::keras::layers {
 namespace {
 
 class ActivationImpl : public LayerImpl {
  public:
-  ActivationImpl(const activations::Activation& activation, std::string name)
-      : LayerImpl("Activation", std::move(name)), activation_(activation) {}
+  ActivationImpl(std::string type, std::string name, const activations::Activation& activation)
+      : LayerImpl(std::move(type), std::move(name)), activation_(activation) {}
 
   Tensor call(const Tensor& x, const CallOptions&) const override { return activation_(x); }
   Shape compute_output_shape(const Shape& input_shape) const override { return input_shape; }
@@ -17,7 +21,15 @@ class ActivationImpl : public LayerImpl {
 
 }  // namespace
 
+std::shared_ptr<LayerImpl> make_activation_layer(std::string type, std::string name,
+                                                 const activations::Activation& activation) {
+  return std::make_shared<ActivationImpl>(std::move(type), std::move(name), activation);
+}
+
 Activation::Activation(const activations::Activation& activation, std::string name)
-    : Layer(std::make_shared<ActivationImpl>(activation, std::move(name))) {}
+    : Layer(make_activation_layer("Activation", std::move(name), activation)) {}
+
+Softmax::Softmax(const SoftmaxOptions& options)
+    : Layer(make_activation_layer("Softmax", options.name, activations::Softmax(options.axis))) {}
 
 }  // namespace tutti::keras::layers

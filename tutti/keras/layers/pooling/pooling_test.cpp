@@ -1,4 +1,4 @@
-#include "tutti/keras/layers/pooling/max_pooling2d.h"
+#include "tutti/keras/layers/pooling/pooling.h"
 
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/arange.h>

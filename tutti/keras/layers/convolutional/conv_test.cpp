@@ -1,4 +1,4 @@
-#include "tutti/keras/layers/convolutional/conv2d.h"
+#include "tutti/keras/layers/convolutional/conv.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/allclose.h>
