@@ -57,11 +57,17 @@ const std::vector<Case>& cases() {
       {sigmoid, "sigmoid", sigmoid_of},
       {silu, "silu", [](double x) { return x * sigmoid_of(x); }},
       {swish, "silu", [](double x) { return x * sigmoid_of(x); }},
-      {soft_shrink, "soft_shrink", [](double x) { return x > 0.5 ? x - 0.5 : x < -0.5 ? x + 0.5 : 0; }},
-      {SoftShrink(1), "soft_shrink", [](double x) { return x > 1 ? x - 1 : x < -1 ? x + 1 : 0; }},
+      {soft_shrink, "soft_shrink", [](double x) { return x > 0.5    ? x - 0.5
+                                                         : x < -0.5 ? x + 0.5
+                                                                    : 0; }},
+      {SoftShrink(1), "soft_shrink", [](double x) { return x > 1    ? x - 1
+                                                           : x < -1 ? x + 1
+                                                                    : 0; }},
       {softplus, "softplus", [](double x) { return std::log1p(std::exp(x)); }},
       {softsign, "softsign", [](double x) { return x / (1 + std::abs(x)); }},
-      {sparse_plus, "sparse_plus", [](double x) { return x <= -1 ? 0 : x < 1 ? (x + 1) * (x + 1) / 4 : x; }},
+      {sparse_plus, "sparse_plus", [](double x) { return x <= -1 ? 0
+                                                         : x < 1 ? (x + 1) * (x + 1) / 4
+                                                                 : x; }},
       {sparse_sigmoid, "sparse_sigmoid", [](double x) { return clip((x + 1) / 2, 0, 1); }},
       {squareplus, "squareplus", [](double x) { return (x + std::sqrt(x * x + 4)) / 2; }},
       {SquarePlus(1), "squareplus", [](double x) { return (x + std::sqrt(x * x + 1)) / 2; }},

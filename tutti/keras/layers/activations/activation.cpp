@@ -1,8 +1,12 @@
 #include "tutti/keras/layers/activations/activation.h"
 
+#include <ATen/ExpandUtils.h>
+
 #include <utility>
 
+#include "tutti/core/str.h"
 #include "tutti/keras/layers/activations/activation_internal.h"
+#include "tutti/keras/layers/axis.h"
 
 namespace tutti::keras::layers {
 namespace {
@@ -14,9 +18,38 @@ class ActivationImpl : public LayerImpl {
 
   Tensor call(const Tensor& x, const CallOptions&) const override { return activation_(x); }
   Shape compute_output_shape(const Shape& input_shape) const override { return input_shape; }
+  bool supports_masking() const override { return true; }
 
  private:
   activations::Activation activation_;
+};
+
+// Hidden elements count for nothing, and become 0. The number is Keras's, which half precision can hold.
+constexpr double kHidden = -3e4;
+
+class SoftmaxImpl : public LayerImpl {
+ public:
+  explicit SoftmaxImpl(const SoftmaxOptions& options) : LayerImpl("Softmax", options.name), axis_(options.axis) {}
+
+  Tensor call(const Tensor& x, const CallOptions& options) const override {
+    const int64_t axis = axis_of(*this, axis_, x.sizes());
+    const Tensor mask = options.mask();
+    if (!mask.defined()) return x.softmax(axis);
+    if (!at::is_expandable_to(mask.sizes(), x.sizes()))
+      refuse(str("the mask has shape ", to_string(mask.sizes()), "; it cannot be repeated to the input's, ",
+                 to_string(x.sizes())));
+    const Tensor hidden = mask.logical_not();
+    return x.masked_fill(hidden, kHidden).softmax(axis).masked_fill(hidden, 0);
+  }
+
+  Shape compute_output_shape(const Shape& input_shape) const override {
+    (void)axis_of(*this, axis_, input_shape);
+    return input_shape;
+  }
+  bool supports_masking() const override { return true; }
+
+ private:
+  int64_t axis_;
 };
 
 }  // namespace
@@ -29,7 +62,6 @@ std::shared_ptr<LayerImpl> make_activation_layer(std::string type, std::string n
 Activation::Activation(const activations::Activation& activation, std::string name)
     : Layer(make_activation_layer("Activation", std::move(name), activation)) {}
 
-Softmax::Softmax(const SoftmaxOptions& options)
-    : Layer(make_activation_layer("Softmax", options.name, activations::Softmax(options.axis))) {}
+Softmax::Softmax(const SoftmaxOptions& options) : Layer(std::make_shared<SoftmaxImpl>(options)) {}
 
 }  // namespace tutti::keras::layers

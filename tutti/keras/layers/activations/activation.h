@@ -18,7 +18,8 @@ struct SoftmaxOptions {
   std::string name = {};
 };
 
-// exp(x) / sum(exp(x)) over an axis. Shapes: any, kept. TF: tf.keras.layers.Softmax
+// exp(x) / sum(exp(x)) over an axis; elements that a mask hides do not count and become 0. Shapes: any, kept; the mask
+// can be repeated to x's. TF: tf.keras.layers.Softmax
 class Softmax : public Layer {
  public:
   explicit Softmax(const SoftmaxOptions& options = {});

@@ -62,6 +62,7 @@ class PReLUImpl : public LayerImpl {
                  str_list(options_.shared_axes)));
     return input_shape;
   }
+  bool supports_masking() const override { return true; }
 
  private:
   bool fits(at::IntArrayRef shape) const {

@@ -42,9 +42,13 @@ TEST(PReLU, HasASlopeForEachElementOrSharesIt) {
 
 TEST(LinearUnits, RefuseWhatDoesNotFit) {
   EXPECT_THAT(error_of([] { ReLU({.max_value = -1}); }), HasSubstr("re_lu: max_value -1"));
-  EXPECT_THAT(error_of([] { LeakyReLU({.negative_slope = -1, .name = "leak"}); }), HasSubstr("leak: negative_slope is -1"));
+  EXPECT_THAT(error_of([] { LeakyReLU({.negative_slope = -1, .name = "leak"}); }),
+              HasSubstr("leak: negative_slope is -1"));
   EXPECT_THAT(error_of([] { PReLU({.shared_axes = {0}}); }), HasSubstr("axes count from 1"));
-  EXPECT_THAT(error_of([] { PReLU({.shared_axes = {2}}).build({kUnknown, 3}); }), HasSubstr("lacks one of shared_axes"));
+  EXPECT_THAT(error_of([] {
+                PReLU({.shared_axes = {2}}).build({kUnknown, 3});
+              }),
+              HasSubstr("lacks one of shared_axes"));
   EXPECT_THAT(error_of([] { PReLU().build({kUnknown, kUnknown}); }), HasSubstr("must be one of shared_axes"));
   const PReLU layer;
   layer(at::randn({2, 3}));

@@ -16,8 +16,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// By definition: where a convolution takes z [2, extent, 3] to the shape of x, what the transposed one makes of x is the
-// gradient of that convolution, weighed by x, to z.
+// By definition: where a convolution takes z [2, extent, 3] to the shape of x, what the transposed one makes of x is
+// the gradient of that convolution, weighed by x, to z.
 Tensor gradient_of_convolution(const Tensor& x, const Tensor& kernel, const Shape& z_shape, int64_t stride,
                                Padding padding, int64_t dilation) {
   const Conv1D conv({.filters = x.size(-1),
@@ -47,8 +47,8 @@ TEST(Conv1DTranspose, IsTheGradientOfAConvolution) {
                                        .dilation_rate = {dilation}});
           const Tensor y = layer(x);
           EXPECT_EQ(layer.weights()[0].value.sizes(), (Shape{kernel_size, 3, 4}));
-          const Tensor expected = gradient_of_convolution(x, layer.get_weights()[0], y.sizes().vec(), stride, padding,
-                                                          dilation);
+          const Tensor expected =
+              gradient_of_convolution(x, layer.get_weights()[0], y.sizes().vec(), stride, padding, dilation);
           EXPECT_TRUE(at::allclose(y, expected, 1e-4, 1e-5));
         }
 }
@@ -65,8 +65,7 @@ TEST(Conv1DTranspose, WithOutputPaddingIsTheGradientOfAConvolution) {
                                      .padding = padding,
                                      .output_padding = Size1D{output_padding}});
         const Tensor y = layer(x);
-        EXPECT_EQ(y.size(1),
-                  4 * 3 + (padding == Padding::same ? kernel_size % 2 : kernel_size) + output_padding);
+        EXPECT_EQ(y.size(1), 4 * 3 + (padding == Padding::same ? kernel_size % 2 : kernel_size) + output_padding);
         const Tensor expected =
             gradient_of_convolution(x, layer.get_weights()[0], y.sizes().vec(), /*stride=*/3, padding, /*dilation=*/1);
         EXPECT_TRUE(at::allclose(y, expected, 1e-4, 1e-5));
@@ -93,9 +92,13 @@ TEST(Conv2DTranspose, AddsItsBiasEverywhere) {
 }
 
 TEST(Conv2DTranspose, RefusesWhatDoesNotFit) {
-  EXPECT_THAT(error_of([] { Conv2DTranspose({.filters = 2, .output_padding = Size2D{1, 0}}); }),
+  EXPECT_THAT(error_of([] {
+                Conv2DTranspose({.filters = 2, .output_padding = Size2D{1, 0}});
+              }),
               HasSubstr("conv2d_transpose: output_padding [1, 0], strides [1, 1]; output_padding must be less"));
-  EXPECT_THAT(error_of([] { Conv2DTranspose({.filters = 2}).build({kUnknown, 3, 3}); }),
+  EXPECT_THAT(error_of([] {
+                Conv2DTranspose({.filters = 2}).build({kUnknown, 3, 3});
+              }),
               HasSubstr("it must be [batch, height, width, channels]"));
 }
 

@@ -43,6 +43,7 @@ class DenseImpl : public LayerImpl {
     output_shape.back() = options_.units;
     return output_shape;
   }
+  bool supports_masking() const override { return true; }
 
  private:
   Tensor linear(const Tensor& x) const {

@@ -20,7 +20,10 @@ TEST(Lambda, FindsTheShapeOfItsResult) {
 
 TEST(Lambda, BelievesTheShapeThatItIsTold) {
   const Lambda layer({.function = [](const Tensor& x) { return x; },
-                      .output_shape = [](const Shape& shape) { return Shape{shape[0], 7}; }});
+                      .output_shape =
+                          [](const Shape& shape) {
+                            return Shape{shape[0], 7};
+                          }});
   EXPECT_EQ(layer.compute_output_shape({kUnknown, 3}), (Shape{kUnknown, 7}));
   EXPECT_THAT(error_of([] { Lambda({}); }), testing::HasSubstr("lambda: it has no function"));
 }

@@ -29,6 +29,9 @@ AffineOptions affine_of(const Options& options) {
 }
 
 class AffineImpl : public LayerImpl {
+ public:
+  bool supports_masking() const override { return true; }
+
  protected:
   AffineImpl(std::string type, std::string name, AffineOptions options)
       : LayerImpl(std::move(type), std::move(name)), options_(std::move(options)) {}

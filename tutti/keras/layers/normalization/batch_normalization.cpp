@@ -9,8 +9,6 @@
 #include <c10/core/GradMode.h>
 #include <torch/nn/module.h>
 
-#include <algorithm>
-
 #include "tutti/core/str.h"
 #include "tutti/distribute/replica_context.h"
 #include "tutti/distribute/variable.h"
@@ -27,25 +25,31 @@ struct Moments {
   Tensor count;  // a scalar: over how many elements
 };
 
-// Of the rows of all replicas. What is exchanged are means and sums of squared deviations from them: unlike a sum of
-// squares they lose no digits where the mean is large. A replica without rows weighs nothing.
+Moments moments_of(const Tensor& rows) {
+  const Tensor count = at::full({}, rows.size(0), rows.options());
+  const Tensor mean = rows.sum(0) / count.clamp_min(1);
+  return {.mean = mean, .variance = (rows - mean).square().sum(0) / count.clamp_min(1), .count = count};
+}
+
+// Of the rows of all replicas. What is exchanged are counts, means and variances: unlike sums of squares they lose no
+// digits where the mean is large. A replica without rows weighs nothing.
 // Source: Chan, Golub and LeVeque, Updating formulae and a pairwise algorithm for computing sample variances, 1979.
 Moments moments_of_all_replicas(const Tensor& rows) {
+  const Moments own = moments_of(rows);
+  const Tensor all =
+      get_replica_context().all_gather(at::cat({own.count.view(1), own.mean, own.variance}).unsqueeze(0), 0);
   const int64_t num_channels = rows.size(1);
-  const auto num_rows = static_cast<double>(rows.size(0));
-  const Tensor mean = rows.sum(0) / std::max(1.0, num_rows);
-  const Tensor deviations = (rows - mean).square().sum(0);
-  const Tensor own = at::cat({at::full({1}, num_rows, mean.options()), mean, deviations}).unsqueeze(0);
-  const Tensor all = get_replica_context().all_gather(own, 0);
   const Tensor counts = all.narrow(1, 0, 1);
   const Tensor means = all.narrow(1, 1, num_channels);
+  const Tensor variances = all.narrow(1, 1 + num_channels, num_channels);
   const Tensor count = counts.sum();
-  const Tensor divisor = count.clamp_min(1);
-  const Tensor total_mean = (counts * means).sum(0) / divisor;
-  const Tensor total_deviations =
-      all.narrow(1, 1 + num_channels, num_channels).sum(0) + (counts * (means - total_mean).square()).sum(0);
-  return {.mean = total_mean, .variance = total_deviations / divisor, .count = count};
+  const Tensor shares = counts / count.clamp_min(1);
+  const Tensor mean = (shares * means).sum(0);
+  return {.mean = mean, .variance = (shares * (variances + (means - mean).square())).sum(0), .count = count};
 }
+
+// Half precision has too few digits for sums over a batch.
+Tensor widened(const Tensor& rows) { return rows.to(at::promote_types(rows.scalar_type(), at::kFloat)); }
 
 bool has_other_replicas() {
   return has_strategy() && !in_cross_replica_context() && get_replica_context().num_replicas_in_sync() > 1;
@@ -77,7 +81,10 @@ class BatchNormalizationImpl : public AffineImpl {
                  moving_mean_.size(0), " at axis ", options_.axis));
     const Tensor last = x.movedim(options_.axis, -1);
     const Tensor rows = last.flatten(0, -2);
-    return normalize(rows, options.training).view(last.sizes()).movedim(-1, options_.axis);
+    const bool training = options.training && trainable();
+    const Tensor y = training && options.mask().defined() ? normalize_shown(rows, shown_rows(last, options.mask()))
+                                                          : normalize(rows, training);
+    return y.view(last.sizes()).movedim(-1, options_.axis);
   }
 
   Shape compute_output_shape(const Shape& input_shape) const override {
@@ -101,10 +108,24 @@ class BatchNormalizationImpl : public AffineImpl {
   // rows [N, channels]
   Tensor normalize(const Tensor& rows, bool training) const {
     if (training && options_.synchronized && has_other_replicas())
-      return normalize_by(moments_of_all_replicas(rows), rows);
+      return normalize_by(moments_of_all_replicas(widened(rows)), rows);
     if (training && rows.size(0) > 0) return normalize_by_own_moments(rows);
     return at::batch_norm(rows, gamma(), beta(), moving_mean_, moving_variance_, /*training=*/false, 0,
                           options_.epsilon, /*cudnn_enabled=*/true);
+  }
+
+  // By the moments of those rows that `shown` has.
+  Tensor normalize_shown(const Tensor& rows, const Tensor& shown) const {
+    const bool of_all = options_.synchronized && has_other_replicas();
+    return normalize_by(of_all ? moments_of_all_replicas(widened(shown)) : moments_of(widened(shown)), rows);
+  }
+
+  // x [N, ..., channels], mask [N, ...]
+  Tensor shown_rows(const Tensor& x, const Tensor& mask) const {
+    if (mask.sizes() != x.sizes().slice(0, static_cast<size_t>(x.dim() - 1)))
+      refuse(str("the mask has shape ", to_string(mask.sizes()), "; it must have the input's, ", to_string(x.sizes()),
+                 ", without the channels"));
+    return x.flatten(0, -2).index_select(0, mask.flatten().nonzero().squeeze(1));
   }
 
   Tensor normalize_by(const Moments& moments, const Tensor& rows) const {
@@ -114,8 +135,8 @@ class BatchNormalizationImpl : public AffineImpl {
              at::where(moments.count > 0, moments.variance, moving_variance_));
     }
     const Tensor inverse = (moments.variance + options_.epsilon).rsqrt();
-    const Tensor y = (rows - moments.mean) * (gamma() ? inverse * *gamma() : inverse);
-    return beta() ? y + *beta() : y;
+    const Tensor y = (widened(rows) - moments.mean) * (gamma() ? inverse * *gamma() : inverse);
+    return (beta() ? y + *beta() : y).to(rows.scalar_type());
   }
 
   // LibTorch's running variance has Bessel's correction, n / (n - 1), which is taken off again.

@@ -30,7 +30,8 @@ struct BatchNormalizationOptions {
 // correction; else the moving ones.
 // Shapes: any of at least two axes, kept; weights gamma, beta, moving_mean, moving_variance [channels].
 // Replicas: in a replica's function the batch is the replica's shard, or with `synchronized` all shards, whatever their
-// sizes; then all replicas must call, and gradients flow between them. An empty batch changes nothing. The moving
+// sizes; then all replicas must call, and gradients flow between them. An empty batch changes nothing, and what a mask
+// hides is normalized but does not count. A frozen layer (set_trainable) uses its moving statistics. The moving
 // statistics are each replica's own; outside, and in get_weights, they are the first replica's. In global view the
 // batch is the global one. TF: tf.keras.layers.BatchNormalization; Keras yields NaN for an empty shard.
 class BatchNormalization : public Layer {

@@ -87,7 +87,9 @@ TEST(BatchNormalization, RefusesWhatDoesNotFit) {
   EXPECT_THAT(error_of([] { BatchNormalization({.axis = 3}).build({kUnknown, 2}); }), HasSubstr("has no axis 3"));
   const BatchNormalization layer;
   layer(at::zeros({2, 3}));
-  EXPECT_THAT(error_of([&] { layer(at::zeros({2, 4})); }),
+  EXPECT_THAT(error_of([&] {
+                layer(at::zeros({2, 4}));
+              }),
               HasSubstr("batch_normalization: the input has shape (2, 4); the layer was built for an extent of 3"));
 }
 

@@ -105,6 +105,7 @@ class UnitNormalizationImpl : public LayerImpl {
     (void)axes_of(*this, axis_, input_shape);
     return input_shape;
   }
+  bool supports_masking() const override { return true; }
 
  private:
   std::vector<int64_t> axis_;

@@ -34,14 +34,15 @@ TEST(LayerNormalization, ScalesAndShiftsEachElementOfItsAxes) {
   const LayerNormalization layer({.axis = {3, 1}});
   layer.build({kUnknown, 3, kUnknown, 5});
   layer.set_weights({gamma, beta});
-  const Tensor expected =
-      normalized(x, {1, 3}, 1e-3) * gamma.view({1, 3, 1, 5}) + beta.view({1, 3, 1, 5});
+  const Tensor expected = normalized(x, {1, 3}, 1e-3) * gamma.view({1, 3, 1, 5}) + beta.view({1, 3, 1, 5});
   EXPECT_TRUE(at::allclose(layer(x), expected, 1e-4, 1e-5));
   EXPECT_EQ(LayerNormalization({.center = false}).name(), "layer_normalization");
 }
 
 TEST(LayerNormalization, RefusesWhatDoesNotFit) {
-  EXPECT_THAT(error_of([] { LayerNormalization({.axis = {2}}).build({kUnknown, 3}); }),
+  EXPECT_THAT(error_of([] {
+                LayerNormalization({.axis = {2}}).build({kUnknown, 3});
+              }),
               HasSubstr("layer_normalization: the input has shape (None, 3), which has no axis 2"));
   EXPECT_THAT(error_of([] { LayerNormalization({.axis = {1, -1}}).build({kUnknown, 3}); }), HasSubstr("none twice"));
   EXPECT_THAT(error_of([] { LayerNormalization().build({kUnknown, kUnknown}); }), HasSubstr("must be known"));
@@ -74,7 +75,8 @@ TEST(GroupNormalization, NormalizesNeighbouringChannelsTogether) {
   const Tensor grouped = x.view({2, 3, 5, 2, 3});
   EXPECT_TRUE(at::allclose(layer(x), normalized(grouped, {1, 2, 4}, 1e-3).view_as(x), 1e-4, 1e-5));
   EXPECT_TRUE(at::allclose(GroupNormalization({.groups = -1})(x), normalized(x, {1, 2}, 1e-3), 1e-4, 1e-5));
-  EXPECT_TRUE(at::allclose(GroupNormalization({.groups = 1, .axis = 1})(x), normalized(x, {1, 2, 3}, 1e-3), 1e-4, 1e-5));
+  EXPECT_TRUE(
+      at::allclose(GroupNormalization({.groups = 1, .axis = 1})(x), normalized(x, {1, 2, 3}, 1e-3), 1e-4, 1e-5));
 }
 
 TEST(GroupNormalization, RefusesWhatDoesNotFit) {

@@ -1,5 +1,7 @@
 #include "tutti/keras/layers/pooling/global_pooling.h"
 
+#include <ATen/TensorOperators.h>
+
 #include <numeric>
 #include <utility>
 
@@ -9,7 +11,7 @@
 namespace tutti::keras::layers {
 namespace {
 
-using Reduction = Tensor (*)(const Tensor& x, at::IntArrayRef axes, bool keepdims);
+using Reduction = Tensor (*)(const Tensor& x, const Tensor& mask, at::IntArrayRef axes, bool keepdims);
 
 class GlobalPoolingImpl : public LayerImpl {
  public:
@@ -21,9 +23,9 @@ class GlobalPoolingImpl : public LayerImpl {
     std::iota(axes_.begin(), axes_.end(), 1);
   }
 
-  Tensor call(const Tensor& x, const CallOptions&) const override {
+  Tensor call(const Tensor& x, const CallOptions& options) const override {
     check_images(*this, x.sizes(), axes_.size());
-    return reduction_(x, axes_, keepdims_);
+    return reduction_(x, options.mask(), axes_, keepdims_);
   }
 
   Shape compute_output_shape(const Shape& input_shape) const override {
@@ -40,8 +42,16 @@ class GlobalPoolingImpl : public LayerImpl {
   Reduction reduction_;
 };
 
-Tensor largest(const Tensor& x, at::IntArrayRef axes, bool keepdims) { return x.amax(axes, keepdims); }
-Tensor mean(const Tensor& x, at::IntArrayRef axes, bool keepdims) { return x.mean(axes, keepdims); }
+Tensor largest(const Tensor& x, const Tensor& /*mask*/, at::IntArrayRef axes, bool keepdims) {
+  return x.amax(axes, keepdims);
+}
+
+// Of a sequence, over the steps that the mask shows; 0 where it shows none.
+Tensor mean(const Tensor& x, const Tensor& mask, at::IntArrayRef axes, bool keepdims) {
+  if (!mask.defined() || axes.size() != 1) return x.mean(axes, keepdims);
+  const Tensor shown = mask.to(x.scalar_type()).unsqueeze(-1);
+  return (x * shown).sum(axes, keepdims) / shown.sum(axes, keepdims).clamp_min(1);
+}
 
 }  // namespace
 

@@ -19,8 +19,9 @@ class GlobalMaxPooling : public Layer {
   explicit GlobalMaxPooling(const GlobalPoolingOptions& options = {});
 };
 
-// The mean of each channel. Shapes: as GlobalMaxPooling. TF: tf.keras.layers.GlobalAveragePooling1D,
-// GlobalAveragePooling2D, GlobalAveragePooling3D with data_format "channels_last"
+// The mean of each channel; of a sequence with a mask, over the steps that it shows. Shapes: as GlobalMaxPooling. TF:
+// tf.keras.layers.GlobalAveragePooling1D, GlobalAveragePooling2D, GlobalAveragePooling3D with data_format
+// "channels_last"
 template <size_t Rank>
 class GlobalAveragePooling : public Layer {
  public:

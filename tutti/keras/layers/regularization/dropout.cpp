@@ -28,6 +28,7 @@ class NoiseImpl : public LayerImpl {
     check(input_shape);
     return input_shape;
   }
+  bool supports_masking() const final { return true; }
 
  protected:
   void check_rate(double rate, bool may_be_one) const {

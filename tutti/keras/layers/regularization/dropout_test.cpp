@@ -21,11 +21,14 @@ namespace {
 using ::testing::HasSubstr;
 
 TEST(Dropout, RepeatsItsNoiseAlongAxesOfOne) {
-  const Tensor y = Dropout({.rate = 0.5, .noise_shape = {kUnknown, 1, kUnknown}})(at::ones({50, 4, 6}), {.training = true});
+  const Tensor y =
+      Dropout({.rate = 0.5, .noise_shape = {kUnknown, 1, kUnknown}})(at::ones({50, 4, 6}), {.training = true});
   EXPECT_TRUE(at::equal(y, y.narrow(1, 0, 1).expand({50, 4, 6})));
   EXPECT_EQ(y.eq(0).logical_or(y.eq(2)).sum().item<int64_t>(), y.numel());
   EXPECT_NEAR(y.mean().item<double>(), 1, 0.3);
-  EXPECT_THAT(error_of([] { Dropout({.rate = 0.5, .noise_shape = {2, 3}})(at::ones({2, 4})); }),
+  EXPECT_THAT(error_of([] {
+                Dropout({.rate = 0.5, .noise_shape = {2, 3}})(at::ones({2, 4}));
+              }),
               HasSubstr("dropout: the input has shape (2, 4); noise_shape (2, 3) cannot be repeated to it"));
 }
 
@@ -71,7 +74,8 @@ TEST(Noise, IsOfTrainingAlone) {
 }
 
 TEST(Noise, RefusesRatesThatItCannotHave) {
-  EXPECT_THAT(error_of([] { AlphaDropout({.rate = 1}); }), HasSubstr("alpha_dropout: rate is 1; it must lie in [0, 1)"));
+  EXPECT_THAT(error_of([] { AlphaDropout({.rate = 1}); }),
+              HasSubstr("alpha_dropout: rate is 1; it must lie in [0, 1)"));
   EXPECT_THAT(error_of([] { GaussianDropout({.rate = -0.1}); }), HasSubstr("gaussian_dropout: rate is -0.1"));
   EXPECT_THAT(error_of([] { GaussianNoise({.stddev = 2}); }), HasSubstr("stddev is 2; it must lie in [0, 1]"));
 }

@@ -21,7 +21,9 @@ TEST(Cropping2D, CutsTopBottomLeftRight) {
 
 TEST(Cropping2D, RefusesWhatDoesNotFit) {
   EXPECT_THAT(error_of([] { Cropping2D({.cropping = {-1, 0, 0, 0}}); }), HasSubstr("cropping is -1 in front"));
-  EXPECT_THAT(error_of([] { Cropping1D()(at::randn({2, 2, 3})); }),
+  EXPECT_THAT(error_of([] {
+                Cropping1D()(at::randn({2, 2, 3}));
+              }),
               HasSubstr("cropping1d: the input has shape (2, 2, 3); cropping 1 and 1 leaves nothing of axis 1"));
 }
 

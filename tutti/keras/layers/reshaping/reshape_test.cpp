@@ -25,7 +25,9 @@ TEST(Reshape, KeepsTheBatchAndFindsOneExtent) {
 
 TEST(Reshape, RefusesWhatDoesNotFit) {
   EXPECT_THAT(error_of([] { Reshape({.target_shape = {-1, -1}}); }), HasSubstr("reshape: target_shape is [-1, -1]"));
-  EXPECT_THAT(error_of([] { Reshape({.target_shape = {5, -1}}).build({kUnknown, 3, 4}); }),
+  EXPECT_THAT(error_of([] {
+                Reshape({.target_shape = {5, -1}}).build({kUnknown, 3, 4});
+              }),
               HasSubstr("the input has shape (None, 3, 4), 12 elements a sample; they do not fit [5, -1]"));
   EXPECT_THAT(error_of([] { Reshape({.target_shape = {5}})(at::randn({2, 4})); }), HasSubstr("do not fit [5]"));
 }
