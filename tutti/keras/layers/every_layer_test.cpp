@@ -23,8 +23,10 @@
 #include "tutti/keras/layers/normalization/batch_normalization.h"
 #include "tutti/keras/layers/normalization/group_normalization.h"
 #include "tutti/keras/layers/normalization/layer_normalization.h"
+#include "tutti/keras/layers/pooling/adaptive_pooling.h"
 #include "tutti/keras/layers/pooling/global_pooling.h"
 #include "tutti/keras/layers/pooling/pooling.h"
+#include "tutti/keras/layers/regularization/activity_regularization.h"
 #include "tutti/keras/layers/regularization/dropout.h"
 #include "tutti/keras/layers/reshaping/cropping.h"
 #include "tutti/keras/layers/reshaping/flatten.h"
@@ -88,6 +90,11 @@ std::vector<Case> cases() {
       {"GlobalAveragePooling1D", make<GlobalAveragePooling1D>(GlobalPoolingOptions{.keepdims = true}), kSequences},
       {"GlobalAveragePooling2D", make<GlobalAveragePooling2D>(), kImages},
       {"GlobalAveragePooling3D", make<GlobalAveragePooling3D>(), kVolumes},
+      {"AdaptiveAveragePooling1D", make<AdaptiveAveragePooling1D>(AdaptivePoolingOptions<1>{.output_size = {3}}),
+       kSequences},
+      {"AdaptiveMaxPooling2D", make<AdaptiveMaxPooling2D>(AdaptivePoolingOptions<2>{.output_size = {3, 9}}), kImages},
+      {"AdaptiveAveragePooling3D", make<AdaptiveAveragePooling3D>(AdaptivePoolingOptions<3>{.output_size = {3, 2, 1}}),
+       kVolumes},
       {"BatchNormalization", make<BatchNormalization>(), {kVector, {3, 6}, {3, 2, 6}}},
       {"BatchNormalizationAxis1", make<BatchNormalization>(BatchNormalizationOptions{.axis = 1}), kImages},
       {"LayerNormalization", make<LayerNormalization>(), {kVector, {3, 6}}},
@@ -98,6 +105,7 @@ std::vector<Case> cases() {
       {"InstanceNormalization", make<GroupNormalization>(GroupNormalizationOptions{.groups = -1, .axis = 1}),
        kSequences},
       {"Activation", make<Activation>(activations::gelu), kSequences},
+      {"GatedLinearUnit", make<Activation>(activations::glu), kSequences},
       {"Softmax", make<Softmax>(SoftmaxOptions{.axis = 1}), kSequences},
       {"ReLU", make<ReLU>(ReLUOptions{.max_value = 1, .negative_slope = 0.1, .threshold = 0.2}), kVectors},
       {"LeakyReLU", make<LeakyReLU>(), kVectors},
@@ -109,6 +117,7 @@ std::vector<Case> cases() {
       {"AlphaDropout", make<AlphaDropout>(AlphaDropoutOptions{.rate = 0.5}), kVectors, /*is_random=*/true},
       {"GaussianDropout", make<GaussianDropout>(GaussianDropoutOptions{.rate = 0.5}), kVectors, /*is_random=*/true},
       {"GaussianNoise", make<GaussianNoise>(GaussianNoiseOptions{.stddev = 0.5}), kVectors, /*is_random=*/true},
+      {"ActivityRegularization", make<ActivityRegularization>(ActivityRegularizationOptions{.l1 = 0.1}), kVectors},
       {"Flatten", make<Flatten>(), kImages},
       {"Reshape", make<Reshape>(ReshapeOptions{.target_shape = {2, -1}}), {{7, 4}, {8, 5}}},
       {"Permute", make<Permute>(PermuteOptions{.dims = {3, 1, 2}}), kImages},

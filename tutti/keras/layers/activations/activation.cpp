@@ -17,16 +17,22 @@ class ActivationImpl : public LayerImpl {
       : LayerImpl(std::move(type), std::move(name)), activation_(activation) {}
 
   Tensor call(const Tensor& x, const CallOptions&) const override { return activation_(x); }
-  Shape compute_output_shape(const Shape& input_shape) const override { return input_shape; }
+  Shape compute_output_shape(const Shape& input_shape) const override {
+    Shape shape = input_shape;
+    if (activation_.parametrized == activations::glu.parametrized) {
+      const auto axis = static_cast<int64_t>(activation_.parameters[0]);
+      int64_t& extent = shape[static_cast<size_t>(axis_of(*this, axis, input_shape))];
+      if (extent != kUnknown) extent /= 2;
+    }
+    return shape;
+  }
   bool supports_masking() const override { return true; }
 
  private:
   activations::Activation activation_;
 };
 
-// Hidden elements count for nothing, and become 0. The number is Keras's, which half precision can hold.
-constexpr double kHidden = -3e4;
-
+// Hidden elements count for nothing, and become 0.
 class SoftmaxImpl : public LayerImpl {
  public:
   explicit SoftmaxImpl(const SoftmaxOptions& options) : LayerImpl("Softmax", options.name), axis_(options.axis) {}
@@ -39,7 +45,8 @@ class SoftmaxImpl : public LayerImpl {
       refuse(str("the mask has shape ", to_string(mask.sizes()), "; it cannot be repeated to the input's, ",
                  to_string(x.sizes())));
     const Tensor hidden = mask.logical_not();
-    return x.masked_fill(hidden, kHidden).softmax(axis).masked_fill(hidden, 0);
+    const double lowest = x.scalar_type() == at::kHalf ? -3e4 : -1e9;  // Keras's
+    return x.masked_fill(hidden, lowest).softmax(axis).masked_fill(hidden, 0);
   }
 
   Shape compute_output_shape(const Shape& input_shape) const override {

@@ -2,7 +2,9 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/allclose.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,6 +12,7 @@
 #include <cmath>
 
 #include "tests/support/error_of.h"
+#include "tutti/keras/layers/activations/activation.h"
 
 namespace tutti::keras::layers {
 namespace {
@@ -38,6 +41,19 @@ TEST(PReLU, HasASlopeForEachElementOrSharesIt) {
   each.set_weights({slopes.expand({3, 4})});
   EXPECT_TRUE(at::allclose(shared(x), x.clamp_min(0) + slopes * x.clamp_max(0)));
   EXPECT_TRUE(at::allclose(each(x), shared(x)));
+}
+
+TEST(Softmax, CountsNothingThatAMaskHides) {
+  const Tensor x = at::randn({2, 3});
+  const Tensor mask = at::tensor({1, 0, 1, 0, 0, 0}).to(at::kBool).view({2, 3});
+  const Tensor y = Softmax()(x, {.masks = {mask}});
+  EXPECT_TRUE(at::allclose(y[0], at::stack({x[0][0], at::full({}, -1e9), x[0][2]}).softmax(0)));
+  EXPECT_EQ(y[1].abs().sum().item<double>(), 0);
+  EXPECT_THAT(error_of([&] {
+                Softmax()(at::randn({2, 3, 4}), {.masks = {mask}});
+              }),
+              HasSubstr("the mask has shape (2, 3); it cannot be repeated to the input's, (2, 3, 4)"));
+  EXPECT_THAT(error_of([] { Softmax({.axis = 2}).build({kUnknown, 3}); }), HasSubstr("has no axis 2"));
 }
 
 TEST(LinearUnits, RefuseWhatDoesNotFit) {

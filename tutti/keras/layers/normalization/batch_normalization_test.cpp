@@ -6,6 +6,8 @@
 #include <ATen/ops/equal.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -78,6 +80,29 @@ TEST(BatchNormalization, HasNoScaleOrCenterIfSaidSo) {
   const Tensor x = at::randn({4, 3});
   EXPECT_NEAR(layer(x, {.training = true}).mean().item<double>(), 0, 1e-6);
   EXPECT_THAT(names(layer), ElementsAre("moving_mean", "moving_variance"));
+}
+
+TEST(BatchNormalization, DoesNotCountWhatAMaskHides) {
+  const Tensor x = at::randn({2, 3, 4});
+  const Tensor mask = at::tensor({1, 1, 0, 1, 0, 0}).to(at::kBool).view({2, 3});
+  const Tensor shown = at::stack({x[0][0], x[0][1], x[1][0]});
+  const BatchNormalization layer({.momentum = 0});
+  const Tensor y = layer(x, {.training = true, .masks = {mask}});
+  const Tensor mean = shown.mean(0), variance = shown.var(0, /*unbiased=*/false);
+  EXPECT_TRUE(at::allclose(y, normalized(x, mean, variance), 1e-4, 1e-5));
+  EXPECT_TRUE(at::allclose(layer.get_weights()[3], variance, 1e-4, 1e-5));
+  EXPECT_TRUE(at::equal(layer.compute_mask(x, mask), mask));
+  EXPECT_THAT(error_of([&] { layer(x, {.training = true, .masks = {mask[0]}}); }),
+              HasSubstr("the mask has shape (3,); it must have the input's, (2, 3, 4), without the channels"));
+}
+
+TEST(BatchNormalization, FrozenUsesItsMovingStatistics) {
+  const BatchNormalization layer;
+  layer.build({kUnknown, 3});
+  layer.set_trainable(false);
+  const Tensor x = at::randn({4, 3});
+  EXPECT_TRUE(at::equal(layer(x, {.training = true}), layer(x)));
+  EXPECT_TRUE(at::equal(layer.get_weights()[2], at::zeros({3})));
 }
 
 TEST(BatchNormalization, RefusesWhatDoesNotFit) {

@@ -5,7 +5,6 @@
 #include <ATen/ops/avg_pool3d.h>
 #include <ATen/ops/max_pool2d.h>
 #include <ATen/ops/max_pool3d.h>
-#include <ATen/ops/ones.h>
 
 #include <limits>
 
@@ -69,7 +68,7 @@ class AveragePoolingImpl : public PoolingImpl {
     if (!padded.extended) return means;
     Shape one_sample = x.sizes().vec();
     one_sample.front() = one_sample.back() = 1;
-    return means / mean(pad_images(at::ones(one_sample, x.options()), windows(), 0));
+    return means / mean(pad_images(x.new_ones(one_sample), windows(), 0));
   }
 
   Tensor mean(const PaddedImages& padded) const {

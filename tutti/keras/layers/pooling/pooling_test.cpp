@@ -1,5 +1,6 @@
 #include "tutti/keras/layers/pooling/pooling.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/avg_pool1d.h>
@@ -9,10 +10,12 @@
 #include <ATen/ops/max_pool1d.h>
 #include <ATen/ops/max_pool3d.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/tensor.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/support/error_of.h"
+#include "tutti/keras/layers/pooling/adaptive_pooling.h"
 #include "tutti/keras/layers/pooling/global_pooling.h"
 
 namespace tutti::keras::layers {
@@ -67,12 +70,31 @@ TEST(Pooling, OfOtherRanksIsThatOfLibTorch) {
   EXPECT_TRUE(at::allclose(AveragePooling3D()(volume), at::avg_pool3d(volume_first, 2).permute({0, 2, 3, 4, 1})));
 }
 
+TEST(AdaptivePooling, DividesEachAxisAmongItsWindows) {
+  const Tensor x = at::arange(7, at::kFloat).view({1, 7, 1});  // windows [0, 3), [2, 5), [4, 7)
+  const Tensor means = AdaptiveAveragePooling1D({.output_size = {3}})(x);
+  EXPECT_TRUE(at::allclose(means.flatten(), at::tensor({1.0F, 3.0F, 5.0F})));
+  const Tensor images = x.view({1, 1, 7, 1});
+  EXPECT_TRUE(
+      at::equal(AdaptiveMaxPooling2D({.output_size = {1, 3}})(images).flatten(), at::tensor({2.0F, 4.0F, 6.0F})));
+  EXPECT_THAT(error_of([] { AdaptiveMaxPooling1D({}); }), HasSubstr("adaptive_max_pooling1d: output_size is [0]"));
+}
+
 TEST(GlobalPooling, GoesOverAllSpatialAxes) {
   const Tensor x = at::randn({2, 4, 6, 3});
   EXPECT_TRUE(at::allclose(GlobalAveragePooling2D()(x), x.view({2, 24, 3}).mean(1)));
   EXPECT_TRUE(at::equal(GlobalMaxPooling2D({.keepdims = true})(x), x.view({2, 1, 1, 24, 3}).amax(3)));
   EXPECT_EQ(GlobalMaxPooling3D().name(), "global_max_pooling3d");
   EXPECT_THAT(error_of([&] { GlobalAveragePooling1D()(x); }), HasSubstr("it must be [batch, steps, channels]"));
+}
+
+TEST(GlobalAveragePooling1D, CountsTheStepsThatAMaskShows) {
+  const Tensor x = at::randn({2, 3, 4});
+  const Tensor mask = at::tensor({1, 0, 1, 0, 0, 0}).to(at::kBool).view({2, 3});
+  const Tensor y = GlobalAveragePooling1D()(x, {.masks = {mask}});
+  EXPECT_TRUE(at::allclose(y[0], (x[0][0] + x[0][2]) / 2));
+  EXPECT_EQ(y[1].abs().sum().item<double>(), 0);
+  EXPECT_FALSE(GlobalAveragePooling1D().compute_mask(x, mask).defined());
 }
 
 TEST(MaxPooling2D, RefusesWhatDoesNotFit) {

@@ -2,7 +2,6 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/dropout.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/randn_like.h>
 
 #include <algorithm>
@@ -57,7 +56,7 @@ class MaskImpl : public NoiseImpl {
     Shape shape = x.sizes().vec();
     for (size_t i = 0; i < noise_shape_.size(); ++i)
       if (noise_shape_[i] != kUnknown) shape[i] = noise_shape_[i];
-    return at::empty(shape, x.options()).bernoulli_(1 - rate_);
+    return x.new_empty(shape).bernoulli_(1 - rate_);
   }
 
  private:
