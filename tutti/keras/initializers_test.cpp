@@ -1,9 +1,20 @@
 #include "tutti/keras/initializers.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/eye.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <vector>
+
+#include "tests/support/error_of.h"
+#include "tutti/device/logical_devices.h"
+#include "tutti/distribute/mirrored_strategy.h"
+#include "tutti/tensor/mesh_tensor.h"
+#include "tutti/tensor/random_seed.h"
 
 namespace tutti::keras::initializers {
 namespace {
@@ -40,6 +51,39 @@ TEST(Initializers, TruncatedNormalEndsAtTwoDeviations) {
   EXPECT_NEAR(stddev(x), 0.5 * 0.8796, 0.01);
   EXPECT_GT(largest(RandomNormal({.stddev = 0.5})({100'000})), 1.5);
   EXPECT_LE(largest(RandomUniform()({1000})), 0.05);
+}
+
+TEST(Initializers, OrthogonalHasOrthonormalRowsOrColumns) {
+  const Tensor tall = Orthogonal()({3, 2, 4});
+  EXPECT_TRUE(at::allclose(tall.view({6, 4}).t().mm(tall.view({6, 4})), at::eye(4), 1e-4, 1e-5));
+  const Tensor wide = Orthogonal(0.5)({3, 5}, at::kDouble);
+  EXPECT_TRUE(at::allclose(wide.mm(wide.t()), 0.25 * at::eye(3, at::kDouble)));
+  EXPECT_THAT(error_of([] { Orthogonal()({3}); }), testing::HasSubstr("it must have at least two axes"));
+}
+
+// Over the group of orthogonal matrices the trace has mean 0; a decomposition's own choice of signs gives another.
+TEST(Initializers, OrthogonalIsUniform) {
+  double sum = 0;
+  for (int i = 0; i < 2000; ++i) sum += Orthogonal()({2, 2}).trace().item<double>();
+  EXPECT_NEAR(sum / 2000, 0, 0.1);
+}
+
+TEST(Initializers, IdentityIsOneOnTheDiagonal) {
+  EXPECT_TRUE(at::equal(Identity(3)({2, 4}), 3 * at::eye(2, 4)));
+  EXPECT_THAT(error_of([] { Identity()({2, 2, 2}); }), testing::HasSubstr("identity: the shape is (2, 2, 2)"));
+  EXPECT_THAT(error_of([] { VarianceScaling({.scale = 0}); }), testing::HasSubstr("scale is 0"));
+}
+
+TEST(Initializers, OfAMeshAreWhatOneDeviceDraws) {
+  MirroredStrategy strategy({.devices = configure_logical_cpus(2)});
+  for (const Initializer& initializer : std::vector<Initializer>{Orthogonal(), Identity(), GlorotNormal()}) {
+    set_random_seed(7);
+    const Tensor one = initializer({3, 4});
+    set_random_seed(7);
+    const Tensor mirrored = strategy.build([&] { return initializer({3, 4}); });
+    EXPECT_TRUE(is_mesh_tensor(mirrored)) << initializer.name();
+    EXPECT_TRUE(at::equal(gather(mirrored), one)) << initializer.name();
+  }
 }
 
 TEST(Initializers, KnowTheirKerasNames) {

@@ -44,4 +44,16 @@ struct L1L2 : Regularizer {
   explicit L1L2(const L1L2Options& options);
 };
 
+struct OrthogonalRegularizerOptions {
+  enum class Mode { rows, columns };
+
+  double factor = 0.01;
+  Mode mode = Mode::rows;
+};
+// factor times the mean, over all pairs of a matrix's rows (or columns), of the magnitude of their cosine.
+// Throws: invalid_argument for a weight that is no matrix. TF: tf.keras.regularizers.OrthogonalRegularizer
+struct OrthogonalRegularizer : Regularizer {
+  explicit OrthogonalRegularizer(const OrthogonalRegularizerOptions& options = {});
+};
+
 }  // namespace tutti::keras::regularizers

@@ -8,9 +8,9 @@
 #include <sstream>
 
 #include "tests/support/error_of.h"
-#include "tutti/keras/layers/convolutional/conv2d.h"
+#include "tutti/keras/layers/convolutional/conv.h"
 #include "tutti/keras/layers/core/dense.h"
-#include "tutti/keras/layers/pooling/max_pooling2d.h"
+#include "tutti/keras/layers/pooling/pooling.h"
 #include "tutti/keras/layers/reshaping/flatten.h"
 
 namespace tutti::keras {

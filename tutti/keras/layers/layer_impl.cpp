@@ -171,7 +171,11 @@ Tensor LayerImpl::add_weight(const std::string& name, const Shape& shape, const 
     module_->register_parameter(name, value);
   else
     module_->register_buffer(name, value);
-  track({.name = name, .value = value, .trainable = options.trainable, .regularizer = options.regularizer});
+  track({.name = name,
+         .value = value,
+         .trainable = options.trainable,
+         .regularizer = options.regularizer,
+         .constraint = options.constraint});
   return value;
 }
 

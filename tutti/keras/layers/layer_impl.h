@@ -11,6 +11,7 @@
 
 #include "tutti/collectives/reduce_op.h"
 #include "tutti/core/tensor_fwd.h"
+#include "tutti/keras/constraints.h"
 #include "tutti/keras/dtype_policy.h"
 #include "tutti/keras/initializers.h"
 #include "tutti/keras/regularizers.h"
@@ -30,12 +31,14 @@ struct Weight {
   Tensor value;
   bool trainable = true;  // as it was made; set_trainable(false) freezes it beside
   std::optional<regularizers::Regularizer> regularizer = {};
+  std::optional<constraints::Constraint> constraint = {};
   const LayerImpl* layer = nullptr;  // that made it
 };
 
 struct WeightOptions {
   initializers::Initializer initializer = initializers::GlorotUniform();
   std::optional<regularizers::Regularizer> regularizer = {};
+  std::optional<constraints::Constraint> constraint = {};
   bool trainable = true;
 };
 

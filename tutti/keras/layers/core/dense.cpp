@@ -19,10 +19,14 @@ class DenseImpl : public LayerImpl {
     LayerImpl::build(input_shape);
     if (input_shape.back() == kUnknown) refuse("the input's last extent must be known when the layer is built");
     kernel_ = add_weight("kernel", {input_shape.back(), options_.units},
-                         {.initializer = options_.kernel_initializer, .regularizer = options_.kernel_regularizer});
+                         {.initializer = options_.kernel_initializer,
+                          .regularizer = options_.kernel_regularizer,
+                          .constraint = options_.kernel_constraint});
     if (options_.use_bias)
       bias_ = add_weight("bias", {options_.units},
-                         {.initializer = options_.bias_initializer, .regularizer = options_.bias_regularizer});
+                         {.initializer = options_.bias_initializer,
+                          .regularizer = options_.bias_regularizer,
+                          .constraint = options_.bias_constraint});
   }
 
   Tensor call(const Tensor& x, const CallOptions&) const override {
@@ -39,6 +43,7 @@ class DenseImpl : public LayerImpl {
     output_shape.back() = options_.units;
     return output_shape;
   }
+  bool supports_masking() const override { return true; }
 
  private:
   Tensor linear(const Tensor& x) const {

@@ -16,6 +16,8 @@ struct DenseOptions {
   initializers::Initializer bias_initializer = initializers::Zeros();
   std::optional<regularizers::Regularizer> kernel_regularizer = {};
   std::optional<regularizers::Regularizer> bias_regularizer = {};
+  std::optional<constraints::Constraint> kernel_constraint = {};
+  std::optional<constraints::Constraint> bias_constraint = {};
   std::string name = {};
 };
 

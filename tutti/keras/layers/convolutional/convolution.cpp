@@ -1,0 +1,67 @@
+#include <ATen/ops/convolution.h>
+
+#include <utility>
+
+#include "tutti/core/str.h"
+#include "tutti/keras/layers/convolutional/convolution_internal.h"
+
+namespace tutti::keras::layers {
+
+ConvolutionImpl::ConvolutionImpl(std::string type, const std::string& name, Convolution convolution, bool may_be_causal)
+    : LayerImpl(std::move(type), name), convolution_(std::move(convolution)) {
+  check_windows(*this, "kernel_size", windows(), may_be_causal);
+}
+
+void ConvolutionImpl::build(const Shape& input_shape) {
+  LayerImpl::build(input_shape);
+  channels_ = input_shape.back();
+  if (channels_ <= 0)
+    refuse(str("the input has shape ", to_string(input_shape), "; its channels must be known, and not 0"));
+  add_kernels(channels_);
+  if (convolution_.bias) bias_ = add_weight("bias", {num_filters(channels_)}, *convolution_.bias);
+}
+
+Tensor ConvolutionImpl::call(const Tensor& x, const CallOptions&) const {
+  check_images(*this, x.sizes(), spatial_rank());
+  if (x.size(-1) != channels_)
+    refuse(str("the input has shape ", to_string(x.sizes()), "; the layer was built for ", channels_, " channels"));
+  return convolution_.activation(convolve(x));
+}
+
+Shape ConvolutionImpl::compute_output_shape(const Shape& input_shape) const {
+  Shape shape = windowed_shape(*this, input_shape, windows());
+  shape.back() = num_filters(input_shape.back());
+  return shape;
+}
+
+Shape ConvolutionImpl::kernel_shape(int64_t channels, int64_t filters) const {
+  Shape shape;
+  for (const Window& window : windows().axes) shape.push_back(window.size);
+  shape.insert(shape.end(), {channels, filters});
+  return shape;
+}
+
+void ConvolutionImpl::check_positive(const char* option, int64_t value) const {
+  if (value <= 0) refuse(str(option, " is ", value, "; it must be positive"));
+}
+
+Tensor convolve(const Tensor& x, const Tensor& kernel, const std::optional<Tensor>& bias, const Windows& windows,
+                int64_t groups) {
+  const PaddedImages padded = pad_images(x, windows, 0);
+  const Extents no_output_padding(padded.padding.size(), 0);
+  const Tensor output = at::convolution(padded.images, filters_first(kernel), bias, windows.strides(), padded.padding,
+                                        windows.dilations(), /*transposed=*/false, no_output_padding, groups);
+  return channels_last(output, windows.axes.size());
+}
+
+Tensor depthwise_convolve(const Tensor& x, const Tensor& kernel, const std::optional<Tensor>& bias,
+                          const Windows& windows) {
+  return convolve(x, kernel.flatten(-2).unsqueeze(-2), bias, windows, kernel.size(-2));
+}
+
+Tensor filters_first(const Tensor& kernel) {
+  if (kernel.dim() == 5) return kernel.permute({4, 3, 0, 1, 2});
+  return (kernel.dim() == 3 ? kernel.unsqueeze(0) : kernel).permute({3, 2, 0, 1});
+}
+
+}  // namespace tutti::keras::layers

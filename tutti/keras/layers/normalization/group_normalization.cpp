@@ -1,0 +1,56 @@
+#include "tutti/keras/layers/normalization/group_normalization.h"
+
+#include <ATen/ops/group_norm.h>
+
+#include "tutti/core/str.h"
+#include "tutti/keras/layers/axis.h"
+#include "tutti/keras/layers/normalization/affine_internal.h"
+
+namespace tutti::keras::layers {
+namespace {
+
+class GroupNormalizationImpl : public AffineImpl {
+ public:
+  explicit GroupNormalizationImpl(const GroupNormalizationOptions& options)
+      : AffineImpl("GroupNormalization", options.name, affine_of(options)), options_(options) {
+    if (options_.groups <= 0 && options_.groups != -1)
+      refuse(str("groups is ", options_.groups, "; it must be positive, or -1 for a group for each channel"));
+  }
+
+  void build(const Shape& input_shape) override {
+    LayerImpl::build(input_shape);
+    channels_ = input_shape[static_cast<size_t>(axis_of(*this, options_.axis, input_shape))];
+    if (channels_ <= 0 || channels_ % groups() != 0)
+      refuse(str("the input has shape ", to_string(input_shape), "; its extent at axis ", options_.axis,
+                 " must be known and divide into ", groups(), " groups"));
+    add_gamma_and_beta({channels_});
+  }
+
+  Tensor call(const Tensor& x, const CallOptions&) const override {
+    if (x.dim() < 2 || x.size(axis_of(*this, options_.axis, x.sizes())) != channels_)
+      refuse(str("the input has shape ", to_string(x.sizes()), "; the layer was built for an extent of ", channels_,
+                 " at axis ", options_.axis));
+    const Tensor y = at::group_norm(x.movedim(options_.axis, 1), groups(), gamma(), beta(), options_.epsilon);
+    return y.movedim(1, options_.axis);
+  }
+
+  Shape compute_output_shape(const Shape& input_shape) const override {
+    if (input_shape.size() < 2 || axis_of(*this, options_.axis, input_shape) == 0)
+      refuse(str("the input has shape ", to_string(input_shape), "; axis ", options_.axis,
+                 " must be one of its axes after the batch"));
+    return input_shape;
+  }
+
+ private:
+  int64_t groups() const { return options_.groups == -1 ? channels_ : options_.groups; }
+
+  GroupNormalizationOptions options_;
+  int64_t channels_ = 0;
+};
+
+}  // namespace
+
+GroupNormalization::GroupNormalization(const GroupNormalizationOptions& options)
+    : Layer(std::make_shared<GroupNormalizationImpl>(options)) {}
+
+}  // namespace tutti::keras::layers

@@ -1,0 +1,89 @@
+#include "tutti/keras/layers/normalization/layer_normalization.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/error_of.h"
+#include "tutti/keras/layers/normalization/group_normalization.h"
+
+namespace tutti::keras::layers {
+namespace {
+
+using ::testing::HasSubstr;
+
+Tensor normalized(const Tensor& x, at::IntArrayRef axes, double epsilon) {
+  const Tensor centered = x - x.mean(axes, true);
+  return centered / (centered.square().mean(axes, true) + epsilon).sqrt();
+}
+
+TEST(LayerNormalization, IsItsFormulaOverAnyAxes) {
+  const Tensor x = at::randn({2, 3, 4, 5}) * 3 + 1;
+  for (const std::vector<int64_t>& axes : std::vector<std::vector<int64_t>>{{-1}, {3, 2}, {1}, {-1, 1}}) {
+    const LayerNormalization layer({.axis = axes});
+    EXPECT_TRUE(at::allclose(layer(x), normalized(x, axes, 1e-3), 1e-4, 1e-5)) << axes[0];
+  }
+}
+
+TEST(LayerNormalization, ScalesAndShiftsEachElementOfItsAxes) {
+  const Tensor x = at::randn({2, 3, 4, 5});
+  const Tensor gamma = at::randn({3, 5}), beta = at::randn({3, 5});
+  const LayerNormalization layer({.axis = {3, 1}});
+  layer.build({kUnknown, 3, kUnknown, 5});
+  layer.set_weights({gamma, beta});
+  const Tensor expected = normalized(x, {1, 3}, 1e-3) * gamma.view({1, 3, 1, 5}) + beta.view({1, 3, 1, 5});
+  EXPECT_TRUE(at::allclose(layer(x), expected, 1e-4, 1e-5));
+  EXPECT_EQ(LayerNormalization({.center = false}).name(), "layer_normalization");
+}
+
+TEST(LayerNormalization, RefusesWhatDoesNotFit) {
+  EXPECT_THAT(error_of([] {
+                LayerNormalization({.axis = {2}}).build({kUnknown, 3});
+              }),
+              HasSubstr("layer_normalization: the input has shape (None, 3), which has no axis 2"));
+  EXPECT_THAT(error_of([] { LayerNormalization({.axis = {1, -1}}).build({kUnknown, 3}); }), HasSubstr("none twice"));
+  EXPECT_THAT(error_of([] { LayerNormalization().build({kUnknown, kUnknown}); }), HasSubstr("must be known"));
+  const LayerNormalization layer;
+  layer(at::zeros({2, 3}));
+  EXPECT_THAT(error_of([&] { layer(at::zeros({2, 4})); }), HasSubstr("built for extents [3]"));
+}
+
+TEST(RMSNormalization, DividesByTheRootMeanSquare) {
+  const Tensor x = at::randn({2, 3, 4});
+  const RMSNormalization layer({.axis = {1}});
+  layer.build({kUnknown, 3, 4});
+  EXPECT_EQ(layer.weights()[0].name, "scale");
+  const Tensor scale = at::randn({3});
+  layer.set_weights({scale});
+  const Tensor expected = x / (x.square().mean(1, true) + 1e-6).sqrt() * scale.view({1, 3, 1});
+  EXPECT_TRUE(at::allclose(layer(x), expected, 1e-4, 1e-5));
+}
+
+TEST(UnitNormalization, HasUnitNormsAndLeavesZerosFinite) {
+  const Tensor x = at::randn({2, 3, 4});
+  const Tensor y = UnitNormalization({.axis = {1, 2}})(x);
+  EXPECT_TRUE(at::allclose(y, x / x.norm(2, {1, 2}, true)));
+  EXPECT_EQ(UnitNormalization()(at::zeros({2, 3})).abs().sum().item<double>(), 0);
+}
+
+TEST(GroupNormalization, NormalizesNeighbouringChannelsTogether) {
+  const Tensor x = at::randn({2, 3, 5, 6}) * 2 + 1;
+  const GroupNormalization layer({.groups = 2});
+  const Tensor grouped = x.view({2, 3, 5, 2, 3});
+  EXPECT_TRUE(at::allclose(layer(x), normalized(grouped, {1, 2, 4}, 1e-3).view_as(x), 1e-4, 1e-5));
+  EXPECT_TRUE(at::allclose(GroupNormalization({.groups = -1})(x), normalized(x, {1, 2}, 1e-3), 1e-4, 1e-5));
+  EXPECT_TRUE(
+      at::allclose(GroupNormalization({.groups = 1, .axis = 1})(x), normalized(x, {1, 2, 3}, 1e-3), 1e-4, 1e-5));
+}
+
+TEST(GroupNormalization, RefusesWhatDoesNotFit) {
+  EXPECT_THAT(error_of([] { GroupNormalization({.groups = 0}); }), HasSubstr("groups is 0"));
+  EXPECT_THAT(error_of([] { GroupNormalization().build({kUnknown, 8}); }), HasSubstr("divide into 32 groups"));
+  EXPECT_THAT(error_of([] { GroupNormalization({.axis = 0}).build({kUnknown, 8}); }), HasSubstr("after the batch"));
+}
+
+}  // namespace
+}  // namespace tutti::keras::layers

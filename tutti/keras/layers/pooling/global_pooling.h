@@ -1,0 +1,39 @@
+#pragma once
+
+#include <string>
+
+#include "tutti/keras/layers/layer.h"
+
+namespace tutti::keras::layers {
+
+struct GlobalPoolingOptions {
+  bool keepdims = false;  // leave spatial axes of one element
+  std::string name = {};
+};
+
+// The largest value of each channel. Shapes: x [N, spatial axes, C], result [N, C], with keepdims [N, 1 for each axis,
+// C]. TF: tf.keras.layers.GlobalMaxPooling1D, GlobalMaxPooling2D, GlobalMaxPooling3D with data_format "channels_last"
+template <size_t Rank>
+class GlobalMaxPooling : public Layer {
+ public:
+  explicit GlobalMaxPooling(const GlobalPoolingOptions& options = {});
+};
+
+// The mean of each channel; of a sequence with a mask, over the steps that it shows. Shapes: as GlobalMaxPooling. TF:
+// tf.keras.layers.GlobalAveragePooling1D, GlobalAveragePooling2D, GlobalAveragePooling3D with data_format
+// "channels_last"
+template <size_t Rank>
+class GlobalAveragePooling : public Layer {
+ public:
+  explicit GlobalAveragePooling(const GlobalPoolingOptions& options = {});
+};
+
+using GlobalMaxPooling1D = GlobalMaxPooling<1>;
+using GlobalMaxPooling2D = GlobalMaxPooling<2>;
+using GlobalMaxPooling3D = GlobalMaxPooling<3>;
+
+using GlobalAveragePooling1D = GlobalAveragePooling<1>;
+using GlobalAveragePooling2D = GlobalAveragePooling<2>;
+using GlobalAveragePooling3D = GlobalAveragePooling<3>;
+
+}  // namespace tutti::keras::layers
