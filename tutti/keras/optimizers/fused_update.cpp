@@ -1,0 +1,93 @@
+#include <algorithm>
+
+#include "tutti/collectives/local/half.h"
+#include "tutti/keras/optimizers/fused_update_internal.h"
+#include "tutti/keras/optimizers/parallel_ranges_internal.h"
+
+namespace tutti::keras::optimizers {
+namespace {
+
+constexpr int64_t kTile = 16 * 1024;  // elements that one thread claims
+constexpr int64_t kBlock = 1024;      // elements that are widened at once: all buffers of a block stay in the L1 cache
+
+int64_t num_tiles(const Piece& piece) { return (piece.count + kTile - 1) / kTile; }
+
+// The elements [begin, end) of a piece, without their buffers.
+template <class T>
+Elements<T> elements(const Piece& piece, int64_t begin, int64_t end) {
+  return {.variable = nullptr,
+          .gradient = nullptr,
+          .slots = {},
+          .count = end - begin,
+          .gradient_scale = static_cast<T>(piece.gradient_scale),
+          .gradient_limit = static_cast<T>(piece.gradient_limit),
+          .variable_scale = static_cast<T>(piece.variable_scale)};
+}
+
+template <class T>
+void update_in_place(const Piece& piece, int64_t begin, int64_t end, size_t num_slots,
+                     const FunctionRef<void(const Elements<T>&)>& rule) {
+  Elements<T> part = elements<T>(piece, begin, end);
+  part.variable = static_cast<T*>(piece.variable) + begin;
+  part.gradient = static_cast<const T*>(piece.gradient) + begin;
+  for (size_t slot = 0; slot < num_slots; ++slot) part.slots[slot] = static_cast<T*>(piece.slots[slot]) + begin;
+  rule(part);
+}
+
+template <class T>
+void widen(const void* from, int64_t begin, int64_t count, float* to) {
+  const T* source = static_cast<const T*>(from) + begin;
+  for (int64_t i = 0; i < count; ++i) to[i] = to_float(source[i]);
+}
+
+void narrow(const float* from, int64_t begin, int64_t count, Half* to) {
+  for (int64_t i = 0; i < count; ++i) to[begin + i] = to_half(from[i]);
+}
+void narrow(const float* from, int64_t begin, int64_t count, BFloat16* to) {
+  for (int64_t i = 0; i < count; ++i) to[begin + i] = to_bfloat16(from[i]);
+}
+
+// Of 16-bit numbers, in float32, block by block.
+template <class T>
+void update_widened(const Piece& piece, int64_t tile_begin, int64_t tile_end, const ElementRule& rule) {
+  std::array<std::array<float, kBlock>, 2 + kMaxSlots> wide;
+  for (int64_t begin = tile_begin; begin < tile_end; begin += kBlock) {
+    Elements<float> part = elements<float>(piece, begin, std::min(begin + kBlock, tile_end));
+    widen<T>(piece.variable, begin, part.count, part.variable = wide[0].data());
+    widen<T>(piece.gradient, begin, part.count, wide[1].data());
+    part.gradient = wide[1].data();
+    for (size_t slot = 0; slot < rule.num_slots; ++slot)
+      widen<T>(piece.slots[slot], begin, part.count, part.slots[slot] = wide[2 + slot].data());
+    rule.in_float(part);
+    narrow(part.variable, begin, part.count, static_cast<T*>(piece.variable));
+    for (size_t slot = 0; slot < rule.num_slots; ++slot)
+      narrow(part.slots[slot], begin, part.count, static_cast<T*>(piece.slots[slot]));
+  }
+}
+
+void update(const Piece& piece, int64_t begin, int64_t end, const ElementRule& rule) {
+  switch (piece.dtype) {
+    case at::kFloat: return update_in_place(piece, begin, end, rule.num_slots, rule.in_float);
+    case at::kDouble: return update_in_place(piece, begin, end, rule.num_slots, rule.in_double);
+    case at::kHalf: return update_widened<Half>(piece, begin, end, rule);
+    default: return update_widened<BFloat16>(piece, begin, end, rule);
+  }
+}
+
+}  // namespace
+
+void fused_update(std::span<const Piece> pieces, const ElementRule& rule) {
+  int64_t total = 0;
+  for (const Piece& piece : pieces) total += num_tiles(piece);
+  parallel_ranges(total, [&](int64_t begin, int64_t end) {
+    int64_t first = 0;  // of the piece's tiles
+    for (const Piece& piece : pieces) {
+      const int64_t from = std::max(begin - first, int64_t{0}) * kTile;
+      const int64_t to = std::min((end - first) * kTile, piece.count);
+      if (from < to) update(piece, from, to, rule);
+      first += num_tiles(piece);
+    }
+  });
+}
+
+}  // namespace tutti::keras::optimizers
