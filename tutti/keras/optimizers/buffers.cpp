@@ -10,6 +10,7 @@
 #include "tutti/collectives/local/half.h"
 #include "tutti/keras/optimizers/buffers_internal.h"
 #include "tutti/keras/optimizers/parallel_ranges_internal.h"
+#include "tutti/keras/optimizers/vector_code_internal.h"
 #include "tutti/tensor/mesh_tensor.h"
 
 namespace tutti::keras::optimizers {
@@ -80,7 +81,9 @@ double count_set(const Bits* values, Bits exponent, int64_t begin, int64_t end) 
 double buffer_squares(const Tensor& buffer) {
   const void* data = buffer.const_data_ptr();
   const auto sum = [&]<class T>(const T* values) {
-    return sum_of_parts(buffer.numel(), [&](int64_t begin, int64_t end) { return squares_of(values, begin, end); });
+    return sum_of_parts(buffer.numel(), [&](int64_t begin, int64_t end) {
+      return in_vectors([&] { return squares_of(values, begin, end); });
+    });
   };
   switch (buffer.scalar_type()) {
     case at::kFloat: return sum(static_cast<const float*>(data));
@@ -94,8 +97,9 @@ bool buffer_is_finite(const Tensor& buffer) {
   const void* data = buffer.const_data_ptr();
   const auto none_set = [&]<class Bits>(Bits exponent) {
     const auto* values = static_cast<const Bits*>(data);
-    return sum_of_parts(buffer.numel(),
-                        [&](int64_t begin, int64_t end) { return count_set(values, exponent, begin, end); }) == 0;
+    return sum_of_parts(buffer.numel(), [&](int64_t begin, int64_t end) {
+             return in_vectors([&] { return count_set(values, exponent, begin, end); });
+           }) == 0;
   };
   switch (buffer.scalar_type()) {
     case at::kFloat: return none_set(uint32_t{0x7f800000});

@@ -9,11 +9,13 @@
 #include "tutti/keras/optimizers/fused_update_internal.h"
 #include "tutti/keras/optimizers/numbers_internal.h"
 #include "tutti/keras/optimizers/optimizer_impl.h"
+#include "tutti/keras/optimizers/vector_code_internal.h"
 
 namespace tutti::keras::optimizers {
 
+// Changes the elements by `change`, a rule. No element depends on another one, says the pragma.
 template <class T, size_t kNumSlots, class Change>
-[[gnu::always_inline]] inline void for_elements(const Elements<T>& elements, const Change& change) {
+void for_elements(const Elements<T>& elements, const Change& change) {
   const Elements<T> e = elements;  // not reached by the writes below
   const auto loop = [&]<size_t... I>(std::index_sequence<I...>) {
 #pragma GCC ivdep
@@ -27,27 +29,6 @@ template <class T, size_t kNumSlots, class Change>
     }
   };
   loop(std::make_index_sequence<kNumSlots>());
-}
-
-// The same code, compiled for the vectors that the processor has.
-template <class T, size_t kNumSlots, class Change>
-[[gnu::flatten]] void for_elements_baseline(const Elements<T>& elements, const Change& change) {
-  for_elements<T, kNumSlots>(elements, change);
-}
-#if defined(__x86_64__)
-template <class T, size_t kNumSlots, class Change>
-[[gnu::target("avx2"), gnu::flatten]] void for_elements_avx2(const Elements<T>& elements, const Change& change) {
-  for_elements<T, kNumSlots>(elements, change);
-}
-#endif
-
-template <class T, size_t kNumSlots, class Change>
-void for_elements_at_best(const Elements<T>& elements, const Change& change) {
-#if defined(__x86_64__)
-  static const bool has_avx2 = __builtin_cpu_supports("avx2");
-  if (has_avx2) return for_elements_avx2<T, kNumSlots>(elements, change);
-#endif
-  for_elements_baseline<T, kNumSlots>(elements, change);
 }
 
 // An optimizer whose rule gets each element of a variable from that element, its gradient and its slots alone. A rule
@@ -75,8 +56,12 @@ class ElementwiseImpl final : public OptimizerImpl {
   void update_pieces(std::span<const Piece> pieces, const UpdateStep& step) const override {
     const auto in_float = rule_.template at<float>(step);
     const auto in_double = rule_.template at<double>(step);
-    const auto floats = [&](const Elements<float>& e) { for_elements_at_best<float, kNumSlots>(e, in_float); };
-    const auto doubles = [&](const Elements<double>& e) { for_elements_at_best<double, kNumSlots>(e, in_double); };
+    const auto floats = [&](const Elements<float>& elements) {
+      in_vectors([&] { for_elements<float, kNumSlots>(elements, in_float); });
+    };
+    const auto doubles = [&](const Elements<double>& elements) {
+      in_vectors([&] { for_elements<double, kNumSlots>(elements, in_double); });
+    };
     fused_update(pieces, {.num_slots = kNumSlots, .in_float = floats, .in_double = doubles});
   }
 

@@ -3,6 +3,7 @@
 #include "tutti/collectives/local/half.h"
 #include "tutti/keras/optimizers/fused_update_internal.h"
 #include "tutti/keras/optimizers/parallel_ranges_internal.h"
+#include "tutti/keras/optimizers/vector_code_internal.h"
 
 namespace tutti::keras::optimizers {
 namespace {
@@ -37,14 +38,20 @@ void update_in_place(const Piece& piece, int64_t begin, int64_t end, size_t num_
 template <class T>
 void widen(const void* from, int64_t begin, int64_t count, float* to) {
   const T* source = static_cast<const T*>(from) + begin;
-  for (int64_t i = 0; i < count; ++i) to[i] = to_float(source[i]);
+  in_vectors([&] {
+    for (int64_t i = 0; i < count; ++i) to[i] = to_float(source[i]);
+  });
 }
 
-void narrow(const float* from, int64_t begin, int64_t count, Half* to) {
-  for (int64_t i = 0; i < count; ++i) to[begin + i] = to_half(from[i]);
-}
-void narrow(const float* from, int64_t begin, int64_t count, BFloat16* to) {
-  for (int64_t i = 0; i < count; ++i) to[begin + i] = to_bfloat16(from[i]);
+Half rounded(float value, Half) { return to_half(value); }
+BFloat16 rounded(float value, BFloat16) { return to_bfloat16(value); }
+
+template <class T>
+void narrow(const float* from, int64_t begin, int64_t count, void* to) {
+  T* target = static_cast<T*>(to) + begin;
+  in_vectors([&] {
+    for (int64_t i = 0; i < count; ++i) target[i] = rounded(from[i], T());
+  });
 }
 
 // Of 16-bit numbers, in float32, block by block.
@@ -59,9 +66,9 @@ void update_widened(const Piece& piece, int64_t tile_begin, int64_t tile_end, co
     for (size_t slot = 0; slot < rule.num_slots; ++slot)
       widen<T>(piece.slots[slot], begin, part.count, part.slots[slot] = wide[2 + slot].data());
     rule.in_float(part);
-    narrow(part.variable, begin, part.count, static_cast<T*>(piece.variable));
+    narrow<T>(part.variable, begin, part.count, piece.variable);
     for (size_t slot = 0; slot < rule.num_slots; ++slot)
-      narrow(part.slots[slot], begin, part.count, static_cast<T*>(piece.slots[slot]));
+      narrow<T>(part.slots[slot], begin, part.count, piece.slots[slot]);
   }
 }
 
