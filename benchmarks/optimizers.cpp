@@ -5,8 +5,9 @@
 //   ./dev bench optimizers --benchmark_filter=large
 //
 // cnn: the six variables of the network for MNIST, 347,000 elements. large: 50 variables of 100,000 elements, more than
-// the caches hold: then memory decides, and the ratio tells how often each optimizer passes over it. Read `ratio`:
-// below 1, Tutti is faster. Optimizers that LibTorch lacks are measured against torch::optim::Adam.
+// a core's own caches hold: then memory decides, and the ratio tells how often each optimizer passes over it;
+// LibTorch's plain SGD passes over it once, as ours. Read `ratio`: below 1, Tutti is faster. Optimizers that LibTorch
+// lacks are measured against torch::optim::Adam.
 #include "paired.h"
 #include "tutti/keras/optimizers/adadelta.h"
 #include "tutti/keras/optimizers/adafactor.h"

@@ -41,7 +41,8 @@ ModelImpl::ModelImpl(std::string type, std::string name)
 StepShare ModelImpl::train_step(const Batch& shard, const GlobalBatch& global) const {
   const Tensor predictions = call(shard.x, {.training = true});
   const Tensor loss = compute_loss(shard, predictions, global);
-  compiled_.optimizer->apply_gradients(gradients(loss, trainable_variables()), trainable_variables());
+  compiled_.optimizer->apply_gradients(gradients(compiled_.optimizer->scale_loss(loss), trainable_variables()),
+                                       trainable_variables());
   return {.loss = loss.detach(), .metrics = metric_contributions(shard, predictions)};
 }
 
@@ -81,6 +82,7 @@ History ModelImpl::fit(const Batches& batches, const FitOptions& options) {
     for (const auto& [name, value] : logs) history.history[name].push_back(value);
     progress.end_epoch(num_steps, logs);
   }
+  if (!history.epoch.empty()) compiled_.optimizer->finalize_variable_values(trainable_variables());
   return history;
 }
 

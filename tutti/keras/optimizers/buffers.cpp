@@ -70,17 +70,22 @@ double squares_of(const T* values, int64_t begin, int64_t end) {
   return sum;
 }
 
+uint32_t bits_of(float value) { return std::bit_cast<uint32_t>(value); }
+uint64_t bits_of(double value) { return std::bit_cast<uint64_t>(value); }
+uint16_t bits_of(Half value) { return value.bits; }
+uint16_t bits_of(BFloat16 value) { return value.bits; }
+
 // How many elements have all bits of the exponent set: infinities and NaNs.
-template <class Bits>
-double count_set(const Bits* values, Bits exponent, int64_t begin, int64_t end) {
+template <class T, class Bits>
+double count_set(const T* values, Bits exponent, int64_t begin, int64_t end) {
   int64_t count = 0;
-  for (int64_t i = begin; i < end; ++i) count += (values[i] & exponent) == exponent;
+  for (int64_t i = begin; i < end; ++i) count += (bits_of(values[i]) & exponent) == exponent;
   return static_cast<double>(count);
 }
 
 double buffer_squares(const Tensor& buffer) {
   const void* data = buffer.const_data_ptr();
-  const auto sum = [&]<class T>(const T* values) {
+  const auto sum = [&](const auto* values) {
     return sum_of_parts(buffer.numel(), [&](int64_t begin, int64_t end) {
       return in_vectors([&] { return squares_of(values, begin, end); });
     });
@@ -95,17 +100,16 @@ double buffer_squares(const Tensor& buffer) {
 
 bool buffer_is_finite(const Tensor& buffer) {
   const void* data = buffer.const_data_ptr();
-  const auto none_set = [&]<class Bits>(Bits exponent) {
-    const auto* values = static_cast<const Bits*>(data);
+  const auto none_set = [&](const auto* values, auto exponent) {
     return sum_of_parts(buffer.numel(), [&](int64_t begin, int64_t end) {
              return in_vectors([&] { return count_set(values, exponent, begin, end); });
            }) == 0;
   };
   switch (buffer.scalar_type()) {
-    case at::kFloat: return none_set(uint32_t{0x7f800000});
-    case at::kDouble: return none_set(uint64_t{0x7ff0000000000000});
-    case at::kHalf: return none_set(uint16_t{0x7c00});
-    default: return none_set(uint16_t{0x7f80});
+    case at::kFloat: return none_set(static_cast<const float*>(data), uint32_t{0x7f800000});
+    case at::kDouble: return none_set(static_cast<const double*>(data), uint64_t{0x7ff0000000000000});
+    case at::kHalf: return none_set(static_cast<const Half*>(data), uint16_t{0x7c00});
+    default: return none_set(static_cast<const BFloat16*>(data), uint16_t{0x7f80});
   }
 }
 

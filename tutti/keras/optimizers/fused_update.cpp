@@ -8,10 +8,8 @@
 namespace tutti::keras::optimizers {
 namespace {
 
-constexpr int64_t kTile = 16 * 1024;  // elements that one thread claims
+constexpr int64_t kTile = 16 * 1024;  // elements that are one thread's at least
 constexpr int64_t kBlock = 1024;      // elements that are widened at once: all buffers of a block stay in the L1 cache
-
-int64_t num_tiles(const Piece& piece) { return (piece.count + kTile - 1) / kTile; }
 
 // The elements [begin, end) of a piece, without their buffers.
 template <class T>
@@ -85,14 +83,14 @@ void update(const Piece& piece, int64_t begin, int64_t end, const ElementRule& r
 
 void fused_update(std::span<const Piece> pieces, const ElementRule& rule) {
   int64_t total = 0;
-  for (const Piece& piece : pieces) total += num_tiles(piece);
-  parallel_ranges(total, [&](int64_t begin, int64_t end) {
-    int64_t first = 0;  // of the piece's tiles
+  for (const Piece& piece : pieces) total += piece.count;
+  parallel_ranges((total + kTile - 1) / kTile, [&](int64_t begin, int64_t end) {
+    int64_t first = 0;  // of the piece's elements, in the sequence of all
     for (const Piece& piece : pieces) {
-      const int64_t from = std::max(begin - first, int64_t{0}) * kTile;
-      const int64_t to = std::min((end - first) * kTile, piece.count);
+      const int64_t from = std::max(begin * kTile - first, int64_t{0});
+      const int64_t to = std::min(end * kTile - first, piece.count);
       if (from < to) update(piece, from, to, rule);
-      first += num_tiles(piece);
+      first += piece.count;
     }
   });
 }

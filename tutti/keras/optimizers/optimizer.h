@@ -33,7 +33,7 @@ class Optimizer {
   void set_learning_rate(LearningRate rate) const { impl_->set_learning_rate(std::move(rate)); }
 
   // Makes the state for these variables; without it, the first update does. Ranks: all, in a replica's function.
-  // Throws: invalid_argument if it was made, and for other variables.
+  // Throws: invalid_argument for others than those that it was made for.
   void build(const std::vector<Tensor>& variables,
              std::source_location location = std::source_location::current()) const {
     impl_->build(variables, location);
