@@ -34,6 +34,8 @@ class LossScaleImpl final : public OptimizerImpl {
     return (loss.element_size() < 4 ? loss.to(at::kFloat) : loss) * scale_;
   }
 
+  bool scales_loss() const override { return true; }
+
   void apply(std::span<const Tensor> gradients, std::span<const Tensor> variables, double scale) override {
     const auto is_good = [](const Tensor& gradient) { return !gradient.defined() || all_finite(gradient); };
     if (!std::ranges::all_of(gradients, is_good)) return skip();

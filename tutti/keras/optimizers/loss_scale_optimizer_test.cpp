@@ -33,6 +33,7 @@ TEST(LossScaleOptimizer, AppliesTheGradientsOfTheLoss) {
   const Tensor w = at::ones({2}).requires_grad_();
   const LossScaleOptimizer optimizer(SGD({.learning_rate = 0.5, .clipnorm = 2, .loss_scale_factor = 7}));
   EXPECT_EQ(optimizer.scale_loss(at::ones({})).item<double>(), 32768);
+  EXPECT_TRUE(optimizer.scales_loss());
   train(optimizer, w, 1);
   EXPECT_TRUE(at::allclose(w, at::full({2}, 0.5)));
   EXPECT_EQ(optimizer.iterations(), 1);

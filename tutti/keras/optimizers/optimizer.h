@@ -25,6 +25,8 @@ class Optimizer {
 
   // The loss whose gradients apply_gradients takes: the loss itself, unless its gradients are to be scaled.
   Tensor scale_loss(const Tensor& loss) const { return impl_->scale_loss(loss); }
+  // Whether it does: by loss_scale_factor, or as a LossScaleOptimizer.
+  bool scales_loss() const { return impl_->scales_loss(); }
 
   const std::string& name() const { return impl_->name(); }
   int64_t iterations() const { return impl_->iterations(); }       // updates made

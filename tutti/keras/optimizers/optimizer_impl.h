@@ -65,6 +65,7 @@ class OptimizerImpl : public Savable {
   virtual double learning_rate() const { return options_.learning_rate(num_calls_); }
   virtual void set_learning_rate(LearningRate rate);
   virtual Tensor scale_loss(const Tensor& loss) const;
+  virtual bool scales_loss() const { return options_.loss_scale_factor.has_value(); }
   virtual void exclude_from_weight_decay(std::function<bool(const Tensor&)> excluded);
 
   // With use_ema; see Optimizer.

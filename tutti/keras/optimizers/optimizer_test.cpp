@@ -207,6 +207,8 @@ TEST(Optimizer, ScalesTheLossAndUndoesIt) {
   EXPECT_EQ(optimizer.scale_loss(at::ones({})).item<double>(), 4);
   EXPECT_TRUE(at::allclose(trained(optimizer, 1), variable() - gradient() / 4));
   EXPECT_EQ(SGD().scale_loss(at::ones({})).item<double>(), 1);
+  EXPECT_TRUE(optimizer.scales_loss());
+  EXPECT_FALSE(SGD().scales_loss());
 }
 
 TEST(Averages, MoveWithTheVariables) {
