@@ -14,6 +14,9 @@
 #include "tutti/device/logical_devices.h"
 #include "tutti/distribute/mirrored_strategy.h"
 #include "tutti/distribute/optimizer.h"
+#include "tutti/keras/optimizers/adam.h"
+#include "tutti/keras/optimizers/loss_scale_optimizer.h"
+#include "tutti/keras/optimizers/sgd.h"
 #include "tutti/tensor/mesh_tensor.h"
 
 extern "C" const char __executable_start, etext;  // where this program's code lies, as the linker says
@@ -111,6 +114,21 @@ TEST_P(Allocations, AStepOutsideRunMakesNone) {
 }
 TEST_P(Allocations, AStepInsideRunMakesNone) {
   expect_no_allocations([&] { steps_.step_inside_run(); });
+}
+
+// An optimizer's update where the replicas meet, of gradients that they have.
+TEST_P(Allocations, AnUpdateOfAKerasOptimizerMakesNone) {
+  MirroredStrategy strategy({.devices = configure_logical_cpus(GetParam())});
+  const auto make = [] { return std::vector<Tensor>{at::rand({20, 30}), at::rand({20})}; };
+  const std::vector<Tensor> variables = strategy.build(make), gradients = make();
+  const keras::optimizers::Adam optimizer({.weight_decay = 0.01, .global_clipnorm = 1});
+  const keras::optimizers::LossScaleOptimizer scaled(keras::optimizers::SGD({.momentum = 0.9}));
+  expect_no_allocations([&] {
+    strategy.run([&] {
+      optimizer.apply_gradients(gradients, variables);
+      scaled.apply_gradients(gradients, variables);
+    });
+  });
 }
 
 // In global view, on a batch that is sharded over eight devices which share their buffers.

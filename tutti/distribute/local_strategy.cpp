@@ -78,6 +78,7 @@ struct LocalStrategy::State {
   GradientReduction reduction;
   SharedCrossDeviceOps ops;
   std::shared_ptr<GradientGroup> sum, mean;
+  SumLists lists;  // of reduce_gradients, which is called where replicas meet: by one thread at a time
 };
 
 LocalStrategy::LocalStrategy(const char* name, const DeviceList& devices, MeshOptions options, SharedCrossDeviceOps ops)
@@ -92,7 +93,7 @@ const std::vector<Device>& LocalStrategy::devices() const { return state_->mesh.
 std::string_view LocalStrategy::name() const { return state_->name; }
 const Mesh& LocalStrategy::mesh() const { return state_->mesh; }
 const CrossDeviceOps& LocalStrategy::cross_device_ops() const { return *state_->ops.get(); }
-void LocalStrategy::reduce_gradients(std::span<BufferSum> items) const { state_->reduction(items); }
+void LocalStrategy::reduce_gradients(std::span<BufferSum> items) const { state_->reduction(items, &state_->lists); }
 
 std::unique_ptr<StrategyScope> LocalStrategy::scope(BuildOptions options, std::source_location location) {
   refuse_other_strategy("scope", location);

@@ -126,7 +126,8 @@ StepShare ModelImpl::train_step(const Batch& shard, const GlobalBatch& global) c
   const auto outputs = predictions(shard, {.training = true, .added_losses = &added});
   StepShare share = measure(shard, global, outputs, added);
   const std::vector<Tensor> variables = trainable_variables();
-  compiled_.optimizer->apply_gradients(gradients(share.losses[0], variables), variables);
+  const Tensor scaled = compiled_.optimizer->scale_loss(share.losses[0]);
+  compiled_.optimizer->apply_gradients(gradients(scaled, variables), variables);
   for (Tensor& loss : share.losses) loss = loss.detach();
   return share;
 }

@@ -175,6 +175,8 @@ History fit(const Model& model, const Batches& batches, const FitOptions& option
     for (const auto& [name, value] : logs) history.history[name].push_back(value);
     progress.end_epoch(num_steps, logs);
   }
+  const ModelImpl& impl = model.model();
+  if (!history.epoch.empty()) impl.compiled().optimizer->finalize_variable_values(impl.trainable_variables());
   for (const auto& callback : options.callbacks) callback->on_train_end(state, logs);
   return history;
 }

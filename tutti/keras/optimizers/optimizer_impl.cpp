@@ -1,67 +1,136 @@
 #include "tutti/keras/optimizers/optimizer_impl.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/stack.h>
-#include <ATen/ops/zeros_like.h>
+#include <ATen/ops/clone.h>
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <utility>
 
 #include "tutti/core/error.h"
 #include "tutti/core/log.h"
 #include "tutti/core/str.h"
-#include "tutti/distribute/reduce.h"
 #include "tutti/distribute/replica_context.h"
 #include "tutti/distribute/strategy.h"
+#include "tutti/keras/optimizers/buffers_internal.h"
+#include "tutti/keras/optimizers/common_options_internal.h"
+#include "tutti/keras/optimizers/gradient_sums_internal.h"
+#include "tutti/keras/optimizers/slot_buffers_internal.h"
 #include "tutti/tensor/mesh_tensor.h"
+#include "tutti/tensor/view.h"
 
 namespace tutti::keras::optimizers {
 namespace {
 
-// The factor that brings a gradient of this norm down to the limit: limit / max(norm, limit).
-Tensor shrink_factor(const Tensor& norm, double limit) { return limit / norm.clamp_min(limit); }
+bool in_replica() { return has_strategy() && !in_cross_replica_context(); }
 
-// What a replica brings to the meeting.
-struct Share {
-  std::span<const Tensor> gradients;
-  std::span<const Tensor> variables;
+// Outside of graphs and scopes, in global view.
+struct GlobalView {
+  c10::NoGradGuard no_grad;
+  ThreadViewGuard view{ThreadView{}};
 };
 
-// The sums of the replicas' gradients, variable by variable, in replica order, on the variables' mesh; a gradient that
-// a replica lacks counts as zero. Undefined where all lack it.
-std::vector<Tensor> sums_of_gradients(std::span<void* const> shares) {
-  const auto variables = static_cast<const Share*>(shares[0])->variables;
-  std::vector<BufferSum> sums;
-  std::vector<size_t> owners;  // of the sums
-  for (size_t i = 0; i < variables.size(); ++i) {
-    std::vector<Tensor> gradients;
-    for (const void* share : shares)
-      if (const Tensor& gradient = static_cast<const Share*>(share)->gradients[i]; gradient.defined())
-        gradients.push_back(gradient);
-    if (gradients.empty()) continue;
-    require_reducible(gradients);
-    sums.push_back({.values = {gradients.begin(), gradients.end()}});
-    owners.push_back(i);
-  }
-  get_strategy().reduce_gradients(sums);
-  std::vector<Tensor> results(variables.size());
-  for (size_t k = 0; k < sums.size(); ++k) {
-    const Tensor& variable = variables[owners[k]];
-    results[owners[k]] = is_mesh_tensor(variable)
-                             ? make_mesh_tensor(mesh_impl(variable).mesh_shape(), std::move(sums[k].result))
-                             : std::move(sums[k].result);
-  }
-  return results;
+void require_global(const std::string& name, const char* function) {
+  if (in_replica())
+    throw Error(ErrorCode::failed_precondition,
+                str(name, '.', function,
+                    ": called in a replica's function; it changes the variables of all replicas, call it "
+                    "outside of run"));
 }
+
+void check(const CommonOptions& options) {
+  const auto& [rate, weight_decay, clipnorm, global_clipnorm, clipvalue, use_ema, ema_momentum, frequency, loss_scale,
+               accumulation, name] = options;
+  const auto require_at_least = [&](const char* field, std::optional<int64_t> value, int64_t least, const char* text) {
+    if (value) require(*value >= least, name, field, static_cast<double>(*value), text);
+  };
+  const auto require_positive = [&](const char* field, std::optional<double> value) {
+    if (value) require(*value > 0, name, field, *value, "positive");
+  };
+  if (clipnorm.has_value() + global_clipnorm.has_value() + clipvalue.has_value() > 1)
+    throw Error(ErrorCode::invalid_argument,
+                str(name, ": more than one of clipnorm, global_clipnorm and clipvalue is set; set one of them"));
+  require_positive("clipnorm", clipnorm);
+  require_positive("global_clipnorm", global_clipnorm);
+  require_positive("clipvalue", clipvalue);
+  require_positive("loss_scale_factor", loss_scale);
+  if (weight_decay) require_not_negative(name, "weight_decay", *weight_decay);
+  require(ema_momentum >= 0 && ema_momentum <= 1, name, "ema_momentum", ema_momentum, "in [0, 1]");
+  require_at_least("ema_overwrite_frequency", frequency, 1, "at least 1");
+  require_at_least("gradient_accumulation_steps", accumulation, 2, "at least 2");
+}
+
+double checked_rate(const std::string& name, double rate) {
+  require(rate >= 0 && std::isfinite(rate), name, "the learning rate", rate, "a finite number, at least 0");
+  return rate;
+}
+
+// The gradient as a dense tensor of the variable's dtype, layout and mesh.
+Tensor fitted(const std::string& name, Tensor gradient, const Tensor& variable, size_t position) {
+  if (gradient.sizes() != variable.sizes())
+    throw Error(ErrorCode::invalid_argument,
+                str(name, ".apply_gradients: gradient ", position, " has shape ", str_list(gradient.sizes()),
+                    ", its variable has ", str_list(variable.sizes()), "; they must be equal"));
+  if (gradient.layout() != at::kStrided) gradient = gradient.to_dense();
+  if (gradient.scalar_type() != variable.scalar_type()) gradient = gradient.to(variable.scalar_type());
+  if (!is_mesh_tensor(variable)) return is_mesh_tensor(gradient) ? gather(gradient) : gradient;
+  const auto& target = mesh_impl(variable);
+  if (!is_mesh_tensor(gradient) && target.whole()) return make_mesh_tensor(target.mesh_shape(), std::move(gradient));
+  if (is_mesh_tensor(gradient)) {
+    const auto& impl = mesh_impl(gradient);
+    if ((impl.whole() && target.whole() && impl.mesh_shape() == target.mesh_shape()) || impl.spec() == target.spec())
+      return gradient;
+  }
+  return relayout(gradient, layout_of(variable));
+}
+
+// The factor that brings a gradient of this norm down to the limit.
+double shrink_factor(double norm, double limit) { return norm > limit ? limit / norm : norm == norm ? 1 : norm; }
 
 }  // namespace
 
-OptimizerImpl::OptimizerImpl(CommonOptions options, size_t num_slots)
-    : options_(std::move(options)), num_slots_(num_slots) {
-  if (options_.clipnorm.has_value() + options_.global_clipnorm.has_value() + options_.clipvalue.has_value() > 1)
-    throw Error(ErrorCode::invalid_argument,
-                str(name(), ": more than one of clipnorm, global_clipnorm and clipvalue is set; set one of them"));
+struct OptimizerImpl::Scratch {
+  std::vector<Update> updates;
+  std::vector<Piece> pieces;
+  std::vector<Tensor> copies;
+
+  void clear() {
+    updates.clear();
+    pieces.clear();
+    copies.clear();
+  }
+};
+
+OptimizerImpl::OptimizerImpl(CommonOptions options, std::vector<double> slots)
+    : options_(std::move(options)),
+      slots_(std::move(slots)),
+      sums_(std::make_unique<GradientSums>()),
+      scratch_(std::make_unique<Scratch>()) {
+  check(options_);
+  if (const auto& rate = options_.learning_rate.number()) checked_rate(name(), *rate);
+}
+
+OptimizerImpl::~OptimizerImpl() = default;
+
+int64_t OptimizerImpl::iterations() const { return num_calls_ / options_.gradient_accumulation_steps.value_or(1); }
+
+void OptimizerImpl::set_learning_rate(LearningRate rate) {
+  if (const auto& number = rate.number()) checked_rate(name(), *number);
+  options_.learning_rate = std::move(rate);
+}
+
+Tensor OptimizerImpl::scale_loss(const Tensor& loss) const {
+  return options_.loss_scale_factor ? loss * *options_.loss_scale_factor : loss;
+}
+
+void OptimizerImpl::exclude_from_weight_decay(std::function<bool(const Tensor&)> excluded) {
+  if (!states_.empty())
+    throw Error(
+        ErrorCode::failed_precondition,
+        str(name(), ".exclude_from_weight_decay: the optimizer is built already; call it before the first update"));
+  excluded_from_weight_decay_ = std::move(excluded);
 }
 
 void OptimizerImpl::apply_gradients(std::span<const Tensor> gradients, std::span<const Tensor> variables,
@@ -69,69 +138,199 @@ void OptimizerImpl::apply_gradients(std::span<const Tensor> gradients, std::span
   if (gradients.size() != variables.size())
     throw Error(ErrorCode::invalid_argument, str(name(), ".apply_gradients: ", gradients.size(), " gradients for ",
                                                  variables.size(), " variables; there must be one for each"));
-  if (!has_strategy() || in_cross_replica_context()) return update(gradients, variables);
-  Share share{gradients, variables};
-  get_replica_context(location).meet("apply_gradients", &share, [&](std::span<void* const> shares) {
-    for (const void* other : shares)
-      if (static_cast<const Share*>(other)->variables.size() != variables.size())
-        throw Error(ErrorCode::invalid_argument,
-                    str(name(), ".apply_gradients: the replicas pass lists of different length"));
+  const double scale = 1 / options_.loss_scale_factor.value_or(1);
+  if (!in_replica()) return apply(gradients, variables, scale);
+  GradientShare share{gradients, variables};
+  const auto action = [&](std::span<void* const> shares) {
     const c10::NoGradGuard no_grad;
-    update(sums_of_gradients(shares), variables);
-  });
+    apply(sums_->take(shares, get_strategy()), variables, scale);
+    sums_->release();
+  };
+  const auto key = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(this));  // others are met elsewhere
+  get_replica_context(location).meet("apply_gradients", &share, action, key);
 }
 
-void OptimizerImpl::update(std::span<const Tensor> gradients, std::span<const Tensor> variables) {
-  const c10::NoGradGuard no_grad;
-  std::vector<Tensor> clipped(gradients.begin(), gradients.end());
-  if (std::ranges::none_of(clipped, &Tensor::defined))
+void OptimizerImpl::apply(std::span<const Tensor> gradients, std::span<const Tensor> variables, double scale) {
+  const GlobalView global_view;
+  if (states_.empty()) make_states(variables);
+  const UpdateStep step{.learning_rate = checked_rate(name(), learning_rate()), .number = iterations() + 1};
+  list_updates(gradients, variables, scale);
+  if (accumulate()) {
+    clip();
+    update(step);
+  }
+  scratch_->clear();
+  if (options_.use_ema) update_averages();
+  ++num_calls_;
+}
+
+void OptimizerImpl::list_updates(std::span<const Tensor> gradients, std::span<const Tensor> variables, double scale) {
+  scratch_->clear();
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    VariableState& state = state_of(variables[i], i);
+    if (gradients[i].defined())
+      scratch_->updates.push_back({&state, fitted(name(), gradients[i], state.variable, i), scale});
+    else if (!std::exchange(warned_of_missing_gradients_, true))
+      warn(str(name(), ": some variables have no gradient and stay as they are"));
+  }
+  if (scratch_->updates.empty())
     throw Error(ErrorCode::invalid_argument,
                 str(name(), ".apply_gradients: no variable has a gradient; does the loss depend on them?"));
-  clip(clipped);
-  const UpdateStep step{.learning_rate = learning_rate(), .number = iterations_ + 1};
-  for (size_t i = 0; i < clipped.size(); ++i) {
-    if (!clipped[i].defined()) {
-      if (!std::exchange(warned_of_missing_gradients_, true))
-        warn(str(name(), ": some variables have no gradient and stay as they are"));
-      continue;
-    }
-    const VariableState& state = state_of(variables[i], i);
-    if (options_.weight_decay) state.variable.mul_(1 - *options_.weight_decay * step.learning_rate);
-    update_variable(clipped[i], state.variable, state.slots, step);
-  }
-  ++iterations_;
 }
 
-void OptimizerImpl::build(std::span<const Tensor> variables) {
-  const c10::NoGradGuard no_grad;
-  for (size_t i = 0; i < variables.size(); ++i) state_of(variables[i], i);
+// Whether there is an update to make. With accumulation that is each time when enough gradients came together.
+bool OptimizerImpl::accumulate() {
+  if (!options_.gradient_accumulation_steps) return true;
+  const int64_t num_steps = *options_.gradient_accumulation_steps;
+  for (Update& update : scratch_->updates) {
+    update.state->gradient_accumulator.add_(update.gradient, update.scale);
+    update.gradient = update.state->gradient_accumulator;
+    update.scale = 1 / static_cast<double>(num_steps);
+  }
+  return (num_calls_ + 1) % num_steps == 0;
+}
+
+void OptimizerImpl::clip() {
+  const auto square = [](const Update& update) {
+    return update.scale * update.scale * sum_of_squares(update.gradient);
+  };
+  if (options_.clipnorm)
+    for (Update& update : scratch_->updates)
+      update.scale *= shrink_factor(std::sqrt(square(update)), *options_.clipnorm);
+  if (!options_.global_clipnorm) return;
+  double sum = 0;
+  for (const Update& update : scratch_->updates) sum += square(update);
+  const double norm = std::sqrt(sum);
+  // As in Keras, one infinite element makes all of them NaN.
+  const double factor =
+      std::isfinite(norm) ? shrink_factor(norm, *options_.global_clipnorm) : std::numeric_limits<double>::quiet_NaN();
+  for (Update& update : scratch_->updates) update.scale *= factor;
+}
+
+void OptimizerImpl::update(const UpdateStep& step) {
+  auto& [updates, pieces, copies] = *scratch_;
+  const double limit = options_.clipvalue.value_or(std::numeric_limits<double>::infinity());
+  const double decayed = 1 - options_.weight_decay.value_or(0) * step.learning_rate;
+  for (const auto& [state, gradient, scale] : updates) {
+    const Scaling scaling{
+        .gradient_scale = scale, .gradient_limit = limit, .variable_scale = state->decays ? decayed : 1};
+    if (is_elementwise() && add_pieces(state->variable, gradient, state->slots, scaling, pieces, copies)) continue;
+    Tensor seen = scale == 1 ? gradient : gradient * scale;
+    if (options_.clipvalue) seen = seen.clamp(-limit, limit);
+    if (scaling.variable_scale != 1) state->variable.mul_(scaling.variable_scale);
+    update_variable(seen, state->variable, state->slots, step);
+  }
+  if (!pieces.empty()) update_pieces(pieces, step);
+  if (options_.gradient_accumulation_steps)
+    for (VariableState& state : states_) state.gradient_accumulator.zero_();
+}
+
+void OptimizerImpl::update_averages() {
+  const int64_t iteration = iterations();
+  const double take = iteration == 0 ? 1 : 1 - options_.ema_momentum;
+  const bool overwrites = options_.ema_overwrite_frequency && (iteration + 1) % *options_.ema_overwrite_frequency == 0;
+  for (VariableState& state : states_) {
+    state.average.lerp_(state.variable, take);
+    if (overwrites) state.variable.copy_(state.average);
+  }
+}
+
+void OptimizerImpl::finalize_variable_values(std::span<const Tensor> variables) {
+  if (!options_.use_ema || states_.empty()) return;
+  require_global(name(), "finalize_variable_values");
+  const GlobalView global_view;
+  for (size_t i = 0; i < variables.size(); ++i) {
+    const VariableState& state = state_of(variables[i], i);
+    state.variable.copy_(state.average);
+  }
 }
 
 namespace {
 
-// The slots of one variable.
-class Slots : public Savable {
+void require_averages(const std::string& name, const char* function, bool use_ema) {
+  if (!use_ema)
+    throw Error(ErrorCode::failed_precondition,
+                str(name, '.', function, ": the optimizer keeps no averages; make it with use_ema = true"));
+  require_global(name, function);
+}
+
+}  // namespace
+
+void OptimizerImpl::swap_averages() {
+  require_averages(name(), "swap_averages", options_.use_ema);
+  const GlobalView global_view;
+  for (VariableState& state : states_) {
+    const Tensor average = state.average.clone();
+    state.average.copy_(state.variable);
+    state.variable.copy_(average);
+  }
+}
+
+void OptimizerImpl::reset_averages() {
+  require_averages(name(), "reset_averages", options_.use_ema);
+  const GlobalView global_view;
+  for (VariableState& state : states_) state.average.copy_(state.variable);
+}
+
+void OptimizerImpl::build(std::span<const Tensor> variables, std::source_location location) {
+  const auto build_once = [&](auto) {
+    const GlobalView global_view;
+    if (states_.empty()) return make_states(variables);
+    for (size_t i = 0; i < variables.size(); ++i) state_of(variables[i], i);
+  };
+  if (!in_replica()) return build_once(0);
+  const auto key = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(this));
+  get_replica_context(location).meet("Optimizer::build", nullptr, build_once, key);
+}
+
+void OptimizerImpl::make_states(std::span<const Tensor> variables) {
+  std::vector<double> initial_values = slots_;
+  if (options_.use_ema) initial_values.push_back(0);
+  if (options_.gradient_accumulation_steps) initial_values.push_back(0);
+  auto buffers = make_slot_buffers(variables, initial_values);
+  std::vector<VariableState> states;
+  for (size_t i = 0; i < variables.size(); ++i) {
+    VariableState state{.variable = variables[i], .slots = make_slots(variables[i])};
+    auto next = buffers[i].begin();
+    for (size_t slot = 0; slot < slots_.size(); ++slot) state.slots.push_back(*next++);
+    if (options_.use_ema) state.average = *next++;
+    if (options_.gradient_accumulation_steps) state.gradient_accumulator = *next++;
+    state.decays = !excluded_from_weight_decay_ || !excluded_from_weight_decay_(variables[i]);
+    states.push_back(std::move(state));
+  }
+  states_ = std::move(states);
+}
+
+namespace {
+
+// The state of one variable.
+class StateOfOne : public Savable {
  public:
-  explicit Slots(std::span<const Tensor> slots) : slots_(slots) {}
+  StateOfOne(std::span<const Tensor> slots, const Tensor& average, const Tensor& accumulator)
+      : slots_(slots), average_(average), accumulator_(accumulator) {}
   void visit_state(StateVisitor& visitor) override {
     for (size_t slot = 0; slot < slots_.size(); ++slot) visitor.tensor(str("slot_", slot), slots_[slot]);
+    if (average_.defined()) visitor.tensor("average", average_);
+    if (accumulator_.defined()) visitor.tensor("gradient_accumulator", accumulator_);
   }
 
  private:
   std::span<const Tensor> slots_;
+  const Tensor& average_;
+  const Tensor& accumulator_;
 };
 
 }  // namespace
 
 void OptimizerImpl::visit_state(StateVisitor& visitor) {
-  visitor.number("iterations", iterations_);
+  visitor.number("iterations", num_calls_);
   if (auto rate = options_.learning_rate.number()) {
     visitor.number("learning_rate", *rate);
     if (visitor.restoring()) set_learning_rate(*rate);
   }
   for (size_t i = 0; i < states_.size(); ++i) {
-    Slots slots(states_[i].slots);
-    visitor.object(std::to_string(i), slots);
+    StateOfOne state(states_[i].slots, states_[i].average, states_[i].gradient_accumulator);
+    visitor.object(std::to_string(i), state);
   }
   if (visitor.has(std::to_string(states_.size()), false))
     throw Error(ErrorCode::failed_precondition,
@@ -141,35 +340,23 @@ void OptimizerImpl::visit_state(StateVisitor& visitor) {
 
 std::vector<Tensor> OptimizerImpl::state() const {
   std::vector<Tensor> tensors;
-  for (const VariableState& state : states_) tensors.insert(tensors.end(), state.slots.begin(), state.slots.end());
+  for (const VariableState& state : states_) {
+    tensors.insert(tensors.end(), state.slots.begin(), state.slots.end());
+    for (const Tensor& tensor : {state.average, state.gradient_accumulator})
+      if (tensor.defined()) tensors.push_back(tensor);
+  }
   return tensors;
 }
 
-const OptimizerImpl::VariableState& OptimizerImpl::state_of(const Tensor& variable, size_t expected_position) {
+OptimizerImpl::VariableState& OptimizerImpl::state_of(const Tensor& variable, size_t expected_position) {
   const auto is_variable = [&](const VariableState& state) { return state.variable.is_same(variable); };
   if (expected_position < states_.size() && is_variable(states_[expected_position])) return states_[expected_position];
   if (const auto found = std::ranges::find_if(states_, is_variable); found != states_.end()) return *found;
-  VariableState state{.variable = variable};
-  for (size_t slot = 0; slot < num_slots_; ++slot) state.slots.push_back(at::zeros_like(variable));
-  return states_.emplace_back(std::move(state));
-}
-
-void OptimizerImpl::clip(std::vector<Tensor>& gradients) const {
-  const auto for_each_defined = [&](auto&& change) {
-    for (Tensor& gradient : gradients)
-      if (gradient.defined()) gradient = change(gradient);
-  };
-  if (options_.clipvalue)
-    for_each_defined([&](const Tensor& g) { return g.clamp(-*options_.clipvalue, *options_.clipvalue); });
-  if (options_.clipnorm)
-    for_each_defined([&](const Tensor& g) { return g * shrink_factor(g.norm(), *options_.clipnorm); });
-  if (options_.global_clipnorm) {
-    std::vector<Tensor> squares;
-    for (const Tensor& gradient : gradients)
-      if (gradient.defined()) squares.push_back(gradient.square().sum());
-    const Tensor factor = shrink_factor(at::stack(squares).sum().sqrt(), *options_.global_clipnorm);
-    for_each_defined([&](const Tensor& g) { return g * factor; });
-  }
+  throw Error(ErrorCode::invalid_argument,
+              str(name(), ": variable ", expected_position, " of shape ", str_list(variable.sizes()),
+                  " is none of the ", states_.size(),
+                  " that it was built with; call build(variables) with all of them before the first "
+                  "update, or make another optimizer for these"));
 }
 
 }  // namespace tutti::keras::optimizers

@@ -2,6 +2,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
+#include <memory>
 #include <optional>
 #include <source_location>
 #include <span>
@@ -14,13 +16,22 @@
 
 namespace tutti::keras::optimizers {
 
-// What all optimizers have in common; the fields that their options repeat.
+class GradientSums;
+struct Piece;
+
+// What all optimizers have in common; the fields that their options repeat. At most one of clipnorm, global_clipnorm
+// and clipvalue; all see the sum of the replicas' gradients.
 struct CommonOptions {
-  LearningRate learning_rate;
-  std::optional<double> weight_decay;
-  std::optional<double> clipnorm;
-  std::optional<double> global_clipnorm;
-  std::optional<double> clipvalue;
+  LearningRate learning_rate;                          // at least 0
+  std::optional<double> weight_decay;                  // each update first takes this times the learning rate off
+  std::optional<double> clipnorm;                      // largest norm of each gradient
+  std::optional<double> global_clipnorm;               // largest norm of all gradients together
+  std::optional<double> clipvalue;                     // largest absolute value of an element
+  bool use_ema;                                        // keep moving averages of the variables
+  double ema_momentum;                                 // average = momentum * average + (1 - momentum) * variable
+  std::optional<int64_t> ema_overwrite_frequency;      // updates after which variables become their averages
+  std::optional<double> loss_scale_factor;             // of scale_loss; gradients are divided by it
+  std::optional<int64_t> gradient_accumulation_steps;  // calls, 2 or more, whose mean gradient makes one update
   std::string name;
 };
 
@@ -30,56 +41,88 @@ struct UpdateStep {
   int64_t number;  // 1 for the first update
 };
 
-// What stands behind an Optimizer; derive from it to write one. Works with in-place operations on whole variables, so
-// that plain tensors and mesh tensors are updated alike.
+// What stands behind an Optimizer; derive from it to write one. A rule works with in-place operations on whole
+// variables, so that plain tensors and mesh tensors are updated alike.
 class OptimizerImpl : public Savable {
  public:
-  // `num_slots` state tensors of the variable's shape, zero at first, belong to each variable.
-  OptimizerImpl(CommonOptions options, size_t num_slots);
+  // To each variable belong tensors of its shape, one for each initial value in `slots`.
+  // Throws: invalid_argument for common options out of range or given together.
+  OptimizerImpl(CommonOptions options, std::vector<double> slots);
+  ~OptimizerImpl() override;
   OptimizerImpl(const OptimizerImpl&) = delete;
   OptimizerImpl& operator=(const OptimizerImpl&) = delete;
 
   // In a replica's function all replicas meet, and the sum of their gradients is applied once.
   void apply_gradients(std::span<const Tensor> gradients, std::span<const Tensor> variables,
                        std::source_location location);
+  // The same in global view, of gradients that are final, each times `scale`.
+  virtual void apply(std::span<const Tensor> gradients, std::span<const Tensor> variables, double scale);
+  // Makes the state of these variables, unless they have it. In a replica's function all replicas meet.
+  void build(std::span<const Tensor> variables, std::source_location location);
 
   const std::string& name() const { return options_.name; }
-  int64_t iterations() const { return iterations_; }
-  double learning_rate() const { return options_.learning_rate(iterations_); }
-  void set_learning_rate(LearningRate rate) { options_.learning_rate = std::move(rate); }
+  virtual int64_t iterations() const;
+  virtual double learning_rate() const { return options_.learning_rate(num_calls_); }
+  virtual void set_learning_rate(LearningRate rate);
+  virtual Tensor scale_loss(const Tensor& loss) const;
+  virtual bool scales_loss() const { return options_.loss_scale_factor.has_value(); }
+  virtual void exclude_from_weight_decay(std::function<bool(const Tensor&)> excluded);
 
-  // Makes the state of these variables, unless they have it.
-  void build(std::span<const Tensor> variables);
+  // With use_ema; see Optimizer.
+  virtual void finalize_variable_values(std::span<const Tensor> variables);
+  virtual void swap_averages();
+  virtual void reset_averages();
 
-  // The number of updates, the learning rate unless it is a schedule, and the state by the variables' positions.
-  // Throws: failed_precondition where the state of variables was saved that this optimizer does not know.
+  // The number of calls of apply_gradients, the learning rate unless it is a schedule, and the state by the variables'
+  // positions. Throws: failed_precondition where the state of variables was saved that this optimizer does not know.
   void visit_state(StateVisitor& visitor) override;
 
   // The state tensors of all variables seen so far, variable by variable.
-  std::vector<Tensor> state() const;
+  virtual std::vector<Tensor> state() const;
 
  protected:
-  // One update with gradients that are final: whoever shares them has summed them.
-  void update(std::span<const Tensor> gradients, std::span<const Tensor> variables);
+  virtual void make_states(std::span<const Tensor> variables);
+  // State tensors of a variable whose shapes are not the variable's. They come before those of `slots`.
+  virtual std::vector<Tensor> make_slots(const Tensor&) const { return {}; }
 
   // The optimizer's rule: changes `variable` and its `slots` in place.
   virtual void update_variable(const Tensor& gradient, const Tensor& variable, std::span<const Tensor> slots,
                                const UpdateStep& step) const = 0;
 
+  // For ElementwiseImpl: the same rule in one pass over buffers.
+  virtual bool is_elementwise() const { return false; }
+  virtual void update_pieces(std::span<const Piece>, const UpdateStep&) const {}
+
  private:
   struct VariableState {
     Tensor variable;
     std::vector<Tensor> slots;
+    Tensor average = {};               // with use_ema
+    Tensor gradient_accumulator = {};  // with gradient_accumulation_steps
+    bool decays = true;
   };
+  struct Update {
+    VariableState* state;
+    Tensor gradient;
+    double scale = 1;
+  };
+  struct Scratch;  // lists that keep their memory from step to step
 
-  const VariableState& state_of(const Tensor& variable, size_t expected_position);
-  void clip(std::vector<Tensor>& gradients) const;
+  VariableState& state_of(const Tensor& variable, size_t expected_position);
+  void list_updates(std::span<const Tensor> gradients, std::span<const Tensor> variables, double scale);
+  bool accumulate();
+  void clip();
+  void update(const UpdateStep& step);
+  void update_averages();
 
   CommonOptions options_;
-  size_t num_slots_;
-  int64_t iterations_ = 0;
+  std::vector<double> slots_;
+  std::function<bool(const Tensor&)> excluded_from_weight_decay_;
+  int64_t num_calls_ = 0;
   std::vector<VariableState> states_;
   bool warned_of_missing_gradients_ = false;
+  std::unique_ptr<GradientSums> sums_;
+  std::unique_ptr<Scratch> scratch_;
 };
 
 }  // namespace tutti::keras::optimizers

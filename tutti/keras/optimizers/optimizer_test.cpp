@@ -1,8 +1,17 @@
 #include "tutti/keras/optimizers/optimizer.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/allclose.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/rand.h>
 #include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,6 +25,7 @@
 namespace tutti::keras::optimizers {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 Tensor variable() { return at::tensor({1.0, -2.0}).requires_grad_(); }
@@ -87,6 +97,175 @@ TEST(Optimizer, LeavesVariablesWithoutGradientAndSaysSo) {
   EXPECT_EQ(warnings.size(), 1U);
   EXPECT_TRUE(at::allclose(b, variable()));
   EXPECT_THAT(error_of([&] { optimizer.apply_gradients({Tensor()}, {a}); }), HasSubstr("no variable has a gradient"));
+}
+
+TEST(Optimizer, RefusesVariablesThatItWasNotBuiltWith) {
+  const SGD optimizer;
+  const Tensor a = variable(), b = variable();
+  optimizer.build({a});
+  optimizer.build({a});
+  EXPECT_THAT(error_of([&] { optimizer.build({a, b}); }), HasSubstr("invalid_argument: SGD: variable 1 of shape [2]"));
+  EXPECT_THAT(error_of([&] { optimizer.apply_gradients({gradient()}, {b}); }),
+              HasSubstr("is none of the 1 that it was built with"));
+  EXPECT_TRUE(at::equal(b, variable()));
+}
+
+TEST(Optimizer, RefusesGradientsOfAnotherShape) {
+  EXPECT_THAT(error_of([] { SGD().apply_gradients({at::ones({3})}, {variable()}); }),
+              HasSubstr("gradient 0 has shape [3], its variable has [2]"));
+}
+
+TEST(Optimizer, TakesGradientsOfAnotherDtypeOrderOrSparse) {
+  const SGD optimizer({.learning_rate = 1});
+  const Tensor w = at::zeros({2, 3}), dense = at::arange(6, at::kFloat).view({3, 2}).t();
+  optimizer.apply_gradients({dense}, {w});
+  EXPECT_TRUE(at::equal(w, -dense));
+  optimizer.apply_gradients({dense.to(at::kDouble)}, {w});
+  EXPECT_TRUE(at::equal(w, -2 * dense));
+  optimizer.apply_gradients({dense.to_sparse()}, {w});
+  EXPECT_TRUE(at::equal(w, -3 * dense));
+}
+
+TEST(Optimizer, RefusesOptionsOutOfRange) {
+  EXPECT_THAT(error_of([] { SGD({.learning_rate = -1}); }), HasSubstr("the learning rate is -1; it must be a finite"));
+  EXPECT_THAT(error_of([] { SGD().set_learning_rate(NAN); }), HasSubstr("the learning rate is nan"));
+  EXPECT_THAT(error_of([] { trained(SGD({.learning_rate = [](int64_t) { return NAN; }}), 1); }),
+              HasSubstr("the learning rate is nan"));
+  EXPECT_THAT(error_of([] { SGD({.weight_decay = -1}); }), HasSubstr("weight_decay is -1; it must be at least 0"));
+  EXPECT_THAT(error_of([] { SGD({.clipnorm = 0}); }), HasSubstr("clipnorm is 0; it must be positive"));
+  EXPECT_THAT(error_of([] { SGD({.global_clipnorm = -1}); }), HasSubstr("global_clipnorm is -1"));
+  EXPECT_THAT(error_of([] { SGD({.clipvalue = -1}); }), HasSubstr("clipvalue is -1"));
+  EXPECT_THAT(error_of([] { SGD({.ema_momentum = 1.5}); }), HasSubstr("ema_momentum is 1.5; it must be in [0, 1]"));
+  EXPECT_THAT(error_of([] { SGD({.ema_overwrite_frequency = 0}); }), HasSubstr("ema_overwrite_frequency is 0"));
+  EXPECT_THAT(error_of([] { SGD({.loss_scale_factor = 0}); }), HasSubstr("loss_scale_factor is 0"));
+  EXPECT_THAT(error_of([] { SGD({.gradient_accumulation_steps = 1}); }), HasSubstr("it must be at least 2"));
+}
+
+TEST(Optimizer, LeavesTheDecayOfExcludedVariables) {
+  const Tensor a = at::ones({2, 2}), b = at::ones({2}), c = at::ones({1});
+  const auto decay_all = [&](const SGD& optimizer) {
+    for (const Tensor& w : {a, b, c}) w.fill_(1);
+    optimizer.apply_gradients({at::zeros({2, 2}), at::zeros({2}), at::zeros({1})}, {a, b, c});
+    return std::vector{a.max().item<double>(), b.max().item<double>(), c.max().item<double>()};
+  };
+  const SGDOptions options{.learning_rate = 0.5, .weight_decay = 0.5};
+  EXPECT_THAT(decay_all(SGD(options)), ElementsAre(0.75, 0.75, 0.75));
+  const SGD listed(options), predicated(options);
+  listed.exclude_from_weight_decay({b});
+  EXPECT_THAT(decay_all(listed), ElementsAre(0.75, 1, 0.75));
+  predicated.exclude_from_weight_decay([](const Tensor& w) { return w.dim() < 2; });
+  EXPECT_THAT(decay_all(predicated), ElementsAre(0.75, 1, 1));
+  EXPECT_THAT(error_of([&] { listed.exclude_from_weight_decay({a}); }), HasSubstr("failed_precondition: SGD.exclude"));
+}
+
+TEST(Optimizer, ClipsLargeGradientsTheSameOnAnyNumberOfThreads) {
+  const Tensor g = at::rand({3, 300'000});
+  const auto clipped = [&](int threads) {
+    at::set_num_threads(threads);
+    const Tensor w = at::zeros_like(g);
+    Adam({.learning_rate = 0.1, .epsilon = 1e-3, .global_clipnorm = 1}).apply_gradients({g}, {w});
+    return w;
+  };
+  const int threads = at::get_num_threads();
+  const Tensor one = clipped(1), four = clipped(4);
+  at::set_num_threads(threads);
+  EXPECT_TRUE(at::equal(one, four));
+}
+
+TEST(Optimizer, ClipsWhatOverflowsWhenSquared) {
+  const Tensor w = at::zeros({2});
+  SGD({.learning_rate = 1, .clipnorm = 1}).apply_gradients({at::full({2}, -1e30f)}, {w});
+  EXPECT_TRUE(at::allclose(w, at::full({2}, std::sqrt(0.5))));
+}
+
+TEST(Optimizer, LeavesEmptyVariablesAndGradientsOfZeroAlone) {
+  const Tensor empty = at::empty({0, 3}), w = at::ones({2});
+  for (const SGDOptions& options : {SGDOptions{.clipnorm = 1}, SGDOptions{.global_clipnorm = 1}})
+    SGD(options).apply_gradients({at::empty({0, 3}), at::zeros({2})}, {empty, w});
+  EXPECT_TRUE(at::equal(w, at::ones({2})));
+}
+
+TEST(Optimizer, AppliesTheMeanOfAccumulatedGradients) {
+  const auto halving = [](int64_t calls) { return calls < 2 ? 1.0 : 0.5; };
+  const SGD optimizer({.learning_rate = halving, .clipnorm = 5, .gradient_accumulation_steps = 2});
+  const Tensor w = variable(), start = variable().detach(), g = gradient();
+  const auto apply = [&](double factor) { optimizer.apply_gradients({factor * g}, {w}); };
+  apply(1);
+  EXPECT_TRUE(at::equal(w, start));
+  EXPECT_EQ(optimizer.iterations(), 0);
+  apply(0.6);
+  EXPECT_TRUE(at::allclose(w, start - 0.8 * g));
+  EXPECT_EQ(optimizer.iterations(), 1);
+  apply(1);
+  apply(3);  // their mean has norm 10
+  EXPECT_TRUE(at::allclose(w, start - 1.3 * g));
+  EXPECT_EQ(optimizer.iterations(), 2);
+}
+
+TEST(Optimizer, ScalesTheLossAndUndoesIt) {
+  const SGD optimizer({.learning_rate = 1, .loss_scale_factor = 4});
+  EXPECT_EQ(optimizer.scale_loss(at::ones({})).item<double>(), 4);
+  EXPECT_TRUE(at::allclose(trained(optimizer, 1), variable() - gradient() / 4));
+  EXPECT_EQ(SGD().scale_loss(at::ones({})).item<double>(), 1);
+  EXPECT_TRUE(optimizer.scales_loss());
+  EXPECT_FALSE(SGD().scales_loss());
+}
+
+TEST(Averages, MoveWithTheVariables) {
+  const SGD optimizer({.learning_rate = 1, .use_ema = true, .ema_momentum = 0.75});
+  const Tensor w = variable(), start = variable().detach(), g = gradient();
+  for (int step = 0; step < 2; ++step) optimizer.apply_gradients({g}, {w});
+  const Tensor average = 0.75 * (start - g) + 0.25 * (start - 2 * g);
+  optimizer.swap_averages();
+  EXPECT_TRUE(at::allclose(w, average));
+  optimizer.swap_averages();
+  EXPECT_TRUE(at::allclose(w, start - 2 * g));
+  optimizer.finalize_variable_values({w});
+  EXPECT_TRUE(at::allclose(w, average));
+}
+
+TEST(Averages, BecomeTheVariables) {
+  const SGD optimizer({.learning_rate = 1, .use_ema = true});
+  const Tensor w = trained(optimizer, 3);
+  optimizer.reset_averages();
+  const Tensor before = w.clone();
+  optimizer.swap_averages();
+  EXPECT_TRUE(at::equal(w, before));
+}
+
+TEST(Averages, OverwriteTheVariablesAsOftenAsAsked) {
+  const SGD optimizer({.learning_rate = 1, .use_ema = true, .ema_momentum = 0.5, .ema_overwrite_frequency = 2});
+  const Tensor start = variable().detach(), g = gradient();
+  const Tensor average = 0.5 * (start - g) + 0.5 * (start - 2 * g);
+  EXPECT_TRUE(at::allclose(trained(optimizer, 2), average));
+}
+
+TEST(Averages, AreRefusedWhereNoneAreKept) {
+  const SGD optimizer;
+  const Tensor w = trained(optimizer, 1);
+  optimizer.finalize_variable_values({w});
+  EXPECT_THAT(error_of([&] { optimizer.swap_averages(); }),
+              HasSubstr("failed_precondition: SGD.swap_averages: the optimizer keeps no averages"));
+  EXPECT_THAT(error_of([&] { optimizer.reset_averages(); }), HasSubstr("use_ema = true"));
+}
+
+TEST(Optimizer, TellsAGraphThatItsVariableHasChanged) {
+  const Tensor w = variable();
+  const Tensor loss = (w * w).sum();
+  SGD().apply_gradients({gradient()}, {w});
+  EXPECT_THROW(loss.backward(), c10::Error);
+}
+
+TEST(Optimizer, KeepsEachSlotInOneBuffer) {
+  const Adam optimizer;
+  optimizer.build({at::ones({2, 3}), at::ones({5}), at::ones({4}, at::kDouble)});
+  const auto state = optimizer.impl()->state();
+  ASSERT_EQ(state.size(), 6U);
+  EXPECT_TRUE(state[0].is_alias_of(state[2]));
+  EXPECT_FALSE(state[0].is_alias_of(state[1]));
+  EXPECT_FALSE(state[0].is_alias_of(state[4]));
+  EXPECT_EQ(state[0].sizes(), at::IntArrayRef({2, 3}));
+  EXPECT_EQ(state[4].scalar_type(), at::kDouble);
 }
 
 TEST(Optimizer, RefusesListsOfUnequalLength) {

@@ -88,19 +88,24 @@ double CosineDecay::operator()(int64_t step) const {
 
 CosineDecayRestarts::CosineDecayRestarts(const CosineDecayRestartsOptions& options) : options_(options) {
   require_positive("CosineDecayRestarts", "first_decay_steps", options.first_decay_steps);
+  if (!(options.t_mul > 0))
+    throw Error(ErrorCode::invalid_argument,
+                str("CosineDecayRestarts: t_mul is ", options.t_mul, "; it must be positive"));
 }
 
 double CosineDecayRestarts::operator()(int64_t step) const {
+  const double t_mul = options_.t_mul;
   const double periods = share_of(step, options_.first_decay_steps, /*staircase=*/false);
-  double restarts;
-  double progress;
-  if (options_.t_mul == 1) {
-    restarts = std::floor(periods);
-    progress = periods - restarts;
-  } else {
-    restarts = std::floor(std::log(1 - periods * (1 - options_.t_mul)) / std::log(options_.t_mul));
-    const double before = (1 - std::pow(options_.t_mul, restarts)) / (1 - options_.t_mul);
-    progress = (periods - before) / std::pow(options_.t_mul, restarts);
+  // Where a period begins, in lengths of the first one.
+  const auto begin = [&](double restart) { return (1 - std::pow(t_mul, restart)) / (1 - t_mul); };
+  double restarts = std::floor(periods);
+  double progress = periods - restarts;
+  if (t_mul != 1) {
+    const double left = 1 - periods * (1 - t_mul);
+    if (left <= 0) return options_.initial_learning_rate * options_.alpha;  // shrinking periods have an end
+    restarts = std::floor(std::log(left) / std::log(t_mul));
+    if (begin(restarts + 1) <= periods) ++restarts;  // the logarithms were rounded
+    progress = (periods - begin(restarts)) / std::pow(t_mul, restarts);
   }
   const double wave = std::pow(options_.m_mul, restarts) * cosine(progress, 0);
   return options_.initial_learning_rate * ((1 - options_.alpha) * wave + options_.alpha);

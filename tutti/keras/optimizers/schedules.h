@@ -95,7 +95,8 @@ struct CosineDecayRestartsOptions {
   double m_mul = 1;               // and starts from this part of its rate
   double alpha = 0;
 };
-// Cosine decay, again and again. Source: the same paper.
+// Cosine decay, again and again; where periods shrink, alpha after the last. Source: the same paper. Throws: also
+// invalid_argument for a t_mul that is not positive.
 class CosineDecayRestarts {
  public:
   explicit CosineDecayRestarts(const CosineDecayRestartsOptions& options);

@@ -1,43 +1,54 @@
 #include "tutti/keras/optimizers/sgd.h"
 
-#include "tutti/core/error.h"
-#include "tutti/core/str.h"
-#include "tutti/keras/optimizers/common_options_internal.h"
+#include "tutti/keras/optimizers/elementwise_internal.h"
 
 namespace tutti::keras::optimizers {
 namespace {
 
-class SGDImpl : public OptimizerImpl {
- public:
-  explicit SGDImpl(const SGDOptions& options)
-      : OptimizerImpl(common_options(options), options.momentum == 0 ? 0 : 1),
-        momentum_(options.momentum),
-        nesterov_(options.nesterov) {
-    if (!(momentum_ >= 0 && momentum_ <= 1))
-      throw Error(ErrorCode::invalid_argument, str(name(), ": momentum is ", momentum_, "; it must lie in [0, 1]"));
-  }
+struct Plain {
+  static constexpr size_t kNumSlots = 0;
+  std::array<double, kNumSlots> initial_slots() const { return {}; }
 
- private:
-  void update_variable(const Tensor& gradient, const Tensor& variable, std::span<const Tensor> slots,
-                       const UpdateStep& step) const override {
-    if (momentum_ == 0) {
-      variable.sub_(gradient, step.learning_rate);
-      return;
-    }
-    const Tensor& velocity = slots[0];
-    velocity.mul_(momentum_).sub_(gradient, step.learning_rate);
-    if (nesterov_)
-      variable.add_(velocity, momentum_).sub_(gradient, step.learning_rate);
-    else
-      variable.add_(velocity);
+  template <class Number>
+  auto at(const UpdateStep& step) const {
+    return [rate = Number(step.learning_rate)](auto& variable, const auto& gradient, auto&) {
+      variable -= gradient * rate;
+    };
   }
-
-  double momentum_;
-  bool nesterov_;
 };
+
+template <bool kNesterov>
+struct WithMomentum {
+  static constexpr size_t kNumSlots = 1;
+  std::array<double, kNumSlots> initial_slots() const { return {}; }
+
+  template <class Number>
+  auto at(const UpdateStep& step) const {
+    return [rate = Number(step.learning_rate), momentum = Number(momentum)](auto& variable, const auto& gradient,
+                                                                            auto& slots) {
+      auto& velocity = slots[0];
+      const auto change = gradient * rate;
+      velocity *= momentum;
+      velocity -= change;
+      if constexpr (kNesterov)
+        variable += velocity * momentum - change;
+      else
+        variable += velocity;
+    };
+  }
+
+  double momentum;
+};
+
+std::shared_ptr<OptimizerImpl> make_sgd(const SGDOptions& options) {
+  require_momentum(options.name, options.momentum);
+  if (options.momentum == 0) return make_elementwise(options, Plain());
+  if (options.nesterov) return make_elementwise(options, WithMomentum<true>{options.momentum});
+  return make_elementwise(options, WithMomentum<false>{options.momentum});
+}
 
 }  // namespace
 
-SGD::SGD(const SGDOptions& options) : Optimizer(std::make_shared<SGDImpl>(options)) {}
+SGD::SGD(const SGDOptions& options) : Optimizer(make_sgd(options)) {}
 
 }  // namespace tutti::keras::optimizers

@@ -1,0 +1,43 @@
+#include "tutti/core/error.h"
+#include "tutti/core/str.h"
+#include "tutti/distribute/reduce.h"
+#include "tutti/distribute/strategy.h"
+#include "tutti/keras/optimizers/gradient_sums_internal.h"
+#include "tutti/tensor/mesh_tensor.h"
+
+namespace tutti::keras::optimizers {
+
+std::span<const Tensor> GradientSums::take(std::span<void* const> shares, const Strategy& strategy) {
+  const auto share = [&](size_t replica) { return static_cast<const GradientShare*>(shares[replica]); };
+  const auto variables = share(0)->variables;
+  for (size_t replica = 1; replica < shares.size(); ++replica)
+    if (share(replica)->variables.size() != variables.size())
+      throw Error(ErrorCode::invalid_argument,
+                  str("apply_gradients: replica ", replica, " passes ", share(replica)->variables.size(),
+                      " variables, replica 0 passes ", variables.size(), "; all must pass the same list"));
+  release();
+  sums_.resize(variables.size());
+  items_.resize(variables.size());
+  for (size_t i = 0; i < variables.size(); ++i) {
+    BufferSum& item = items_[owners_.size()];
+    for (size_t replica = 0; replica < shares.size(); ++replica)
+      if (const Tensor& gradient = share(replica)->gradients[i]; gradient.defined()) item.values.push_back(gradient);
+    if (item.values.empty()) continue;
+    require_reducible({item.values.data(), item.values.size()});
+    owners_.push_back(i);
+  }
+  strategy.reduce_gradients({items_.data(), owners_.size()});
+  for (size_t k = 0; k < owners_.size(); ++k) sums_[owners_[k]] = std::move(items_[k].result);
+  return sums_;
+}
+
+void GradientSums::release() {
+  for (BufferSum& item : items_) {
+    item.values.clear();
+    item.result.reset();
+  }
+  owners_.clear();
+  sums_.clear();
+}
+
+}  // namespace tutti::keras::optimizers
