@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <memory>
 #include <ranges>
 #include <string>
 #include <vector>
