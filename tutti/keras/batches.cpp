@@ -3,6 +3,7 @@
 #include <ATen/ops/randperm.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
@@ -11,54 +12,88 @@
 namespace tutti::keras {
 namespace {
 
-Tensor rows(const Tensor& tensor, const Tensor& order, int64_t begin, int64_t end) {
-  if (!tensor.defined()) return tensor;
-  return order.defined() ? tensor.index_select(0, order.slice(0, begin, end)) : tensor.slice(0, begin, end);
+using Part = Tensors Batch::*;
+constexpr std::pair<Part, const char*> kParts[] = {
+    {&Batch::x, "x"}, {&Batch::y, "y"}, {&Batch::sample_weight, "sample_weight"}};
+
+// Throws unless all tensors have as many rows as the first.
+void check_rows(const Batch& batch) {
+  if (batch.x.empty() || batch.x[0].dim() == 0)
+    throw Error(ErrorCode::invalid_argument,
+                "batches: an input is missing or a scalar; it must have a batch dimension");
+  for (const auto& [part, name] : kParts)
+    for (const Tensor& tensor : (batch.*part).values)
+      if (tensor.dim() == 0 || tensor.size(0) != batch.size())
+        throw Error(ErrorCode::invalid_argument,
+                    str("batches: x has ", batch.size(), " rows, but ", name, " has shape ", to_string(tensor.sizes()),
+                        "; all need one first extent"));
 }
 
-void check_rows(const Tensor& tensor, const char* name, int64_t num_samples) {
-  if (!tensor.defined()) return;
-  if (tensor.dim() == 0 || tensor.size(0) != num_samples)
-    throw Error(ErrorCode::invalid_argument,
-                str("batches of tensors: x has ", num_samples, " rows, but ", name, " has shape ",
-                    to_string(tensor.sizes()), "; all need one first extent"));
+// The batch with each tensor changed.
+template <class Change>
+Batch changed(Batch batch, const Change& change) {
+  for (const auto& [part, name] : kParts)
+    for (Tensor& tensor : (batch.*part).values) tensor = change(tensor);
+  return batch;
 }
 
 }  // namespace
 
-Batches Batches::from_tensors(const Tensor& x, const Tensor& y, const Tensor& sample_weight,
-                              const TensorBatchesOptions& options) {
-  if (!x.defined() || x.dim() == 0)
-    throw Error(ErrorCode::invalid_argument, "batches of tensors: x has no batch dimension");
+Tensors::Tensors(const Tensor& tensor) {
+  if (tensor.defined()) values.push_back(tensor);
+}
+
+Tensors::Tensors(const std::map<std::string, Tensor>& tensors) {
+  for (const auto& [name, tensor] : tensors) {
+    names.push_back(name);
+    values.push_back(tensor);
+  }
+}
+
+// Keras's rule for the number of samples.
+std::pair<Batch, Batch> Batch::split(double share) const {
+  check_rows(*this);
+  const auto at = static_cast<int64_t>(std::floor(static_cast<double>(size()) * (1 - share)));
+  if (!(share > 0 && share < 1) || at == 0 || at == size())
+    throw Error(ErrorCode::invalid_argument, str("fit: validation_split = ", share, " of ", size(),
+                                                 " samples leaves none to train on or none to validate with"));
+  return {changed(*this, [&](const Tensor& tensor) { return tensor.slice(0, 0, at); }),
+          changed(*this, [&](const Tensor& tensor) { return tensor.slice(0, at); })};
+}
+
+Batches Batches::from_tensors(const Batch& samples, const TensorBatchesOptions& options) {
+  check_rows(samples);
   if (options.batch_size <= 0)
     throw Error(ErrorCode::invalid_argument,
                 str("batches of tensors: batch_size is ", options.batch_size, "; it must be positive"));
-  const int64_t num_samples = x.size(0);
-  check_rows(y, "y", num_samples);
-  check_rows(sample_weight, "sample_weight", num_samples);
-
-  return Batches([=](const Strategy& strategy) -> Next {
-    const Tensor order =
-        options.shuffle ? at::randperm(num_samples, at::TensorOptions(at::kLong).device(x.device())) : Tensor();
+  const int64_t num_samples = samples.size();
+  const auto open = [=](const Strategy& strategy) -> Next {
+    const Tensor order = options.shuffle
+                             ? at::randperm(num_samples, at::TensorOptions(at::kLong).device(samples.x[0].device()))
+                             : Tensor();
     return [=, &strategy, begin = int64_t{0}]() mutable -> std::optional<PerReplica<Batch>> {
       if (begin >= num_samples) return std::nullopt;
       const int64_t end = std::min(begin + options.batch_size, num_samples);
-      const Batch batch{rows(x, order, begin, end), rows(y, order, begin, end), rows(sample_weight, order, begin, end)};
+      const auto rows = [&](const Tensor& tensor) {
+        return order.defined() ? tensor.index_select(0, order.slice(0, begin, end)) : tensor.slice(0, begin, end);
+      };
+      auto shards = divide(changed(samples, rows), strategy);
       begin = end;
-      return divide(batch, strategy);
+      return shards;
     };
-  });
+  };
+  return Batches(open, [=] { return (num_samples + options.batch_size - 1) / options.batch_size; });
 }
 
 PerReplica<Batch> Batches::divide(const Batch& batch, const Strategy& strategy) {
-  const auto to_shards = [](const auto& tuples) {
-    std::vector<Batch> shards;
-    for (const auto& tuple : tuples) shards.push_back(std::make_from_tuple<Batch>(tuple));
-    return PerReplica<Batch>(std::move(shards));
-  };
-  if (!batch.y.defined()) return to_shards(strategy.distribute(std::tuple(batch.x)));
-  if (!batch.sample_weight.defined()) return to_shards(strategy.distribute(std::tuple(batch.x, batch.y)));
-  return to_shards(strategy.distribute(std::tuple(batch.x, batch.y, batch.sample_weight)));
+  check_rows(batch);
+  std::vector<Batch> shards(static_cast<size_t>(strategy.num_replicas_in_sync()), batch);
+  for (const auto& [part, name] : kParts)
+    for (size_t i = 0; i < (batch.*part).size(); ++i) {
+      const PerReplica<Tensor> pieces = strategy.distribute((batch.*part)[i]);
+      for (size_t replica = 0; replica < shards.size(); ++replica) (shards[replica].*part).values[i] = pieces[replica];
+    }
+  return PerReplica<Batch>(std::move(shards));
 }
 
 }  // namespace tutti::keras

@@ -16,20 +16,20 @@ std::vector<std::vector<int64_t>> pass(const Batches& batches) {
   std::vector<std::vector<int64_t>> values;
   const Batches::Next next = batches.begin(get_strategy());
   while (const auto batch = next()) {
-    const int64_t* data = (*batch)[0].x.const_data_ptr<int64_t>();
-    values.emplace_back(data, data + (*batch)[0].x.numel());
+    const int64_t* data = (*batch)[0].x[0].const_data_ptr<int64_t>();
+    values.emplace_back(data, data + (*batch)[0].x[0].numel());
   }
   return values;
 }
 
 TEST(Batches, OfTensorsAreSlicesWithAShortLastOne) {
-  const Batches batches = Batches::from_tensors(at::arange(5), at::arange(5), {}, {.batch_size = 2});
+  const Batches batches = Batches::from_tensors({at::arange(5), at::arange(5)}, {.batch_size = 2});
   EXPECT_EQ(pass(batches), (std::vector<std::vector<int64_t>>{{0, 1}, {2, 3}, {4}}));
   EXPECT_EQ(pass(batches), pass(batches));
 }
 
 TEST(Batches, ShuffledHoldEverySampleOnceInANewOrder) {
-  const Batches batches = Batches::from_tensors(at::arange(100), {}, {}, {.batch_size = 100, .shuffle = true});
+  const Batches batches = Batches::from_tensors({at::arange(100)}, {.batch_size = 100, .shuffle = true});
   std::vector<int64_t> first = pass(batches)[0];
   const std::vector<int64_t> second = pass(batches)[0];
   EXPECT_NE(first, second);
@@ -39,11 +39,11 @@ TEST(Batches, ShuffledHoldEverySampleOnceInANewOrder) {
 
 TEST(Batches, ShuffleKeepsXAndYTogether) {
   const Batches batches =
-      Batches::from_tensors(at::arange(10), at::arange(10), at::arange(10), {.batch_size = 4, .shuffle = true});
+      Batches::from_tensors({at::arange(10), at::arange(10), at::arange(10)}, {.batch_size = 4, .shuffle = true});
   const Batches::Next next = batches.begin(get_strategy());
   while (const auto batch = next()) {
-    EXPECT_TRUE((*batch)[0].x.equal((*batch)[0].y));
-    EXPECT_TRUE((*batch)[0].x.equal((*batch)[0].sample_weight));
+    EXPECT_TRUE((*batch)[0].x[0].equal((*batch)[0].y[0]));
+    EXPECT_TRUE((*batch)[0].x[0].equal((*batch)[0].sample_weight[0]));
   }
 }
 

@@ -10,14 +10,18 @@
 namespace tutti::keras {
 
 Tensor weigh_classes(const Batch& batch, const std::map<int64_t, double>& class_weight) {
-  if (batch.sample_weight.defined())
+  if (!batch.sample_weight.empty())
     throw Error(ErrorCode::invalid_argument, "fit: class_weight and sample weights are both given; use one of them");
-  if (batch.y.dim() == 0 || batch.y.dim() > 2)
+  if (batch.y.size() != 1)
+    throw Error(ErrorCode::invalid_argument,
+                str("fit: class_weight is for models of one output; there are ", batch.y.size(), " labels"));
+  const Tensor& y = batch.y[0];
+  if (y.dim() == 0 || y.dim() > 2)
     throw Error(ErrorCode::invalid_argument, str("fit: class_weight needs labels [N], [N, 1] or [N, classes]; they "
                                                  "have shape ",
-                                                 to_string(batch.y.sizes())));
-  const bool one_hot = batch.y.dim() == 2 && batch.y.size(1) > 1;
-  const Tensor classes = one_hot ? batch.y.argmax(1) : batch.y.reshape({-1});
+                                                 to_string(y.sizes())));
+  const bool one_hot = y.dim() == 2 && y.size(1) > 1;
+  const Tensor classes = one_hot ? y.argmax(1) : y.reshape({-1});
   Tensor weights = at::ones(classes.sizes(), at::TensorOptions(at::kFloat).device(classes.device()));
   for (const auto& [label, weight] : class_weight) weights.masked_fill_(classes.eq(label), weight);
   return weights;

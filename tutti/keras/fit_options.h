@@ -6,38 +6,40 @@
 #include <vector>
 
 #include "tutti/keras/batches.h"
-#include "tutti/keras/losses/loss.h"
-#include "tutti/keras/metrics/metric.h"
-#include "tutti/keras/optimizers/optimizer.h"
+#include "tutti/keras/callbacks/callback.h"
+#include "tutti/keras/compile_options.h"
 #include "tutti/keras/progress.h"
 
 namespace tutti::keras {
-
-struct CompileOptions {
-  std::optional<optimizers::Optimizer> optimizer = {};
-  std::optional<losses::Loss> loss = {};
-  std::vector<metrics::Metric> metrics = {};  // never weighted
-};
 
 struct FitOptions {
   std::optional<int64_t> batch_size = {};  // of the global batch; for tensors only, 32 unless given
   int64_t epochs = 1;
   Verbose verbose = Verbose::automatic;
-  std::optional<Batches> validation_data = {};  // evaluated after each epoch
+  std::vector<callbacks::Callback> callbacks = {};  // called in this order
+  double validation_split = 0;                  // tensors only: the last part of the samples, in [0, 1), is kept apart
+  std::optional<Batches> validation_data = {};  // evaluated after an epoch
   bool shuffle = true;                          // tensors only: a new order in every epoch
   std::map<int64_t, double> class_weight = {};  // weight of the samples of each class; classes left out weigh 1
-  Tensor sample_weight = {};                    // tensors only: [N]
+  Tensors sample_weight = {};                   // tensors only: [N], or [N, steps]; for all outputs or for each
   int64_t initial_epoch = 0;
+  std::optional<int64_t> steps_per_epoch = {};   // unless given, an epoch is a pass over the data
+  std::optional<int64_t> validation_steps = {};  // likewise
+  int64_t validation_freq = 1;                   // epochs from one validation to the next
 };
 
 struct EvaluateOptions {
   std::optional<int64_t> batch_size = {};  // as in FitOptions
   Verbose verbose = Verbose::automatic;
-  Tensor sample_weight = {};  // tensors only: [N]
+  Tensors sample_weight = {};  // tensors only
+  std::optional<int64_t> steps = {};
+  std::vector<callbacks::Callback> callbacks = {};
 };
 
 struct PredictOptions {
-  int64_t batch_size = 32;
+  std::optional<int64_t> batch_size = {};  // tensors only
+  std::optional<int64_t> steps = {};
+  std::vector<callbacks::Callback> callbacks = {};
 };
 
 }  // namespace tutti::keras

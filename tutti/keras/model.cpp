@@ -3,18 +3,26 @@
 #include <ostream>
 #include <utility>
 
+#include "tutti/checkpoint/weights.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/keras/training_loops.h"
 
 namespace tutti::keras {
 namespace {
 
-void refuse_tensor_options(const char* function, const std::optional<int64_t>& batch_size, const Tensor& weight) {
-  if (batch_size || weight.defined())
+void refuse_tensor_options(const char* function, bool given) {
+  if (given)
     throw Error(ErrorCode::invalid_argument,
                 str(function,
-                    ": batch_size and sample_weight belong to tensors; a dataset brings its own batches and, "
-                    "as the third element of each, weights"));
+                    ": batch_size, sample_weight and validation_split belong to tensors; a dataset brings its own "
+                    "batches and, as the third element of each, weights"));
+}
+
+Tensor only(const Model& model, std::vector<Tensor> outputs) {
+  if (outputs.size() != 1)
+    model.impl()->refuse(str("predict: the model has ", outputs.size(), " outputs; ask for them by predict_outputs"));
+  return std::move(outputs[0]);
 }
 
 }  // namespace
@@ -26,31 +34,66 @@ ModelImpl& Model::model() const { return static_cast<ModelImpl&>(*impl()); }
 void Model::compile(const CompileOptions& options) const { model().compile(options); }
 
 History Model::fit(const Batches& batches, const FitOptions& options) const {
-  refuse_tensor_options("fit", options.batch_size, options.sample_weight);
-  return model().fit(batches, options);
+  refuse_tensor_options("fit", options.batch_size || !options.sample_weight.empty() || options.validation_split != 0);
+  return training_loops::fit(*this, batches, options);
 }
 
-History Model::fit(const Tensor& x, const Tensor& y, const FitOptions& options) const {
-  return model().fit(Batches::from_tensors(x, y, options.sample_weight,
-                                           {.batch_size = options.batch_size.value_or(32), .shuffle = options.shuffle}),
-                     options);
+History Model::fit(const Tensors& x, const Tensors& y, const FitOptions& options) const {
+  const TensorBatchesOptions batches{.batch_size = options.batch_size.value_or(32), .shuffle = options.shuffle};
+  const Batch samples{x, y, options.sample_weight};
+  if (options.validation_split == 0)
+    return training_loops::fit(*this, Batches::from_tensors(samples, batches), options);
+  const auto [train, validation] = samples.split(options.validation_split);
+  FitOptions own = options;
+  own.validation_data = Batches::from_tensors(validation, {.batch_size = batches.batch_size});
+  return training_loops::fit(*this, Batches::from_tensors(train, batches), own);
 }
 
 Logs Model::evaluate(const Batches& batches, const EvaluateOptions& options) const {
-  refuse_tensor_options("evaluate", options.batch_size, options.sample_weight);
-  return model().evaluate(batches, options.verbose);
+  refuse_tensor_options("evaluate", options.batch_size || !options.sample_weight.empty());
+  return training_loops::evaluate(*this, batches, options);
 }
 
-Logs Model::evaluate(const Tensor& x, const Tensor& y, const EvaluateOptions& options) const {
-  return model().evaluate(
-      Batches::from_tensors(x, y, options.sample_weight, {.batch_size = options.batch_size.value_or(32)}),
-      options.verbose);
+Logs Model::evaluate(const Tensors& x, const Tensors& y, const EvaluateOptions& options) const {
+  return training_loops::evaluate(
+      *this, Batches::from_tensors({x, y, options.sample_weight}, {.batch_size = options.batch_size.value_or(32)}),
+      options);
 }
 
-Tensor Model::predict(const Batches& batches) const { return model().predict(batches); }
+std::vector<Tensor> Model::predict_outputs(const Batches& batches, const PredictOptions& options) const {
+  refuse_tensor_options("predict", options.batch_size.has_value());
+  return training_loops::predict(*this, batches, options);
+}
 
-Tensor Model::predict(const Tensor& x, const PredictOptions& options) const {
-  return model().predict(Batches::from_tensors(x, {}, {}, {.batch_size = options.batch_size}));
+std::vector<Tensor> Model::predict_outputs(const Tensors& x, const PredictOptions& options) const {
+  return training_loops::predict(*this, Batches::from_tensors({x}, {.batch_size = options.batch_size.value_or(32)}),
+                                 options);
+}
+
+Tensor Model::predict(const Batches& batches, const PredictOptions& options) const {
+  return only(*this, predict_outputs(batches, options));
+}
+
+Tensor Model::predict(const Tensors& x, const PredictOptions& options) const {
+  return only(*this, predict_outputs(x, options));
+}
+
+Logs Model::train_on_batch(const Batch& batch) const {
+  return training_loops::on_batch(*this, batch, "train_on_batch", &ModelImpl::train_step);
+}
+
+Logs Model::test_on_batch(const Batch& batch) const {
+  return training_loops::on_batch(*this, batch, "test_on_batch", &ModelImpl::test_step);
+}
+
+std::vector<Tensor> Model::predict_on_batch(const Tensors& x) const {
+  return predict_outputs(x, {.batch_size = x.empty() || x[0].dim() == 0 ? 1 : std::max<int64_t>(x[0].size(0), 1)});
+}
+
+void Model::save_weights(const std::filesystem::path& file) const { train::save_weights(*this, file); }
+
+void Model::load_weights(const std::filesystem::path& file) const {
+  train::load_weights(*this, file).assert_consumed();
 }
 
 void Model::summary(std::ostream& out) const { out << model().summary(); }

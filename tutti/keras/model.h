@@ -1,8 +1,13 @@
 #pragma once
 
+#include <filesystem>
 #include <iosfwd>
 #include <memory>
+#include <vector>
 
+#include "tutti/keras/fit_options.h"
+#include "tutti/keras/functional.h"
+#include "tutti/keras/history.h"
 #include "tutti/keras/layers/layer.h"
 #include "tutti/keras/model_impl.h"
 
@@ -15,26 +20,40 @@ namespace tutti::keras {
 class Model : public layers::Layer {
  public:
   explicit Model(std::shared_ptr<ModelImpl> impl);
+  // A graph of layers: Model({.inputs = {x}, .outputs = {dense(x)}}).
+  explicit Model(const FunctionalOptions& options) : Model(make_functional(options)) {}
 
   void compile(const CompileOptions& options) const;
 
-  // Trains for options.epochs passes over the batches. The first batch builds the model.
+  // Trains for options.epochs passes over the batches. The first batch builds the model. Several inputs or outputs are
+  // lists of tensors, or maps by their names.
   // Throws: failed_precondition before compile; invalid_argument for an empty dataset, and as the layers and the loss.
   History fit(const Batches& batches, const FitOptions& options = {}) const;
-  History fit(const Tensor& x, const Tensor& y, const FitOptions& options = {}) const;
+  History fit(const Tensors& x, const Tensors& y, const FitOptions& options = {}) const;
 
   // Returns "loss" and each metric by name, without training.
   Logs evaluate(const Batches& batches, const EvaluateOptions& options = {}) const;
-  Logs evaluate(const Tensor& x, const Tensor& y, const EvaluateOptions& options = {}) const;
+  Logs evaluate(const Tensors& x, const Tensors& y, const EvaluateOptions& options = {}) const;
 
-  // Returns the outputs for all samples, [N, ...].
-  Tensor predict(const Batches& batches) const;
-  Tensor predict(const Tensor& x, const PredictOptions& options = {}) const;
+  // Returns the output for all samples, [N, ...]; of a model of several outputs, all of them.
+  Tensor predict(const Batches& batches, const PredictOptions& options = {}) const;
+  Tensor predict(const Tensors& x, const PredictOptions& options = {}) const;
+  std::vector<Tensor> predict_outputs(const Batches& batches, const PredictOptions& options = {}) const;
+  std::vector<Tensor> predict_outputs(const Tensors& x, const PredictOptions& options = {}) const;
+
+  // One update from one global batch, or one look at it; return the loss (before the update) and the metrics of it.
+  Logs train_on_batch(const Batch& batch) const;
+  Logs test_on_batch(const Batch& batch) const;
+  std::vector<Tensor> predict_on_batch(const Tensors& x) const;
+
+  // The weights in a file, .safetensors or .npz: train::save_weights and load_weights. Loading throws
+  // failed_precondition, before anything is changed, unless the file has every weight and nothing else.
+  void save_weights(const std::filesystem::path& file) const;
+  void load_weights(const std::filesystem::path& file) const;
 
   // Writes the table of layers with output shapes and parameters.
   void summary(std::ostream& out) const;
 
- private:
   ModelImpl& model() const;
 };
 

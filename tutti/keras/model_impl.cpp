@@ -1,161 +1,220 @@
 #include "tutti/keras/model_impl.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/cat.h>
+#include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
 
-#include <iostream>
+#include <algorithm>
 #include <utility>
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/distribute/gradients.h"
 #include "tutti/keras/class_weight.h"
-#include "tutti/tensor/view.h"
+#include "tutti/keras/layer_names.h"
 
 namespace tutti::keras {
-
 namespace {
 
-// fit, evaluate and predict work outside of the scope that may be active around them.
-class OutsideOfScopes {
- public:
-  explicit OutsideOfScopes(const std::string& function) : view_(global_view(function)), context_({}) {}
-
- private:
-  static ThreadView global_view(const std::string& function) {
-    if (ThreadView::current().replica < 0) return {};
-    throw Error(ErrorCode::failed_precondition,
-                str(function, ": called in a replica's function; it runs the replicas itself, call it outside of run"));
+// Brings tensors with names into the order of `order`. `required` is false where a name may be missing: its place then
+// holds an undefined tensor.
+void sort_by_name(Tensors& tensors, const std::vector<std::string>& order, const char* what, bool required) {
+  if (tensors.names.empty()) return;
+  const auto listed = [](const std::vector<std::string>& names) {
+    std::string text;
+    for (const std::string& name : names) text += str(text.empty() ? "" : ", ", '"', name, '"');
+    return text.empty() ? std::string("without names") : text;
+  };
+  std::vector<Tensor> sorted(order.size());
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const auto found = std::ranges::find(order, tensors.names[i]);
+    if (found == order.end())
+      throw Error(ErrorCode::invalid_argument, str("the batch has the ", what, " \"", tensors.names[i],
+                                                   "\"; the model's ", what, "s are ", listed(order)));
+    sorted[static_cast<size_t>(found - order.begin())] = tensors.values[i];
   }
-
-  ThreadViewGuard view_;
-  DistributionContextGuard context_;
-};
+  for (size_t i = 0; i < sorted.size(); ++i)
+    if (required && !sorted[i].defined())
+      throw Error(ErrorCode::invalid_argument,
+                  str("the batch lacks the ", what, " \"", order[i], "\"; it has ", listed(tensors.names)));
+  tensors = Tensors(std::move(sorted));
+}
 
 }  // namespace
 
 ModelImpl::ModelImpl(std::string type, std::string name)
     : LayerImpl(std::move(type), std::move(name)), strategy_(get_strategy()) {}
 
-StepShare ModelImpl::train_step(const Batch& shard, const GlobalBatch& global) const {
-  const Tensor predictions = call(shard.x, {.training = true});
-  const Tensor loss = compute_loss(shard, predictions, global);
-  compiled_.optimizer->apply_gradients(gradients(loss, trainable_variables()), trainable_variables());
-  return {.loss = loss.detach(), .metrics = metric_contributions(shard, predictions)};
+void ModelImpl::compile(CompileOptions options) {
+  if (options.steps_per_execution < 1)
+    refuse(str("compile: steps_per_execution is ", options.steps_per_execution, "; it must be positive"));
+  compiled_ = std::move(options);
+  objectives_.reset();
 }
 
-StepShare ModelImpl::test_step(const Batch& shard, const GlobalBatch& global) const {
-  const c10::NoGradGuard no_grad;
-  const Tensor predictions = call(shard.x, {.training = false});
-  return {.loss = compute_loss(shard, predictions, global), .metrics = metric_contributions(shard, predictions)};
-}
-
-Tensor ModelImpl::compute_loss(const Batch& shard, const Tensor& predictions, const GlobalBatch& global) const {
-  Tensor loss = compiled_.loss->share(shard.y, predictions, shard.sample_weight, global.size);
-  for (const Tensor& penalty : losses()) loss = loss + penalty / global.num_replicas;
-  return loss;
-}
-
-std::vector<Tensor> ModelImpl::metric_contributions(const Batch& shard, const Tensor& predictions) const {
-  const Tensor detached = predictions.detach();
-  std::vector<Tensor> contributions;
-  for (const metrics::Metric& metric : compiled_.metrics)
-    contributions.push_back(metric.contribution(shard.y, detached));
-  return contributions;
-}
-
-History ModelImpl::fit(const Batches& batches, const FitOptions& options) {
-  require_compiled("fit", /*with_optimizer=*/true);
-  const OutsideOfScopes outside(name() + ".fit");
-  Progress progress(std::cout, options.verbose);
-  History history;
-  for (int64_t epoch = options.initial_epoch; epoch < options.epochs; ++epoch) {
-    progress.begin_epoch(epoch, options.epochs);
-    RunningLogs running(compiled_.metrics);
-    const int64_t num_steps = run_pass(batches, &ModelImpl::train_step, running, options.class_weight);
-    Logs logs = running.logs();
-    if (options.validation_data)
-      for (const auto& [name, value] : evaluate(*options.validation_data, Verbose::silent)) logs["val_" + name] = value;
-    history.epoch.push_back(epoch);
-    for (const auto& [name, value] : logs) history.history[name].push_back(value);
-    progress.end_epoch(num_steps, logs);
-  }
-  return history;
-}
-
-Logs ModelImpl::evaluate(const Batches& batches, Verbose verbose) {
-  require_compiled("evaluate", /*with_optimizer=*/false);
-  const OutsideOfScopes outside(name() + ".evaluate");
-  Progress progress(std::cout, verbose);
-  RunningLogs running(compiled_.metrics);
-  const int64_t num_steps = run_pass(batches, &ModelImpl::test_step, running);
-  const Logs logs = running.logs();
-  progress.end_epoch(num_steps, logs);
-  return logs;
-}
-
-Tensor ModelImpl::predict(const Batches& batches) {
-  const c10::NoGradGuard no_grad;
-  const OutsideOfScopes outside(name() + ".predict");
-  const auto predict_step = [this](const Batch& shard) { return call(shard.x, {.training = false}); };
-  std::vector<Tensor> outputs;
-  const Batches::Next next = batches.begin(strategy_);
-  while (const auto shards = next()) {
-    build_for(*shards);
-    for (const Tensor& output : strategy_.run(predict_step, *shards))
-      outputs.push_back(outputs.empty() ? output : output.to(outputs[0].device()));
-  }
-  if (outputs.empty()) throw Error(ErrorCode::invalid_argument, str(name(), ".predict: there is no batch to predict"));
-  return at::cat(outputs);
-}
-
-int64_t ModelImpl::run_pass(const Batches& batches, Step step, RunningLogs& running,
-                            const std::map<int64_t, double>& class_weight) {
-  int64_t num_steps = 0;
-  const Batches::Next next = batches.begin(strategy_);
-  while (auto shards = next()) {
-    build_for(*shards);
-    GlobalBatch global{.size = 0, .num_replicas = strategy_.num_replicas_in_sync()};
-    for (size_t replica = 0; replica < shards->size(); ++replica) {
-      Batch& shard = (*shards)[replica];
-      global.size += shard.size();
-      if (!class_weight.empty()) shard.sample_weight = weigh_classes(shard, class_weight);
+void ModelImpl::build_all(const std::vector<Shape>& input_shapes) {
+  name_uniquely(layers_, *this);
+  std::vector<Tensor> sample = std::exchange(sample_, {});
+  if (sample.empty())
+    for (Shape shape : input_shapes) {
+      std::ranges::replace(shape, kUnknown, int64_t{1});
+      sample.push_back(at::zeros(shape));
     }
-    const auto step_of = [&](const Batch& shard) { return (this->*step)(shard, global); };
-    running.add(strategy_.run(step_of, *shards).values(), global.size);
-    ++num_steps;
+  const c10::NoGradGuard no_grad;
+  num_outputs_ = call_all(sample, {.training = false}).size();
+  for (const layers::Layer& layer : layers_) {
+    if (!layer.built()) refuse(str("the layer ", layer.name(), " is not called, so it cannot be built"));
+    track_layer(layer.impl());
   }
-  if (num_steps == 0) throw Error(ErrorCode::invalid_argument, str(name(), ": the dataset has no batch"));
-  return num_steps;
 }
 
-void ModelImpl::build_for(const PerReplica<Batch>& shards) {
-  if (shards[0].x.dim() == 0)
-    throw Error(ErrorCode::invalid_argument, str(name(), ": an input is a scalar; it must have a batch dimension"));
-  if (built()) return;
-  Shape shape = shards[0].x.sizes().vec();
-  shape[0] = kUnknown;
-  strategy_.build([&] { build_once(shape); });
+std::vector<Shape> ModelImpl::compute_output_shapes(const std::vector<Shape>& input_shapes) const {
+  const c10::NoGradGuard no_grad;
+  std::vector<Tensor> sample;
+  for (Shape shape : input_shapes) {
+    std::ranges::replace(shape, kUnknown, int64_t{1});
+    sample.push_back(at::zeros(shape));
+  }
+  std::vector<Shape> shapes;
+  for (const Tensor& output : call_all(sample, {.training = false})) {
+    shapes.push_back(output.sizes().vec());
+    if (!shapes.back().empty()) shapes.back()[0] = input_shapes[0][0];
+  }
+  return shapes;
+}
+
+std::vector<std::string> ModelImpl::output_names() const {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < num_outputs_; ++i) names.push_back(str("output_", i + 1));
+  return names;
+}
+
+Summary ModelImpl::summary() const {
+  Summary summary{.model_name = name()};
+  for (const layers::Layer& layer : layers_) summary.rows.push_back(summary_row(*layer.impl(), std::nullopt));
+  add_totals(summary);
+  return summary;
 }
 
 void ModelImpl::visit_state(StateVisitor& visitor) {
   LayerImpl::visit_state(visitor);
   if (!compiled_.optimizer) return;
-  compiled_.optimizer->build(trainable_variables());
+  const std::vector<Tensor> variables = trainable_variables();
+  compiled_.optimizer->build(variables);
   visitor.object("optimizer", *compiled_.optimizer->impl());
 }
 
+std::vector<layers::MaskedTensor> ModelImpl::predictions(const Batch& shard, const layers::CallOptions& options) const {
+  std::vector<layers::MaskedTensor> inputs;
+  inputs.reserve(shard.x.size());
+  for (const Tensor& x : shard.x.values) inputs.push_back({x});
+  return forward(inputs, options);
+}
+
+std::vector<Tensor> ModelImpl::call_forward(const std::vector<Tensor>& inputs,
+                                            const layers::CallOptions& options) const {
+  std::vector<layers::MaskedTensor> masked;
+  masked.reserve(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) masked.push_back({inputs[i], options.mask(i)});
+  std::vector<Tensor> outputs;
+  for (layers::MaskedTensor& output : forward(masked, options)) outputs.push_back(std::move(output.tensor));
+  return outputs;
+}
+
+StepShare ModelImpl::train_step(const Batch& shard, const GlobalBatch& global) const {
+  layers::AddedLosses added;
+  const auto outputs = predictions(shard, {.training = true, .added_losses = &added});
+  StepShare share = measure(shard, global, outputs, added);
+  const std::vector<Tensor> variables = trainable_variables();
+  compiled_.optimizer->apply_gradients(gradients(share.losses[0], variables), variables);
+  for (Tensor& loss : share.losses) loss = loss.detach();
+  return share;
+}
+
+StepShare ModelImpl::test_step(const Batch& shard, const GlobalBatch& global) const {
+  const c10::NoGradGuard no_grad;
+  layers::AddedLosses added;
+  const auto outputs = predictions(shard, {.training = false, .added_losses = &added});
+  return measure(shard, global, outputs, added);
+}
+
+std::vector<Tensor> ModelImpl::predict_step(const Batch& shard) const {
+  std::vector<Tensor> outputs;
+  for (layers::MaskedTensor& output : predictions(shard, {.training = false}))
+    outputs.push_back(std::move(output.tensor));
+  return outputs;
+}
+
+StepShare ModelImpl::measure(const Batch& shard, const GlobalBatch& global,
+                             const std::vector<layers::MaskedTensor>& predictions,
+                             const layers::AddedLosses& added_losses) const {
+  StepShare share = objectives_->share(shard, predictions, global.size);
+  Tensor& loss = share.losses[0];
+  const auto add_part = [&](const Tensor& part) { loss = loss.defined() ? loss + part : part; };
+  for (const auto& [reduction, added] : added_losses) {
+    if (reduction == ReduceOp::sum)
+      add_part(added);
+    else if (shard.size() > 0)
+      add_part(added * (static_cast<double>(shard.size()) / static_cast<double>(global.size)));
+  }
+  for (const Tensor& penalty : losses()) add_part(penalty / global.num_replicas);
+  if (!loss.defined()) refuse("the model has no loss; compile({.loss = …}), or let a layer add one");
+  return share;
+}
+
+void ModelImpl::settle(PerReplica<Batch>& shards) {
+  const Batch& first = shards[0];
+  for (const Tensor& x : first.x.values)
+    if (x.dim() == 0)
+      throw Error(ErrorCode::invalid_argument, str(name(), ": an input is a scalar; it must have a batch dimension"));
+  if (!built()) {
+    std::vector<Shape> shapes;
+    sample_.clear();
+    for (const Tensor& x : first.x.values) {
+      shapes.push_back(x.sizes().vec());
+      shapes.back()[0] = kUnknown;
+      sample_.push_back(at::zeros(x.slice(0, 0, 1).sizes(), x.options()));
+    }
+    strategy_.build([&] { build_once(shapes); });
+    sample_.clear();
+  }
+  for (size_t replica = 0; replica < shards.size(); ++replica) {
+    Batch& shard = shards[replica];
+    sort_by_name(shard.x, input_names(), "input", /*required=*/true);
+    sort_by_name(shard.y, output_names(), "output", /*required=*/false);
+    sort_by_name(shard.sample_weight, output_names(), "output", /*required=*/false);
+  }
+}
+
+const CompiledOutputs& ModelImpl::objectives() {
+  if (!objectives_) objectives_.emplace(compiled_, output_names());
+  return *objectives_;
+}
+
+void ModelImpl::run_step(Step step, PerReplica<Batch>& shards, const std::map<int64_t, double>& class_weight,
+                         RunningLogs& running) {
+  GlobalBatch global{.size = 0, .num_replicas = strategy_.num_replicas_in_sync()};
+  for (size_t replica = 0; replica < shards.size(); ++replica) {
+    Batch& shard = shards[replica];
+    global.size += shard.size();
+    if (!class_weight.empty()) shard.sample_weight = weigh_classes(shard, class_weight);
+  }
+  const auto step_of = [&](const Batch& shard) { return (this->*step)(shard, global); };
+  running.add(strategy_.run(step_of, shards).values(), global.size);
+}
+
 void ModelImpl::require_compiled(const char* function, bool with_optimizer) const {
-  if (compiled_.loss && (compiled_.optimizer || !with_optimizer)) return;
+  const bool has_loss = !compiled_.loss.empty();
+  if (has_loss && (compiled_.optimizer || !with_optimizer)) return;
   throw Error(ErrorCode::failed_precondition,
-              str(name(), '.', function, ": the model has no ", compiled_.loss ? "optimizer" : "loss",
+              str(name(), '.', function, ": the model has no ", has_loss ? "optimizer" : "loss",
                   "; call compile({.optimizer = …, .loss = …}) first"));
 }
 
 void ModelImpl::add_totals(Summary& summary) const {
   summary.trainable = weight_totals(weights(), /*trainable=*/true);
   summary.non_trainable = weight_totals(weights(), /*trainable=*/false);
+  count_devices(weights(), summary);
   if (!compiled_.optimizer) return;
   SummaryTotals optimizer;
   for (const Tensor& tensor : compiled_.optimizer->impl()->state()) {

@@ -16,11 +16,6 @@ namespace {
 
 using Seconds = std::chrono::duration<double>;
 
-bool is_terminal(const ProgbarOptions& options) {
-  if (options.terminal) return *options.terminal;
-  return options.out == &std::cout && isatty(STDOUT_FILENO) != 0;
-}
-
 // "3s", "1:02", "1:02:03"
 std::string remaining_text(double seconds) {
   const auto whole = static_cast<int64_t>(seconds);
@@ -69,9 +64,13 @@ size_t columns(const std::string& text) {
 Progbar::Progbar(ProgbarOptions options, Clock clock)
     : options_(std::move(options)), clock_(std::move(clock)), colours_(!std::getenv("NO_COLOR")) {
   if (!options_.out) options_.out = &std::cout;
-  options_.terminal = is_terminal(options_);
+  if (!options_.terminal) options_.terminal = is_terminal(*options_.out);
   start_ = first_step_ = clock_();
 }
+
+bool Progbar::is_terminal(const std::ostream& out) { return &out == &std::cout && isatty(STDOUT_FILENO) != 0; }
+
+bool Progbar::is_due() const { return *options_.terminal && clock_() - drawn_ >= options_.interval; }
 
 Progbar::~Progbar() {
   if (current_ > 0 && !ended_) draw(clock_(), true);
@@ -83,7 +82,7 @@ void Progbar::update(int64_t current, const Logs& values) {
   const int64_t steps = current - current_;
   for (const auto& [name, value] : values) {
     Mean& mean = values_[name];
-    if (options_.stateful_metrics.contains(name))
+    if (options_.running_means || options_.stateful_metrics.contains(name))
       mean = {value, 1};
     else
       mean = {mean.sum + value * static_cast<double>(steps), mean.steps + steps};
@@ -93,6 +92,11 @@ void Progbar::update(int64_t current, const Logs& values) {
   if (current == 1) first_step_ = now;
   const bool last = options_.target >= 0 && current >= options_.target;
   if (!ended_ && (last || (*options_.terminal && now - drawn_ >= options_.interval))) draw(now, last);
+}
+
+void Progbar::finish(int64_t current, const Logs& values) {
+  options_.target = current;
+  update(current, values);
 }
 
 Logs Progbar::means() const {

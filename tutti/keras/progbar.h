@@ -17,6 +17,7 @@ struct ProgbarOptions {
   int64_t target = -1;                           // steps in all; negative: unknown, as a dataset's cardinality may be
   int width = 20;                                // of the bar, in characters
   std::set<std::string> stateful_metrics;        // shown as they came last; the others as means over the steps
+  bool running_means = false;                    // all values are means over the loop so far: shown as they came last
   std::chrono::duration<double> interval{0.05};  // the bar is drawn again after this time at the earliest
   std::ostream* out = nullptr;                   // null: std::cout
   std::optional<bool> terminal = {};  // whether `out` can go back in a line; by itself: std::cout on a terminal
@@ -41,6 +42,14 @@ class Progbar {
   void add(int64_t steps, const Logs& values = {});
   // `current` steps are done in all.
   void update(int64_t current, const Logs& values = {});
+  // The loop has ended after `current` steps, whatever its target was.
+  void finish(int64_t current, const Logs& values = {});
+
+  // Whether an update would draw.
+  bool is_due() const;
+
+  // Whether a stream can go back in a line: std::cout on a terminal.
+  static bool is_terminal(const std::ostream& out);
 
  private:
   struct Mean {

@@ -15,14 +15,29 @@ std::string progress_line(int64_t steps, std::chrono::duration<double> elapsed, 
   return out.str();
 }
 
-void Progress::begin_epoch(int64_t epoch, int64_t epochs) {
+Progress::Progress(std::ostream& out, Verbose verbose) : out_(out), verbose_(verbose) {
+  if (verbose_ == Verbose::automatic) verbose_ = Progbar::is_terminal(out) ? Verbose::progress_bar : Verbose::one_line;
+}
+
+void Progress::begin_epoch(int64_t epoch, int64_t epochs, int64_t steps) {
   start_ = std::chrono::steady_clock::now();
+  target_ = steps;
   if (verbose_ != Verbose::silent && epochs > 1) out_ << "Epoch " << epoch + 1 << '/' << epochs << std::endl;
+  if (verbose_ == Verbose::progress_bar)
+    bar_.emplace(ProgbarOptions{.target = steps, .running_means = true, .out = &out_, .terminal = true});
+}
+
+void Progress::step(int64_t steps_done, const RunningLogs& running) {
+  if (bar_ && steps_done != target_ && bar_->is_due()) bar_->update(steps_done, running.logs());
 }
 
 void Progress::end_epoch(int64_t steps, const Logs& logs) {
-  if (verbose_ != Verbose::silent)
+  if (bar_) {
+    bar_->finish(steps, logs);
+    bar_.reset();
+  } else if (verbose_ != Verbose::silent) {
     out_ << progress_line(steps, std::chrono::steady_clock::now() - start_, logs) << std::endl;
+  }
 }
 
 }  // namespace tutti::keras

@@ -28,12 +28,20 @@ TEST(Progress, WritesSmallNumbersWithAnExponent) {
 TEST(Progress, NumbersEpochsOnlyIfThereAreSeveral) {
   std::ostringstream out;
   Progress progress(out, Verbose::automatic);
-  progress.begin_epoch(0, 1);
+  progress.begin_epoch(0, 1, 10);
   EXPECT_EQ(out.str(), "");
-  progress.begin_epoch(1, 3);
+  progress.begin_epoch(1, 3, 10);
   EXPECT_EQ(out.str(), "Epoch 2/3\n");
   Progress(out, Verbose::silent).end_epoch(1, {{"loss", 1}});
   EXPECT_EQ(out.str(), "Epoch 2/3\n");
+}
+
+TEST(Progress, EndsItsBarWhenTheEpochDoes) {
+  std::ostringstream out;
+  Progress progress(out, Verbose::progress_bar);
+  progress.begin_epoch(0, 2, 4);
+  progress.end_epoch(3, {{"loss", 1}, {"val_loss", 2}});  // one step fewer than was expected
+  EXPECT_THAT(out.str(), AllOf(testing::HasSubstr("3/3"), testing::EndsWith(" - loss: 1.0000 - val_loss: 2.0000\n")));
 }
 
 }  // namespace

@@ -4,22 +4,36 @@
 
 namespace tutti::keras {
 
-RunningLogs::RunningLogs(const std::vector<metrics::Metric>& metrics) : metrics_(metrics) {
-  for (const metrics::Metric& metric : metrics_) metric.reset_state();
+RunningLogs::RunningLogs(std::span<const std::string> loss_names, std::span<const LoggedMetric> metrics)
+    : loss_names_(loss_names), metrics_(metrics) {
+  for (const LoggedMetric& logged : metrics_) logged.metric.reset_state();
 }
 
 void RunningLogs::add(std::span<const StepShare> shares, int64_t global_batch_size) {
   num_samples_ += global_batch_size;
   for (const StepShare& share : shares) {
-    if (!weighted_loss_.defined()) weighted_loss_ = at::zeros({}, share.loss.options().dtype(at::kDouble));
-    weighted_loss_.add_(share.loss.to(weighted_loss_.device()), global_batch_size);
-    for (size_t i = 0; i < metrics_.size(); ++i) metrics_[i].add(share.metrics[i]);
+    for (size_t i = 0; i < share.losses.size(); ++i) {
+      if (i == weighted_losses_.size())
+        weighted_losses_.push_back(at::zeros({}, share.losses[i].options().dtype(at::kDouble)));
+      weighted_losses_[i].add_(share.losses[i].to(weighted_losses_[i].device()), global_batch_size);
+    }
+    for (size_t i = 0; i < metrics_.size(); ++i) metrics_[i].metric.add(share.metrics[i]);
   }
 }
 
 Logs RunningLogs::logs() const {
-  Logs logs{{"loss", weighted_loss_.item<double>() / static_cast<double>(num_samples_)}};
-  for (const metrics::Metric& metric : metrics_) logs[metric.name()] = metric.result().item<double>();
+  Logs logs;
+  for (size_t i = 0; i < weighted_losses_.size(); ++i)
+    logs[loss_names_[i]] = weighted_losses_[i].item<double>() / static_cast<double>(num_samples_);
+  for (const LoggedMetric& logged : metrics_) {
+    const Tensor result = logged.metric.result();
+    if (result.dim() == 0) {
+      logs[logged.name] = result.item<double>();
+    } else {
+      for (int64_t i = 0; i < result.numel(); ++i)
+        logs[logged.name + '_' + std::to_string(i)] = result.flatten()[i].item<double>();
+    }
+  }
   return logs;
 }
 

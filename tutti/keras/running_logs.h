@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <span>
+#include <string>
 #include <vector>
 
 #include "tutti/core/tensor_fwd.h"
@@ -13,16 +14,21 @@ namespace tutti::keras {
 
 // One replica's part of a step on a global batch. The shares of all replicas add up to the batch's numbers.
 struct StepShare {
-  Tensor loss;                  // scalar, detached
+  std::vector<Tensor> losses;   // scalars: the loss, then those of the outputs if there are several
   std::vector<Tensor> metrics;  // the contribution to each compiled metric
 };
 
-// Loss and metrics over the samples of an epoch so far. The loss is the mean of the batches' losses, each weighted by
+struct LoggedMetric {
+  std::string name;
+  metrics::Metric metric;
+};
+
+// Losses and metrics over the samples of an epoch so far. A loss is the mean of the batches' losses, each weighted by
 // the number of its samples, as in Keras.
 class RunningLogs {
  public:
-  // Resets the metrics.
-  explicit RunningLogs(const std::vector<metrics::Metric>& metrics);
+  // Resets the metrics. Both lists outlive this.
+  RunningLogs(std::span<const std::string> loss_names, std::span<const LoggedMetric> metrics);
 
   // Adds the shares of one global batch, in the order of the replicas.
   void add(std::span<const StepShare> shares, int64_t global_batch_size);
@@ -31,8 +37,9 @@ class RunningLogs {
   Logs logs() const;
 
  private:
-  std::vector<metrics::Metric> metrics_;
-  Tensor weighted_loss_;  // float64, where the first share was; undefined: none yet
+  std::span<const std::string> loss_names_;
+  std::span<const LoggedMetric> metrics_;
+  std::vector<Tensor> weighted_losses_;  // float64, where the first share was
   int64_t num_samples_ = 0;
 };
 

@@ -1,27 +1,34 @@
 #include "tutti/keras/sequential.h"
 
-#include <algorithm>
-#include <optional>
+#include <set>
 #include <utility>
-#include <vector>
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/keras/layer_names.h"
+#include "tutti/keras/layers/core/input_layer.h"
 
 namespace tutti::keras {
 namespace {
 
 class SequentialImpl : public ModelImpl {
  public:
-  SequentialImpl(std::vector<layers::Layer> layers, std::string name)
-      : ModelImpl("Sequential", std::move(name)), layers_(std::move(layers)) {
-    for (auto layer = layers_.begin(); layer != layers_.end(); ++layer) name_uniquely(*layer, {layers_.begin(), layer});
+  SequentialImpl(std::vector<layers::Layer> layers, std::string name) : ModelImpl("Sequential", std::move(name)) {
+    std::set<const layers::LayerImpl*> seen;
+    for (const layers::Layer& layer : layers) {
+      if (!seen.insert(layer.impl().get()).second)
+        refuse(str("the layer ", layer.name(), " is there twice; Model({.inputs = …, .outputs = …}) can share layers"));
+      add(layer);
+    }
+    name_uniquely(this->layers(), *this);
+    if (!layers.empty() && layers[0].impl()->type() == "InputLayer") build_once({layers[0].compute_output_shape({})});
   }
 
-  void build(const Shape& input_shape) override {
-    Shape shape = input_shape;
+  void build_all(const std::vector<Shape>& input_shapes) override {
+    if (input_shapes.size() != 1) refuse(str("takes one input, not ", input_shapes.size()));
+    Shape shape = input_shapes[0];
     if (!shape.empty()) shape[0] = kUnknown;
-    for (const layers::Layer& layer : layers_) {
+    for (const layers::Layer& layer : layers()) {
       try {
         layer.build(shape);
         shape = layer.compute_output_shape(shape);
@@ -29,54 +36,44 @@ class SequentialImpl : public ModelImpl {
         throw Error(error.code(), str(error.what(), origin_of_input()), error.location());
       }
       output_shapes_.push_back(shape);
-      track_layer(*layer.impl());
+      track_layer(layer.impl());
     }
   }
 
-  Tensor call(const Tensor& x, const layers::CallOptions& options) const override {
-    Tensor value = x;
-    for (const layers::Layer& layer : layers_) value = layer(value, options);
-    return value;
+  std::vector<layers::MaskedTensor> forward(const std::vector<layers::MaskedTensor>& inputs,
+                                            const layers::CallOptions& options) const override {
+    std::vector<layers::MaskedTensor> values = inputs;
+    for (const layers::Layer& layer : layers()) values = layer.impl()->forward(values, options);
+    return values;
   }
 
-  Shape compute_output_shape(const Shape& input_shape) const override {
-    Shape shape = input_shape;
-    for (const layers::Layer& layer : layers_) shape = layer.compute_output_shape(shape);
-    return shape;
+  std::vector<Tensor> call_all(const std::vector<Tensor>& inputs, const layers::CallOptions& options) const override {
+    return call_forward(inputs, options);
+  }
+
+  std::vector<Shape> compute_output_shapes(const std::vector<Shape>& input_shapes) const override {
+    std::vector<Shape> shapes = input_shapes;
+    for (const layers::Layer& layer : layers()) shapes = layer.impl()->compute_output_shapes(shapes);
+    return shapes;
   }
 
   Summary summary() const override {
     Summary summary{.model_name = name()};
-    for (size_t i = 0; i < layers_.size(); ++i)
-      summary.rows.push_back(
-          summary_row(*layers_[i].impl(), built() ? std::optional(output_shapes_[i]) : std::nullopt));
+    for (size_t i = 0; i < layers().size(); ++i)
+      if (const layers::LayerImpl& layer = *layers()[i].impl(); layer.type() != "InputLayer")
+        summary.rows.push_back(summary_row(layer, built() ? std::optional(output_shapes_[i]) : std::nullopt));
     add_totals(summary);
     return summary;
   }
 
  private:
-  // Gives `layer` a name that none of the layers before it has.
-  void name_uniquely(const layers::Layer& layer, std::span<const layers::Layer> before) const {
-    const auto taken = [&](const std::string& name) {
-      return std::ranges::any_of(before, [&](const layers::Layer& other) { return other.name() == name; });
-    };
-    if (!layer.impl()->has_default_name()) {
-      if (taken(layer.name())) refuse(str("two layers are called \"", layer.name(), "\"; names must be unique"));
-      return;
-    }
-    std::string name = layer.name();
-    for (int number = 1; taken(name); ++number) name = str(layer.name(), '_', number);
-    layer.impl()->rename(name);
-  }
-
   // For the error of the layer that is being built.
   std::string origin_of_input() const {
     if (output_shapes_.empty()) return " (the model's input)";
-    const layers::Layer& previous = layers_[output_shapes_.size() - 1];
+    const layers::Layer& previous = layers()[output_shapes_.size() - 1];
     return str(" (the output of ", previous.name(), ')');
   }
 
-  std::vector<layers::Layer> layers_;
   std::vector<Shape> output_shapes_;  // of the layers built so far
 };
 

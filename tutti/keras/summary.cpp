@@ -1,16 +1,21 @@
 #include "tutti/keras/summary.h"
 
+#include <c10/util/accumulate.h>
+
 #include <algorithm>
 #include <array>
 #include <iomanip>
 #include <ostream>
 
 #include "tutti/core/str.h"
+#include "tutti/mesh/layout.h"
+#include "tutti/tensor/mesh_tensor.h"
 
 namespace tutti::keras {
 namespace {
 
-using Widths = std::array<size_t, 3>;
+using Widths = std::vector<size_t>;
+using Cells = std::vector<std::string>;
 
 // "1,234,567"
 std::string with_separators(int64_t number) {
@@ -44,10 +49,22 @@ void write_line(std::ostream& out, const Widths& widths, const std::array<const 
   out << right << '\n';
 }
 
-void write_cells(std::ostream& out, const Widths& widths, const SummaryRow& row, const char* bar) {
-  out << bar << ' ' << std::left << std::setw(static_cast<int>(widths[0])) << row.layer << ' ' << bar << ' '
-      << std::setw(static_cast<int>(widths[1])) << row.output_shape << ' ' << bar << ' ' << std::right
-      << std::setw(static_cast<int>(widths[2])) << row.num_params << ' ' << bar << '\n';
+constexpr size_t kNumParamsColumn = 2;  // its cells are aligned to the right
+
+void write_cells(std::ostream& out, const Widths& widths, const Cells& cells, const char* bar) {
+  for (size_t column = 0; column < widths.size(); ++column)
+    out << bar << ' ' << (column == kNumParamsColumn ? std::right : std::left)
+        << std::setw(static_cast<int>(widths[column])) << cells[column] << ' ';
+  out << bar << '\n';
+}
+
+// The lines of a row: one, or one for each connection.
+std::vector<Cells> lines_of(const SummaryRow& row, bool shows_connections) {
+  std::vector<Cells> lines{{row.layer, row.output_shape, row.num_params}};
+  if (!shows_connections) return lines;
+  lines[0].push_back(row.connected_to.empty() ? "-" : row.connected_to[0]);
+  for (size_t i = 1; i < row.connected_to.size(); ++i) lines.push_back({"", "", "", row.connected_to[i]});
+  return lines;
 }
 
 void write_totals(std::ostream& out, const char* title, const SummaryTotals& totals) {
@@ -76,20 +93,38 @@ SummaryTotals weight_totals(const std::vector<layers::Weight>& weights, bool tra
   return totals;
 }
 
+void count_devices(const std::vector<layers::Weight>& weights, Summary& summary) {
+  for (const layers::Weight& weight : weights) {
+    int64_t num = weight.value.numel();
+    if (is_mesh_tensor(weight.value)) {
+      const Layout layout = layout_of(weight.value);
+      summary.num_devices = std::max(summary.num_devices, layout.mesh().num_devices());
+      num = c10::multiply_integers(layout.local_shape_from_global_shape(weight.value.sizes().vec()));
+    }
+    summary.num_bytes_per_device += num * static_cast<int64_t>(weight.value.element_size());
+  }
+}
+
 std::ostream& operator<<(std::ostream& out, const Summary& summary) {
-  const SummaryRow header{.layer = "Layer (type)", .output_shape = "Output Shape", .num_params = "Param #"};
+  Cells header{"Layer (type)", "Output Shape", "Param #"};
   Widths widths{31, 22, 13};  // Keras's, on a terminal of 80 columns
+  if (summary.shows_connections) {
+    header.emplace_back("Connected to");
+    widths = {19, 17, 10, 17};
+  }
+  std::vector<std::vector<Cells>> rows;
   for (const SummaryRow& row : summary.rows)
-    widths = {std::max(widths[0], row.layer.size()), std::max(widths[1], row.output_shape.size()),
-              std::max(widths[2], row.num_params.size())};
+    for (const Cells& line : rows.emplace_back(lines_of(row, summary.shows_connections)))
+      for (size_t column = 0; column < widths.size(); ++column)
+        widths[column] = std::max(widths[column], line[column].size());
 
   out << "Model: \"" << summary.model_name << "\"\n";
   write_line(out, widths, {"┏", "━", "┳", "┓"});
   write_cells(out, widths, header, "┃");
   write_line(out, widths, {"┡", "━", "╇", "┩"});
-  for (size_t i = 0; i < summary.rows.size(); ++i) {
+  for (size_t i = 0; i < rows.size(); ++i) {
     if (i > 0) write_line(out, widths, {"├", "─", "┼", "┤"});
-    write_cells(out, widths, summary.rows[i], "│");
+    for (const Cells& line : rows[i]) write_cells(out, widths, line, "│");
   }
   write_line(out, widths, {"└", "─", "┴", "┘"});
 
@@ -98,6 +133,9 @@ std::ostream& operator<<(std::ostream& out, const Summary& summary) {
   write_totals(out, "Trainable", summary.trainable);
   write_totals(out, "Non-trainable", summary.non_trainable);
   if (summary.optimizer) write_totals(out, "Optimizer", optimizer);
+  if (summary.num_devices > 1)
+    out << " Weights on each of " << summary.num_devices << " devices: " << readable_bytes(summary.num_bytes_per_device)
+        << '\n';
   return out;
 }
 

@@ -11,9 +11,10 @@
 namespace tutti::keras {
 
 struct SummaryRow {
-  std::string layer;         // "dense (Dense)"
-  std::string output_shape;  // "(None, 10)"; "?" before the layer is built
-  std::string num_params;    // "650"; "0 (unbuilt)"
+  std::string layer;                           // "dense (Dense)"
+  std::string output_shape;                    // "(None, 10)"; "?" before the layer is built
+  std::string num_params;                      // "650"; "0 (unbuilt)"
+  std::vector<std::string> connected_to = {};  // "dense[0]": in a graph, the outputs that the layer is called on
 };
 
 struct SummaryTotals {
@@ -23,10 +24,13 @@ struct SummaryTotals {
 
 struct Summary {
   std::string model_name;
-  std::vector<SummaryRow> rows;
-  SummaryTotals trainable;
-  SummaryTotals non_trainable;
-  std::optional<SummaryTotals> optimizer;  // once it has state
+  bool shows_connections = false;
+  std::vector<SummaryRow> rows = {};
+  SummaryTotals trainable = {};
+  SummaryTotals non_trainable = {};
+  std::optional<SummaryTotals> optimizer = {};  // once it has state
+  int64_t num_devices = 1;
+  int64_t num_bytes_per_device = 0;  // of the weights, on the device that has most
 };
 
 // A layer's line of the table.
@@ -34,6 +38,9 @@ SummaryRow summary_row(const layers::LayerImpl& layer, const std::optional<Shape
 
 // The totals over the weights that are trainable, or over the others.
 SummaryTotals weight_totals(const std::vector<layers::Weight>& weights, bool trainable);
+
+// Sets how many devices the weights lie on, and what the first, which has the most, holds of them.
+void count_devices(const std::vector<layers::Weight>& weights, Summary& summary);
 
 // Writes the table that Keras 3 prints.
 std::ostream& operator<<(std::ostream& out, const Summary& summary);

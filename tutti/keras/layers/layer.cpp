@@ -15,8 +15,59 @@ Layer::Layer(std::shared_ptr<torch::nn::Module> module, std::function<Tensor(con
     : Layer(make_module_layer(std::move(module), std::move(forward))) {}
 
 Tensor Layer::operator()(const Tensor& x, const CallOptions& options) const {
-  if (!built()) build(x.sizes().vec());
-  return impl_->call(x, options);
+  return (*this)(std::vector<Tensor>{x}, options);
+}
+
+Tensor Layer::operator()(const std::vector<Tensor>& inputs, const CallOptions& options) const {
+  std::vector<Tensor> all = outputs(inputs, options);
+  if (all.size() != 1) impl_->refuse(str("has ", all.size(), " outputs; ask for them by outputs({…})"));
+  return std::move(all[0]);
+}
+
+std::vector<Tensor> Layer::outputs(const std::vector<Tensor>& inputs, const CallOptions& options) const {
+  std::vector<MaskedTensor> masked;
+  masked.reserve(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) masked.push_back({inputs[i], options.mask(i)});
+  if (!built()) {
+    std::vector<Shape> shapes;
+    for (const Tensor& input : inputs) shapes.push_back(input.sizes().vec());
+    impl_->build_once(shapes);
+  }
+  std::vector<Tensor> all;
+  for (MaskedTensor& output : impl_->forward(masked, options)) all.push_back(std::move(output.tensor));
+  return all;
+}
+
+SymbolicTensor Layer::operator()(const SymbolicTensor& x) const { return (*this)(std::vector<SymbolicTensor>{x}); }
+
+SymbolicTensor Layer::operator()(const std::vector<SymbolicTensor>& inputs) const {
+  std::vector<SymbolicTensor> all = outputs(inputs);
+  if (all.size() != 1) impl_->refuse(str("has ", all.size(), " outputs; ask for them by outputs({…})"));
+  return std::move(all[0]);
+}
+
+std::vector<SymbolicTensor> Layer::outputs(const std::vector<SymbolicTensor>& inputs) const {
+  std::vector<Shape> shapes;
+  std::string origins;
+  for (const SymbolicTensor& input : inputs) {
+    shapes.push_back(input.shape());
+    origins += str(origins.empty() ? "" : ", ", input.node().layer->name(), ' ', to_string(input.shape()));
+  }
+  try {
+    impl_->build_once(shapes);
+    auto node = std::make_shared<Node>(
+        Node{.layer = impl_, .inputs = inputs, .output_shapes = impl_->compute_output_shapes(shapes)});
+    std::vector<SymbolicTensor> all;
+    for (size_t i = 0; i < node->output_shapes.size(); ++i) all.emplace_back(node, i);
+    return all;
+  } catch (const Error& error) {
+    throw Error(error.code(), str(error.what(), " (called on the output of ", origins, ')'), error.location());
+  }
+}
+
+Tensor Layer::compute_mask(const Tensor& x, const Tensor& mask) const {
+  const std::vector<Tensor> masks = impl_->compute_masks({x}, {mask});
+  return masks.empty() ? Tensor() : masks[0];
 }
 
 std::vector<Tensor> Layer::get_weights() const {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tutti/keras/layers/layer_impl.h"
+#include "tutti/keras/symbolic_tensor.h"
 
 namespace tutti::keras::layers {
 
@@ -30,13 +31,26 @@ class Layer {
   requires requires(const Holder& holder) { Layer(holder.ptr()); }
   Layer(const Holder& holder) : Layer(holder.ptr()) {}
 
-  // Returns the layer's output for x. The first call builds the layer for x's shape.
+  // Returns the layer's output for x, or for several inputs. The first call builds the layer for their shapes.
   // Grad: flows to x and to the weights. Threads: the replicas of a strategy may call at once.
-  // Throws: invalid_argument if x has the wrong rank, extents or dtype.
+  // Throws: invalid_argument for inputs of the wrong number, rank, extents or dtype, and for a layer of several
+  // outputs.
   Tensor operator()(const Tensor& x, const CallOptions& options = {}) const;
+  Tensor operator()(const std::vector<Tensor>& inputs, const CallOptions& options = {}) const;
+  // All outputs of a layer that has several.
+  std::vector<Tensor> outputs(const std::vector<Tensor>& inputs, const CallOptions& options = {}) const;
+
+  // The same in a graph of layers: builds the layer, and returns where its output will be.
+  SymbolicTensor operator()(const SymbolicTensor& x) const;
+  SymbolicTensor operator()(const std::vector<SymbolicTensor>& inputs) const;
+  std::vector<SymbolicTensor> outputs(const std::vector<SymbolicTensor>& inputs) const;
+
+  // Which steps of the output count if `mask` says so of the input x: bool [N, steps], or undefined.
+  Tensor compute_mask(const Tensor& x, const Tensor& mask = {}) const;
 
   // Makes the weights for inputs of this shape, once; later calls do nothing.
-  void build(const Shape& input_shape) const { impl_->build_once(input_shape); }
+  void build(const Shape& input_shape) const { impl_->build_once({input_shape}); }
+  void build(const std::vector<Shape>& input_shapes) const { impl_->build_once(input_shapes); }
   bool built() const { return impl_->built(); }
 
   // The output's shape; unknown extents are kUnknown.
@@ -44,7 +58,11 @@ class Layer {
 
   const std::string& name() const { return impl_->name(); }
   const std::vector<Weight>& weights() const { return impl_->weights(); }
-  const std::vector<Tensor>& trainable_variables() const { return impl_->trainable_variables(); }
+  std::vector<Tensor> trainable_variables() const { return impl_->trainable_variables(); }
+
+  // Freezes or thaws the weights, those of the layers in it too. TF: Layer.trainable.
+  void set_trainable(bool trainable) const { impl_->set_trainable(trainable); }
+  bool trainable() const { return impl_->trainable(); }
 
   // The weights' values as plain copies, and back; both in the order of weights().
   std::vector<Tensor> get_weights() const;

@@ -1,7 +1,9 @@
 #include "tutti/keras/layers/layer_impl.h"
 
+#include <ATen/autocast_mode.h>
 #include <torch/nn/module.h>
 
+#include <algorithm>
 #include <cctype>
 #include <utility>
 
@@ -25,6 +27,38 @@ std::string snake_case(const std::string& type) {
   return name;
 }
 
+// LibTorch's casts of weights and of what meets them, to `dtype`, while it lives. Without LibTorch's cache of casts,
+// which would keep those of the weights beyond the update.
+class AutocastGuard {
+ public:
+  AutocastGuard(at::DeviceType device, at::ScalarType dtype)
+      : device_(device),
+        was_enabled_(at::autocast::is_autocast_enabled(device)),
+        was_cached_(at::autocast::is_autocast_cache_enabled()),
+        dtype_before_(at::autocast::get_autocast_dtype(device)) {
+    at::autocast::set_autocast_enabled(device, true);
+    at::autocast::set_autocast_dtype(device, dtype);
+    at::autocast::set_autocast_cache_enabled(false);
+  }
+  ~AutocastGuard() {
+    at::autocast::set_autocast_cache_enabled(was_cached_);
+    at::autocast::set_autocast_dtype(device_, dtype_before_);
+    at::autocast::set_autocast_enabled(device_, was_enabled_);
+  }
+  AutocastGuard(const AutocastGuard&) = delete;
+  AutocastGuard& operator=(const AutocastGuard&) = delete;
+
+ private:
+  at::DeviceType device_;
+  bool was_enabled_, was_cached_;
+  at::ScalarType dtype_before_;
+};
+
+void cast_floating(std::vector<Tensor>& tensors, at::ScalarType dtype) {
+  for (Tensor& tensor : tensors)
+    if (tensor.is_floating_point()) tensor = tensor.to(dtype);
+}
+
 }  // namespace
 
 LayerImpl::LayerImpl(std::string type, std::string name, std::shared_ptr<torch::nn::Module> module)
@@ -35,16 +69,88 @@ LayerImpl::LayerImpl(std::string type, std::string name, std::shared_ptr<torch::
 
 void LayerImpl::build(const Shape& input_shape) { (void)compute_output_shape(input_shape); }
 
-void LayerImpl::build_once(const Shape& input_shape) {
+void LayerImpl::build_all(const std::vector<Shape>& input_shapes) {
+  if (input_shapes.size() != 1) refuse(str("takes one input, not ", input_shapes.size()));
+  build(input_shapes[0]);
+}
+
+Tensor LayerImpl::call(const Tensor& x, const CallOptions& options) const {
+  std::vector<Tensor> outputs = call_all({x}, options);
+  if (outputs.size() != 1) refuse(str("has ", outputs.size(), " outputs, not one"));
+  return std::move(outputs[0]);
+}
+
+std::vector<Tensor> LayerImpl::call_all(const std::vector<Tensor>& inputs, const CallOptions& options) const {
+  if (inputs.size() != 1) refuse(str("takes one input, not ", inputs.size()));
+  return {call(inputs[0], options)};
+}
+
+Shape LayerImpl::compute_output_shape(const Shape& input_shape) const {
+  return compute_output_shapes({input_shape})[0];
+}
+
+std::vector<Shape> LayerImpl::compute_output_shapes(const std::vector<Shape>& input_shapes) const {
+  if (input_shapes.size() != 1) refuse(str("takes one input, not ", input_shapes.size()));
+  return {compute_output_shape(input_shapes[0])};
+}
+
+std::vector<Tensor> LayerImpl::compute_masks(const std::vector<Tensor>&, const std::vector<Tensor>& masks) const {
+  if (masks.empty() || !masks[0].defined()) return {};
+  return supports_masking() ? std::vector{masks[0]} : std::vector<Tensor>{};
+}
+
+std::vector<MaskedTensor> LayerImpl::forward(const std::vector<MaskedTensor>& inputs,
+                                             const CallOptions& options) const {
+  std::vector<Tensor> tensors;
+  tensors.reserve(inputs.size());
+  CallOptions own{.training = options.training, .added_losses = options.added_losses};
+  for (const MaskedTensor& input : inputs) {
+    tensors.push_back(input.tensor);
+    if (input.mask.defined()) own.masks.resize(inputs.size());
+  }
+  for (size_t i = 0; i < own.masks.size(); ++i) own.masks[i] = inputs[i].mask;
+
+  std::vector<Tensor> outputs;
+  if (const auto dtype = compute_dtype(dtype_policy_)) {
+    cast_floating(tensors, *dtype);
+    std::optional<AutocastGuard> autocast;
+    if (*dtype != at::kFloat) autocast.emplace(tensors.empty() ? at::kCPU : tensors[0].device().type(), *dtype);
+    outputs = call_all(tensors, own);
+    cast_floating(outputs, *dtype);
+  } else {
+    outputs = call_all(tensors, own);
+  }
+
+  const std::vector<Tensor> masks = compute_masks(tensors, own.masks);
+  std::vector<MaskedTensor> result;
+  result.reserve(outputs.size());
+  for (size_t i = 0; i < outputs.size(); ++i)
+    result.push_back({std::move(outputs[i]), i < masks.size() ? masks[i] : Tensor()});
+  return result;
+}
+
+void LayerImpl::build_once(const std::vector<Shape>& input_shapes) {
   if (built_) return;
   const auto build_now = [&] {
-    build(input_shape);
+    build_all(input_shapes);
     built_ = true;
   };
   if (has_strategy() && !in_cross_replica_context())
     get_strategy().build(build_now);
   else
     build_now();
+}
+
+std::vector<Tensor> LayerImpl::trainable_variables() const {
+  std::vector<Tensor> variables;
+  for (const Weight& weight : weights_)
+    if (weight.trainable && weight.layer->trainable_) variables.push_back(weight.value);
+  return variables;
+}
+
+void LayerImpl::set_trainable(bool trainable) {
+  trainable_ = trainable;
+  for (const auto& layer : sublayers_) layer->set_trainable(trainable);
 }
 
 std::vector<Tensor> LayerImpl::losses() const {
@@ -70,16 +176,22 @@ Tensor LayerImpl::add_weight(const std::string& name, const Shape& shape, const 
 }
 
 void LayerImpl::track(Weight weight) {
-  if (weight.trainable) trainable_variables_.push_back(weight.value);
+  if (!weight.layer) weight.layer = this;
   weights_.push_back(std::move(weight));
 }
 
-void LayerImpl::track_layer(const LayerImpl& layer) {
-  module_->register_module(layer.name(), layer.module());
-  for (Weight weight : layer.weights()) {
-    weight.name = str(layer.name(), '/', weight.name);
+void LayerImpl::track_layer(const std::shared_ptr<LayerImpl>& layer) {
+  if (std::ranges::find(sublayers_, layer) != sublayers_.end()) return;
+  sublayers_.push_back(layer);
+  module_->register_module(layer->name(), layer->module());
+  for (Weight weight : layer->weights()) {
+    weight.name = str(layer->name(), '/', weight.name);
     track(std::move(weight));
   }
+}
+
+void LayerImpl::add_loss(const CallOptions& options, ReduceOp reduction, const Tensor& loss) {
+  if (options.added_losses) options.added_losses->emplace_back(reduction, loss);
 }
 
 void LayerImpl::visit_state(StateVisitor& visitor) {

@@ -6,9 +6,12 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "tutti/collectives/reduce_op.h"
 #include "tutti/core/tensor_fwd.h"
+#include "tutti/keras/dtype_policy.h"
 #include "tutti/keras/initializers.h"
 #include "tutti/keras/regularizers.h"
 #include "tutti/keras/shape.h"
@@ -20,11 +23,14 @@ class Module;
 
 namespace tutti::keras::layers {
 
+class LayerImpl;
+
 struct Weight {
   std::string name;  // "kernel"; in a model "dense/kernel"
   Tensor value;
-  bool trainable = true;
+  bool trainable = true;  // as it was made; set_trainable(false) freezes it beside
   std::optional<regularizers::Regularizer> regularizer = {};
+  const LayerImpl* layer = nullptr;  // that made it
 };
 
 struct WeightOptions {
@@ -33,12 +39,29 @@ struct WeightOptions {
   bool trainable = true;
 };
 
+// What layers added to the loss of a shard: a sum over its samples, or their mean.
+using AddedLosses = std::vector<std::pair<ReduceOp, Tensor>>;
+
 struct CallOptions {
   bool training = false;
+  std::vector<Tensor> masks = {};       // one for each input, bool [N, steps]; an undefined or absent one hides nothing
+  AddedLosses* added_losses = nullptr;  // where add_loss leaves them; null: nobody asks
+
+  Tensor mask(size_t input = 0) const { return input < masks.size() ? masks[input] : Tensor(); }
+};
+
+// A tensor and which of its steps count: what flows between the layers of a model.
+struct MaskedTensor {
+  Tensor tensor;
+  Tensor mask = {};  // bool [N, steps]; undefined: all count
 };
 
 // What stands behind a Layer; derive from it to write one. Its weights live in a torch::nn::Module, so that everything
 // that LibTorch does with a module (saving, moving, listing) can be done with module().
+//
+// A layer of one input and one output overrides build, call and compute_output_shape; one of several overrides
+// build_all, call_all and compute_output_shapes. Calls are const, because all replicas of a strategy call one layer at
+// once: no member may change.
 class LayerImpl : public Savable {
  public:
   // `type` is the class's name ("MaxPooling2D"); an empty `name` becomes "max_pooling2d". Without `module` the weights
@@ -49,25 +72,40 @@ class LayerImpl : public Savable {
 
   // Makes the weights for inputs of this shape; build_once calls it. The base class only checks the shape.
   virtual void build(const Shape& input_shape);
-
-  // Const, because all replicas of a strategy call one layer at once: no member may change.
-  virtual Tensor call(const Tensor& x, const CallOptions& options) const = 0;
-
+  virtual Tensor call(const Tensor& x, const CallOptions& options) const;
   // The shape of call(x) for x of `input_shape`; unknown extents are kUnknown. Throws invalid_argument if x won't do.
-  virtual Shape compute_output_shape(const Shape& input_shape) const = 0;
+  virtual Shape compute_output_shape(const Shape& input_shape) const;
 
-  // The weights in the order of Keras's get_weights; trainable_variables() are those that are trainable.
+  virtual void build_all(const std::vector<Shape>& input_shapes);
+  virtual std::vector<Tensor> call_all(const std::vector<Tensor>& inputs, const CallOptions& options) const;
+  virtual std::vector<Shape> compute_output_shapes(const std::vector<Shape>& input_shapes) const;
+
+  // Whether a mask of the input is one of the output too, or the layer makes something of it.
+  virtual bool supports_masking() const { return false; }
+  // The masks of the outputs, or none at all. By itself that of the first input, if the layer supports masking.
+  virtual std::vector<Tensor> compute_masks(const std::vector<Tensor>& inputs, const std::vector<Tensor>& masks) const;
+
+  // Calls the layer as a model does: casts the inputs as the dtype policy says, and passes masks on.
+  virtual std::vector<MaskedTensor> forward(const std::vector<MaskedTensor>& inputs, const CallOptions& options) const;
+
+  // The weights in the order of Keras's get_weights.
   const std::vector<Weight>& weights() const { return weights_; }
-  const std::vector<Tensor>& trainable_variables() const { return trainable_variables_; }
+  // Those that are trainable and in no layer that is frozen.
+  std::vector<Tensor> trainable_variables() const;
+
+  // Freezes or thaws the weights of this layer and of those in it; takes effect at once.
+  void set_trainable(bool trainable);
+  bool trainable() const { return trainable_; }
 
   const std::shared_ptr<torch::nn::Module>& module() const { return module_; }
   const std::string& type() const { return type_; }
   const std::string& name() const { return name_; }
   bool has_default_name() const { return has_default_name_; }
+  DTypePolicy dtype_policy() const { return dtype_policy_; }
   void rename(std::string name);
 
   // Builds unless it is done already. In a replica's function all replicas meet and it is done once, in the scope.
-  void build_once(const Shape& input_shape);
+  void build_once(const std::vector<Shape>& input_shapes);
   bool built() const { return built_; }
 
   // The regularization penalties of the weights, one scalar for each weight that has a regularizer.
@@ -75,6 +113,9 @@ class LayerImpl : public Savable {
 
   // The weights, by their names. Throws: failed_precondition before they are made.
   void visit_state(StateVisitor& visitor) override;
+
+  // The layers whose weights this one has, in their order.
+  const std::vector<std::shared_ptr<LayerImpl>>& sublayers() const { return sublayers_; }
 
   // Throws an invalid_argument error of this layer: "dense: …".
   [[noreturn]] void refuse(const std::string& message) const;
@@ -86,17 +127,24 @@ class LayerImpl : public Savable {
   // Lists a weight that a module of its own already holds.
   void track(Weight weight);
 
-  // Registers the module of `layer`, which is built, and lists its weights as "layer/weight".
-  void track_layer(const LayerImpl& layer);
+  // Registers the module of `layer`, which is built, and lists its weights as "layer/weight". A layer that is tracked
+  // already is not listed again.
+  void track_layer(const std::shared_ptr<LayerImpl>& layer);
+
+  // Adds a scalar to the loss of the model that is being trained. `reduction` says whether it is a sum over the samples
+  // of this call or their mean, so that the replicas' losses together are those of one device.
+  static void add_loss(const CallOptions& options, ReduceOp reduction, const Tensor& loss);
 
  private:
   std::string type_;
   std::string name_;
   bool has_default_name_;
   bool built_ = false;
+  bool trainable_ = true;
+  DTypePolicy dtype_policy_ = DTypePolicyGuard::current();
   std::shared_ptr<torch::nn::Module> module_;
   std::vector<Weight> weights_;
-  std::vector<Tensor> trainable_variables_;
+  std::vector<std::shared_ptr<LayerImpl>> sublayers_;
 };
 
 }  // namespace tutti::keras::layers

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tutti/keras/losses/loss.h"
+#include "tutti/keras/metrics/metric.h"
+#include "tutti/keras/optimizers/optimizer.h"
+#include "tutti/keras/per_output.h"
+
+namespace tutti::keras {
+
+// The metrics of a model's one output, or of several by their names.
+class OutputMetrics {
+ public:
+  OutputMetrics() = default;
+  OutputMetrics(std::initializer_list<metrics::Metric> metrics) : only_(metrics) {}
+  OutputMetrics(std::vector<metrics::Metric> metrics) : only_(std::move(metrics)) {}
+  OutputMetrics(std::initializer_list<std::pair<const std::string, std::vector<metrics::Metric>>> by_name)
+      : by_name_(by_name) {}
+
+  const std::vector<metrics::Metric>& only() const { return only_; }
+  const std::map<std::string, std::vector<metrics::Metric>>& by_name() const { return by_name_; }
+
+ private:
+  std::vector<metrics::Metric> only_;
+  std::map<std::string, std::vector<metrics::Metric>> by_name_;
+};
+
+// TF: the arguments of tf.keras.Model.compile
+struct CompileOptions {
+  std::optional<optimizers::Optimizer> optimizer = {};
+  PerOutput<losses::Loss> loss = {};
+  PerOutput<double> loss_weights = {};  // of the outputs' losses in their sum; 1 unless given
+  OutputMetrics metrics = {};           // never weighted
+  OutputMetrics weighted_metrics = {};  // by the sample weights and masks
+  int64_t steps_per_execution = 1;      // steps between two looks at the progress and the callbacks
+};
+
+}  // namespace tutti::keras

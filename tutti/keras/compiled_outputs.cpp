@@ -1,0 +1,118 @@
+#include "tutti/keras/compiled_outputs.h"
+
+#include <ATen/TensorOperators.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "tutti/core/error.h"
+#include "tutti/core/str.h"
+#include "tutti/keras/label_shapes.h"
+
+namespace tutti::keras {
+namespace {
+
+std::string listed(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += str(text.empty() ? "" : ", ", '"', name, '"');
+  return text;
+}
+
+// The one of a list that belongs to an output: none, the same for all, or its own.
+const Tensor& of_output(const Tensors& tensors, size_t output) {
+  static const Tensor kNone;
+  if (tensors.empty()) return kNone;
+  return tensors.size() == 1 ? tensors[0] : tensors[output];
+}
+
+Tensor masked_weight(const Tensor& weight, const Tensor& mask) {
+  if (!mask.defined()) return weight;
+  if (!weight.defined()) return mask.to(at::kFloat);
+  return broadcastable_weight("sample_weight", weight, mask).to(weight.scalar_type()) * mask;
+}
+
+}  // namespace
+
+CompiledOutputs::CompiledOutputs(const CompileOptions& options, std::vector<std::string> output_names)
+    : output_names_(std::move(output_names)), objectives_(output_names_.size()) {
+  set_losses(options);
+  add_metrics(options.metrics, /*weighted=*/false);
+  add_metrics(options.weighted_metrics, /*weighted=*/true);
+}
+
+size_t CompiledOutputs::position(const std::string& name, const char* what) const {
+  const auto found = std::ranges::find(output_names_, name);
+  if (found == output_names_.end())
+    throw Error(ErrorCode::invalid_argument,
+                str("compile: ", what, " names the output \"", name, "\"; the outputs are ", listed(output_names_)));
+  return static_cast<size_t>(found - output_names_.begin());
+}
+
+void CompiledOutputs::set_losses(const CompileOptions& options) {
+  const auto distribute = [&]<class T>(const PerOutput<T>& given, const char* what, const auto& set) {
+    if (!given.for_all() && !given.values().empty() && given.values().size() != objectives_.size())
+      throw Error(ErrorCode::invalid_argument, str("compile: ", given.values().size(), ' ', what, " for ",
+                                                   objectives_.size(), " outputs: ", listed(output_names_)));
+    if (!given.values().empty())
+      for (size_t i = 0; i < objectives_.size(); ++i) set(objectives_[i], given.values()[given.for_all() ? 0 : i]);
+    for (const auto& [name, value] : given.by_name()) set(objectives_[position(name, what)], value);
+  };
+  distribute(options.loss, "losses", [](Objective& objective, const losses::Loss& loss) { objective.loss = loss; });
+  distribute(options.loss_weights, "loss weights",
+             [](Objective& objective, double weight) { objective.weight = weight; });
+  loss_names_.emplace_back("loss");
+  if (output_names_.size() > 1)
+    for (size_t i = 0; i < objectives_.size(); ++i)
+      if (objectives_[i].loss) loss_names_.push_back(output_names_[i] + "_loss");
+}
+
+void CompiledOutputs::add_metrics(const OutputMetrics& metrics, bool weighted) {
+  const auto add = [&](size_t output, const metrics::Metric& metric) {
+    std::string name = output_names_.size() > 1 ? str(output_names_[output], '_', metric.name()) : metric.name();
+    const auto taken = [&] {
+      return std::ranges::any_of(metrics_, [&](const LoggedMetric& other) { return other.name == name; });
+    };
+    if (weighted && taken()) name = "weighted_" + name;
+    if (taken()) throw Error(ErrorCode::invalid_argument, str("compile: two metrics are called \"", name, '"'));
+    metrics_.push_back({name, metric});
+    metric_of_.push_back({output, weighted});
+  };
+  if (!metrics.only().empty() && output_names_.size() > 1)
+    throw Error(ErrorCode::invalid_argument,
+                str("compile: the model has several outputs; say which has which metrics by their names, as in {{\"",
+                    output_names_[0], "\", {…}}}"));
+  for (const metrics::Metric& metric : metrics.only()) add(0, metric);
+  for (const auto& [name, list] : metrics.by_name())
+    for (const metrics::Metric& metric : list) add(position(name, "metrics"), metric);
+}
+
+StepShare CompiledOutputs::share(const Batch& shard, const std::vector<layers::MaskedTensor>& predictions,
+                                 int64_t global_batch_size) const {
+  if (predictions.size() != objectives_.size() || shard.y.size() != predictions.size())
+    throw Error(ErrorCode::invalid_argument,
+                str("fit: ", shard.y.size(), " labels for ", predictions.size(), " outputs: ", listed(output_names_)));
+  if (shard.sample_weight.size() > 1 && shard.sample_weight.size() != predictions.size())
+    throw Error(ErrorCode::invalid_argument, str("fit: ", shard.sample_weight.size(), " sample weights for ",
+                                                 predictions.size(), " outputs; give one for all or one for each"));
+  StepShare share;
+  share.losses.emplace_back();
+  for (size_t i = 0; i < objectives_.size(); ++i) {
+    const Objective& objective = objectives_[i];
+    if (!objective.loss) continue;
+    const Tensor loss =
+        objective.loss->share(shard.y[i], predictions[i].tensor, of_output(shard.sample_weight, i), global_batch_size);
+    if (predictions.size() > 1) share.losses.push_back(loss);
+    const Tensor part = objective.weight == 1 ? loss : loss * objective.weight;
+    share.losses[0] = share.losses[0].defined() ? share.losses[0] + part : part;
+  }
+  for (size_t i = 0; i < metrics_.size(); ++i) {
+    const auto& [output, weighted] = metric_of_[i];
+    const Tensor weight =
+        weighted ? masked_weight(of_output(shard.sample_weight, output), predictions[output].mask) : Tensor();
+    share.metrics.push_back(
+        metrics_[i].metric.contribution(shard.y[output], predictions[output].tensor.detach(), weight));
+  }
+  return share;
+}
+
+}  // namespace tutti::keras

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <vector>
+
+#include "tutti/keras/layers/layer.h"
+
+namespace tutti::keras {
+
+// Gives each layer a name that no other before it has: "dense", "dense_1". Throws: the error of `model` for a given
+// name that occurs twice.
+void name_uniquely(const std::vector<layers::Layer>& layers, const layers::LayerImpl& model);
+
+}  // namespace tutti::keras

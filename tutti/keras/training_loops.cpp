@@ -1,0 +1,234 @@
+#include "tutti/keras/training_loops.h"
+
+#include <ATen/ops/cat.h>
+#include <c10/core/GradMode.h>
+
+#include <cmath>
+#include <iostream>
+#include <utility>
+
+#include "tutti/core/error.h"
+#include "tutti/core/log.h"
+#include "tutti/core/str.h"
+#include "tutti/tensor/view.h"
+
+namespace tutti::keras::training_loops {
+namespace {
+
+// fit, evaluate and predict work outside of the scope that may be active around them.
+class OutsideOfScopes {
+ public:
+  OutsideOfScopes(const Model& model, const char* function)
+      : view_(global_view(str(model.name(), '.', function))), context_({}) {}
+
+ private:
+  static ThreadView global_view(const std::string& function) {
+    if (ThreadView::current().replica < 0) return {};
+    throw Error(ErrorCode::failed_precondition,
+                str(function, ": called in a replica's function; it runs the replicas itself, call it outside of run"));
+  }
+
+  ThreadViewGuard view_;
+  DistributionContextGuard context_;
+};
+
+void check_positive(const char* function, const char* option, const std::optional<int64_t>& value) {
+  if (value && *value < 1)
+    throw Error(ErrorCode::invalid_argument, str(function, ": ", option, " is ", *value, "; it must be positive"));
+}
+
+// The batches of one epoch after the other. An epoch is a pass over the data; or a number of steps, and then the next
+// epoch goes on where the last one ended.
+class Epochs {
+ public:
+  Epochs(const Model& model, const Batches& batches, std::optional<int64_t> steps)
+      : model_(model.model()), batches_(batches), steps_(steps) {}
+
+  // The number of steps of an epoch; negative where it is not known.
+  int64_t length() const { return steps_.value_or(std::max<int64_t>(batches_.cardinality(), -1)); }
+
+  void begin_epoch() {
+    if (!steps_ || !next_) next_ = batches_.begin(model_.strategy());
+    taken_ = 0;
+  }
+
+  // The next batch of the epoch, with which the model is built.
+  std::optional<PerReplica<Batch>> next() {
+    if (steps_ && taken_ == *steps_) return std::nullopt;
+    auto shards = next_();
+    if (!shards) {
+      next_ = nullptr;
+      if (taken_ == 0 && !steps_)
+        throw Error(ErrorCode::invalid_argument, str(model_.name(), ": the dataset has no batch"));
+      if (steps_) return warn_of_end();
+      return std::nullopt;
+    }
+    ++taken_;
+    model_.settle(*shards);
+    return shards;
+  }
+
+ private:
+  // Keras's words.
+  std::nullopt_t warn_of_end() const {
+    if (taken_ == 0) throw Error(ErrorCode::invalid_argument, str(model_.name(), ": the dataset has no batch (left)"));
+    warn(
+        "Your input ran out of data; interrupting training. Make sure that your dataset or generator can generate at "
+        "least `steps_per_epoch * epochs` batches. You may need to use the `.repeat()` function when building your "
+        "dataset.");
+    return std::nullopt;
+  }
+
+  ModelImpl& model_;
+  const Batches& batches_;
+  std::optional<int64_t> steps_;
+  Batches::Next next_;
+  int64_t taken_ = 0;
+};
+
+// One epoch or evaluation: runs `step` on every batch, and `begin(batch)` and `end(batch, running, steps so far)`
+// around each steps_per_execution of them. Returns the number of steps; `end` returns whether to go on.
+template <class Begin, class End>
+int64_t run_epoch(ModelImpl& model, Epochs& epochs, ModelImpl::Step step, const std::map<int64_t, double>& class_weight,
+                  std::optional<RunningLogs>& running, const Begin& begin, const End& end) {
+  const int64_t steps_at_once = model.compiled().steps_per_execution;
+  epochs.begin_epoch();
+  int64_t num_steps = 0;
+  while (auto shards = epochs.next()) {
+    if (!running) running.emplace(model.objectives().loss_names(), model.objectives().metrics());
+    if (num_steps % steps_at_once == 0) begin(num_steps);
+    model.run_step(step, *shards, class_weight, *running);
+    ++num_steps;
+    if (num_steps % steps_at_once == 0 && !end(num_steps - 1, *running)) break;
+  }
+  if (num_steps % steps_at_once != 0) end(num_steps - 1, *running);
+  return num_steps;
+}
+
+struct Evaluation {
+  Logs logs;
+  int64_t num_steps;
+};
+
+Evaluation run_evaluation(const Model& model, Epochs& epochs, const std::vector<callbacks::Callback>& callbacks,
+                          Progress& progress) {
+  for (const auto& callback : callbacks) callback->on_test_begin(model);
+  std::optional<RunningLogs> running;
+  const auto begin = [&](int64_t batch) {
+    for (const auto& callback : callbacks) callback->on_test_batch_begin(model, batch);
+  };
+  const auto end = [&](int64_t batch, const RunningLogs& so_far) {
+    for (const auto& callback : callbacks) callback->on_test_batch_end(model, batch, so_far);
+    progress.step(batch + 1, so_far);
+    return true;
+  };
+  const int64_t num_steps = run_epoch(model.model(), epochs, &ModelImpl::test_step, {}, running, begin, end);
+  Logs logs = running->logs();
+  for (const auto& callback : callbacks) callback->on_test_end(model, logs);
+  return {std::move(logs), num_steps};
+}
+
+}  // namespace
+
+History fit(const Model& model, const Batches& batches, const FitOptions& options) {
+  model.model().require_compiled("fit", /*with_optimizer=*/true);
+  check_positive("fit", "steps_per_epoch", options.steps_per_epoch);
+  check_positive("fit", "validation_steps", options.validation_steps);
+  check_positive("fit", "validation_freq", options.validation_freq);
+  const OutsideOfScopes outside(model, "fit");
+  Epochs epochs(model, batches, options.steps_per_epoch);
+  std::optional<Epochs> validation;
+  if (options.validation_data) validation.emplace(model, *options.validation_data, options.validation_steps);
+
+  Progress progress(std::cout, options.verbose);
+  History history;
+  Logs logs;
+  callbacks::TrainingState state{
+      .model = model, .initial_epoch = options.initial_epoch, .epochs = options.epochs, .steps = epochs.length()};
+  for (const auto& callback : options.callbacks) callback->on_train_begin(state);
+  for (int64_t epoch = state.initial_epoch; epoch < options.epochs && !state.stop_training; ++epoch) {
+    progress.begin_epoch(epoch, options.epochs, state.steps);
+    for (const auto& callback : options.callbacks) callback->on_epoch_begin(state, epoch);
+    std::optional<RunningLogs> running;
+    const auto begin = [&](int64_t batch) {
+      for (const auto& callback : options.callbacks) callback->on_train_batch_begin(state, batch);
+    };
+    const auto end = [&](int64_t batch, const RunningLogs& so_far) {
+      for (const auto& callback : options.callbacks) callback->on_train_batch_end(state, batch, so_far);
+      progress.step(batch + 1, so_far);
+      return !state.stop_training;
+    };
+    const int64_t num_steps =
+        run_epoch(model.model(), epochs, &ModelImpl::train_step, options.class_weight, running, begin, end);
+    if (!state.stop_training) state.steps = num_steps;
+    logs = running->logs();
+    if (!std::isfinite(logs.at("loss")))
+      warn(str(model.name(), ".fit: the loss of epoch ", epoch + 1, " is ", logs.at("loss"),
+               "; callbacks::TerminateOnNaN() ends a training there"));
+    if (validation && (epoch + 1) % options.validation_freq == 0) {
+      Progress silent(std::cout, Verbose::silent);
+      for (const auto& [name, value] : run_evaluation(model, *validation, options.callbacks, silent).logs)
+        logs["val_" + name] = value;
+    }
+    for (const auto& callback : options.callbacks) callback->on_epoch_end(state, epoch, logs);
+    history.epoch.push_back(epoch);
+    for (const auto& [name, value] : logs) history.history[name].push_back(value);
+    progress.end_epoch(num_steps, logs);
+  }
+  for (const auto& callback : options.callbacks) callback->on_train_end(state, logs);
+  return history;
+}
+
+Logs evaluate(const Model& model, const Batches& batches, const EvaluateOptions& options) {
+  model.model().require_compiled("evaluate", /*with_optimizer=*/false);
+  check_positive("evaluate", "steps", options.steps);
+  const OutsideOfScopes outside(model, "evaluate");
+  Epochs epochs(model, batches, options.steps);
+  Progress progress(std::cout, options.verbose);
+  progress.begin_epoch(0, 1, epochs.length());
+  Evaluation evaluation = run_evaluation(model, epochs, options.callbacks, progress);
+  progress.end_epoch(evaluation.num_steps, evaluation.logs);
+  return std::move(evaluation.logs);
+}
+
+std::vector<Tensor> predict(const Model& model, const Batches& batches, const PredictOptions& options) {
+  check_positive("predict", "steps", options.steps);
+  const c10::NoGradGuard no_grad;
+  const OutsideOfScopes outside(model, "predict");
+  const ModelImpl& impl = model.model();
+  const auto predict_step = [&impl](const Batch& shard) { return impl.predict_step(shard); };
+  Epochs epochs(model, batches, options.steps);
+  std::vector<std::vector<Tensor>> parts;  // of each output, those of the shards
+  int64_t batch = 0;
+  for (const auto& callback : options.callbacks) callback->on_predict_begin(model);
+  epochs.begin_epoch();
+  while (const auto shards = epochs.next()) {
+    for (const auto& callback : options.callbacks) callback->on_predict_batch_begin(model, batch);
+    for (const std::vector<Tensor>& outputs : impl.strategy().run(predict_step, *shards)) {
+      parts.resize(outputs.size());
+      for (size_t i = 0; i < outputs.size(); ++i)
+        parts[i].push_back(parts[i].empty() ? outputs[i] : outputs[i].to(parts[i][0].device()));
+    }
+    for (const auto& callback : options.callbacks) callback->on_predict_batch_end(model, batch);
+    ++batch;
+  }
+  for (const auto& callback : options.callbacks) callback->on_predict_end(model);
+  std::vector<Tensor> outputs;
+  for (const std::vector<Tensor>& pieces : parts) outputs.push_back(at::cat(pieces));
+  return outputs;
+}
+
+Logs on_batch(const Model& model, const Batch& batch, const char* function, ModelImpl::Step step) {
+  ModelImpl& impl = model.model();
+  impl.require_compiled(function, /*with_optimizer=*/step == &ModelImpl::train_step);
+  const OutsideOfScopes outside(model, function);
+  const Batches batches =
+      Batches::from_tensors(batch, {.batch_size = std::max<int64_t>(batch.x.empty() ? 1 : batch.size(), 1)});
+  Epochs epochs(model, batches, std::nullopt);
+  std::optional<RunningLogs> running;
+  const auto nothing = [](auto&&...) { return true; };
+  run_epoch(impl, epochs, step, {}, running, nothing, nothing);
+  return running->logs();
+}
+
+}  // namespace tutti::keras::training_loops
