@@ -14,6 +14,7 @@
 #include "tutti/keras/layers/activations/relu.h"
 #include "tutti/keras/layers/convolutional/conv2d.h"
 #include "tutti/keras/layers/core/dense.h"
+#include "tutti/keras/layers/core/embedding.h"
 #include "tutti/keras/layers/pooling/max_pooling2d.h"
 #include "tutti/keras/layers/regularization/dropout.h"
 #include "tutti/keras/layers/reshaping/flatten.h"
@@ -71,6 +72,8 @@ layers::Layer layer(const Json& json) {
                           .use_bias = json.value("use_bias", true),
                           .kernel_regularizer = regularizer(json, "kernel"),
                           .bias_regularizer = regularizer(json, "bias")});
+  if (type == "Embedding")
+    return layers::Embedding({.input_dim = json.at("vocabulary"), .output_dim = json.at("width")});
   if (type == "Conv2D")
     return layers::Conv2D({.filters = json.at("filters"),
                            .kernel_size = square(json, "kernel", 3),

@@ -85,6 +85,8 @@ class Normalization::Impl : public LayerImpl {
 
   Shape compute_output_shape(const Shape& input_shape) const override { return input_shape; }
 
+  bool supports_masking() const override { return true; }
+
  private:
   // From 0, ascending.
   std::vector<int64_t> kept_axes(const Shape& shape) const;

@@ -17,6 +17,8 @@ class RescalingImpl : public LayerImpl {
 
   Shape compute_output_shape(const Shape& input_shape) const override { return input_shape; }
 
+  bool supports_masking() const override { return true; }
+
  private:
   RescalingOptions options_;
 };

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <memory>
 #include <optional>
 #include <ranges>
 #include <string>

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <memory>
 #include <ranges>
 #include <string>
 #include <vector>
