@@ -19,6 +19,7 @@
 #include "tutti/keras/layers/activations/relu.h"
 #include "tutti/keras/layers/convolutional/conv.h"
 #include "tutti/keras/layers/core/dense.h"
+#include "tutti/keras/layers/core/embedding.h"
 #include "tutti/keras/layers/normalization/batch_normalization.h"
 #include "tutti/keras/layers/normalization/layer_normalization.h"
 #include "tutti/keras/layers/pooling/global_pooling.h"
@@ -88,6 +89,8 @@ layers::Layer layer(const Json& json) {
                           .use_bias = json.value("use_bias", true),
                           .kernel_regularizer = regularizer(json, "kernel"),
                           .bias_regularizer = regularizer(json, "bias")});
+  if (type == "Embedding")
+    return layers::Embedding({.input_dim = json.at("vocabulary"), .output_dim = json.at("width")});
   if (type == "Conv2D")
     return layers::Conv2D({.filters = json.at("filters"),
                            .kernel_size = square(json, "kernel", 3),

@@ -4,9 +4,6 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <functional>
 #include <numeric>
 #include <span>
@@ -14,6 +11,7 @@
 #include "tutti/core/error.h"
 #include "tutti/core/function_ref.h"
 #include "tutti/core/str.h"
+#include "tutti/keras/layers/preprocessing/encode_ids_internal.h"
 #include "tutti/keras/layers/preprocessing/token_counts_internal.h"
 #include "tutti/keras/layers/preprocessing/tokenizer_internal.h"
 #include "tutti/keras/layers/preprocessing/vocabulary_internal.h"
@@ -23,11 +21,14 @@ namespace {
 
 using Tokens = std::span<const std::string_view>;
 
+[[noreturn]] void refuse_vectorization(const std::string& message, ErrorCode code = ErrorCode::invalid_argument) {
+  throw Error(code, "TextVectorization: " + message);
+}
+
 void check(const TextVectorizationOptions& options) {
-  const auto max_tokens = options.max_tokens, length = options.output_sequence_length;
-  if (max_tokens && *max_tokens < 2)
-    refuse_vectorization(str("max_tokens ", *max_tokens, "; it counts the special tokens and must be at least 2"));
-  if (options.pad_to_max_tokens && !max_tokens) refuse_vectorization("pad_to_max_tokens needs max_tokens");
+  const auto length = options.output_sequence_length;
+  if (options.output_mode == OutputMode::one_hot)
+    refuse_vectorization("OutputMode::one_hot is for layers whose input is ids or tokens; StringLookup has it");
   if (length && options.output_mode != OutputMode::int_)
     refuse_vectorization(
         "output_sequence_length is for OutputMode::int_; the other modes have a column for each token");
@@ -55,32 +56,19 @@ int64_t rows_worth_a_thread(const Strings& text, const Rows& rows) {
   return 1 + rows.count * kBytes / num_bytes;
 }
 
-std::vector<std::string> read_lines(const std::filesystem::path& path) {
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream)
-    refuse_vectorization(str("cannot open the vocabulary '", path.string(), "': ", std::strerror(errno)),
-                         ErrorCode::not_found);
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  if (stream.bad())
-    refuse_vectorization(str("cannot read the vocabulary '", path.string(), "'"), ErrorCode::unavailable);
-  return lines;
-}
-
-void write_lines(const std::filesystem::path& path, const std::vector<std::string>& lines) {
-  std::ofstream stream(path, std::ios::binary);
-  for (const std::string& line : lines) stream << line << '\n';
-  if (!stream.flush())
-    refuse_vectorization(str("cannot write the vocabulary '", path.string(), "': ", std::strerror(errno)),
-                         ErrorCode::unavailable);
+VocabularyOptions vocabulary_options(const TextVectorizationOptions& options) {
+  return {.layer = "TextVectorization",
+          .mode = options.output_mode,
+          .max_tokens = options.max_tokens,
+          .pad_to_max_tokens = options.pad_to_max_tokens,
+          .mask_token = ""};
 }
 
 }  // namespace
 
 class TextVectorization::Impl {
  public:
-  explicit Impl(const TextVectorizationOptions& options)
-      : options_(options), vocabulary_(options.output_mode, options.max_tokens) {
+  explicit Impl(const TextVectorizationOptions& options) : options_(options), vocabulary_(vocabulary_options(options)) {
     check(options_);
     if (options_.vocabulary) vocabulary_.set(*options_.vocabulary, options_.idf_weights);
   }
@@ -88,8 +76,6 @@ class TextVectorization::Impl {
   Vocabulary& vocabulary() { return vocabulary_; }
   const Vocabulary& known_vocabulary() const;
   OutputMode mode() const { return options_.output_mode; }
-  // How wide the rows of multi_hot, count and tf_idf are.
-  int64_t num_columns() const { return options_.pad_to_max_tokens ? *options_.max_tokens : vocabulary_.size(); }
 
   void reset() { counts_ = {}; }
   void update(const Strings& batch);
@@ -115,9 +101,7 @@ class TextVectorization::Impl {
 };
 
 const Vocabulary& TextVectorization::Impl::known_vocabulary() const {
-  if (!vocabulary_.is_known())
-    refuse_vectorization("there is no vocabulary; call adapt(), set_vocabulary() or load_vocabulary() first",
-                         ErrorCode::failed_precondition);
+  vocabulary_.require_known();
   return vocabulary_;
 }
 
@@ -172,7 +156,7 @@ std::vector<std::vector<int64_t>> TextVectorization::Impl::id_rows(const Strings
   for_each_row(text, rows, [&](int64_t row, Tokens tokens) {
     const Tokens kept = tokens.first(std::min(longest, tokens.size()));
     std::ranges::transform(kept, std::back_inserter(ids[static_cast<size_t>(row)]),
-                           [&](std::string_view token) { return token.empty() ? 0 : vocabulary.id(token); });
+                           [&](std::string_view token) { return vocabulary.id(token); });
   });
   return ids;
 }
@@ -194,7 +178,7 @@ Tensor TextVectorization::Impl::ids(const Strings& text) const {
 
 std::vector<int64_t> TextVectorization::Impl::shape_of_counts(const Rows& rows) const {
   std::vector<int64_t> shape = rows.shape;
-  shape.push_back(num_columns());
+  shape.push_back(vocabulary_.num_columns());
   return shape;
 }
 
@@ -205,12 +189,11 @@ Tensor TextVectorization::Impl::counts(const Strings& text) const {
   const Tensor result = at::empty(shape_of_counts(rows), at::kLong);
   auto* out = result.mutable_data_ptr<int64_t>();
   for_each_row(text, rows, [&](int64_t row, Tokens tokens) {
-    int64_t* columns = out + row * num_columns();
-    std::fill_n(columns, num_columns(), 0);
+    int64_t* columns = out + row * vocabulary_.num_columns();
+    std::fill_n(columns, vocabulary_.num_columns(), 0);
     for (const std::string_view token : tokens) {
-      if (token.empty()) continue;
-      int64_t& count = columns[vocabulary.id(token)];
-      count = only_whether ? 1 : count + 1;
+      const int64_t id = vocabulary.id(token);
+      if (id != kNoId) columns[id] = only_whether ? 1 : columns[id] + 1;
     }
   });
   return result;
@@ -223,10 +206,10 @@ Tensor TextVectorization::Impl::weighted_counts(const Strings& text) const {
   const Tensor result = at::empty(shape_of_counts(rows), at::kFloat);
   auto* out = result.mutable_data_ptr<float>();
   for_each_row(text, rows, [&](int64_t row, Tokens tokens) {
-    float* columns = out + row * num_columns();
-    std::fill_n(columns, num_columns(), 0.0F);
+    float* columns = out + row * vocabulary_.num_columns();
+    std::fill_n(columns, vocabulary_.num_columns(), 0.0F);
     for (const std::string_view token : tokens)
-      if (!token.empty()) ++columns[vocabulary.id(token)];
+      if (const int64_t id = vocabulary.id(token); id != kNoId) ++columns[id];
     for (size_t id = 0; id < weights.size(); ++id) columns[id] *= weights[id];
   });
   return result;
@@ -251,6 +234,7 @@ Tensor TextVectorization::operator()(const Strings& text) const {
     case OutputMode::multi_hot:
     case OutputMode::count: return impl_->counts(text);
     case OutputMode::tf_idf: return impl_->weighted_counts(text);
+    case OutputMode::one_hot: break;  // refused when the layer was made
   }
   refuse_vectorization("the output mode is none of OutputMode's");
 }
@@ -279,17 +263,10 @@ void TextVectorization::set_vocabulary(const std::vector<std::string>& vocabular
   impl_->vocabulary().set(vocabulary, idf_weights);
 }
 
-void TextVectorization::save_vocabulary(const std::filesystem::path& path) const {
-  const std::vector<std::string> tokens = impl_->known_vocabulary().tokens(/*include_special_tokens=*/true);
-  for (const std::string& token : tokens)
-    if (token.find('\n') != std::string::npos)
-      refuse_vectorization(str("the token ", to_string(Strings(token)), " has a line feed and cannot be a line of '",
-                               path.string(), "'; keep get_vocabulary() in another form"));
-  write_lines(path, tokens);
-}
+void TextVectorization::save_vocabulary(const std::filesystem::path& path) const { impl_->vocabulary().save(path); }
 
 void TextVectorization::load_vocabulary(const std::filesystem::path& path, const std::vector<float>& idf_weights) {
-  set_vocabulary(read_lines(path), idf_weights);
+  impl_->vocabulary().load(path, idf_weights);
 }
 
 }  // namespace tutti::keras::layers

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tutti/keras/layers/preprocessing/ngrams.h"
+#include "tutti/keras/layers/preprocessing/output_mode.h"
 
 namespace tutti::keras {
 
@@ -24,14 +25,6 @@ enum class Split { none, whitespace, character };
 using StandardizeFunction = std::function<std::string(std::string_view text)>;
 using SplitFunction = std::function<std::vector<std::string>(std::string_view text)>;
 
-// What stands for the tokens of a text. The empty token, the mask, is id 0 of int_ and doesn't count in the others.
-enum class OutputMode {
-  int_,       // their ids in order, padded with 0: 1 is "[UNK]", any token that is not in the vocabulary, 2 the first
-  multi_hot,  // 1 in the column of each token that is there; column 0 is "[UNK]"
-  count,      // how often each is there
-  tf_idf,     // how often, times the token's inverse document frequency
-};
-
 namespace layers {
 
 struct TextVectorizationOptions {
@@ -39,7 +32,7 @@ struct TextVectorizationOptions {
   std::variant<Standardize, StandardizeFunction> standardize = Standardize::lower_and_strip_punctuation;
   std::variant<Split, SplitFunction> split = Split::whitespace;
   Ngrams ngrams = {};
-  OutputMode output_mode = OutputMode::int_;
+  OutputMode output_mode = OutputMode::int_;           // not one_hot
   std::optional<int64_t> output_sequence_length = {};  // of int_: cuts and pads to this; else as long as the longest
   bool pad_to_max_tokens = false;                      // max_tokens columns instead of vocabulary_size()
   std::optional<std::vector<std::string>> vocabulary = {};  // instead of adapt(); see set_vocabulary

@@ -242,6 +242,7 @@ std::string error_of_options(const TextVectorizationOptions& options) {
 TEST(TextVectorization, RefusesOptionsThatContradict) {
   EXPECT_THAT(error_of_options({.max_tokens = 1}), HasSubstr("must be at least 2"));
   EXPECT_THAT(error_of_options({.pad_to_max_tokens = true}), HasSubstr("pad_to_max_tokens needs max_tokens"));
+  EXPECT_THAT(error_of_options({.output_mode = OutputMode::one_hot}), HasSubstr("StringLookup has it"));
   EXPECT_THAT(error_of_options({.output_mode = OutputMode::count, .output_sequence_length = 3}),
               HasSubstr("output_sequence_length is for OutputMode::int_"));
   EXPECT_THAT(error_of_options({.output_sequence_length = -1}), HasSubstr("must not be negative"));
@@ -254,7 +255,8 @@ TEST(TextVectorization, RefusesVocabularies) {
   const OutputMode tf_idf = OutputMode::tf_idf;
   EXPECT_THAT(error_of_options({.vocabulary = std::vector<std::string>{}}), HasSubstr("the vocabulary is empty"));
   EXPECT_THAT(error_of_options({.vocabulary = {{"a", "b", "a"}}}), HasSubstr(R"(the token "a" twice)"));
-  EXPECT_THAT(error_of_options({.vocabulary = {{"a", "", "b"}}}), HasSubstr("has an empty token"));
+  EXPECT_THAT(error_of_options({.vocabulary = {{"a", "", "b"}}}),
+              HasSubstr(R"(has the special token "" among the others)"));
   EXPECT_THAT(error_of_options({.max_tokens = 3, .vocabulary = {{"a", "b"}}}),
               HasSubstr("a vocabulary of 4 tokens, special ones included; max_tokens is 3"));
   EXPECT_THAT(error_of_options({.output_mode = tf_idf, .vocabulary = {{"a", "b"}}}), HasSubstr("needs idf_weights"));

@@ -1,0 +1,63 @@
+#include "tutti/keras/layers/core/embedding.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/aminmax.h>
+#include <ATen/ops/embedding.h>
+
+#include "tutti/core/str.h"
+
+namespace tutti::keras::layers {
+namespace {
+
+class EmbeddingImpl : public LayerImpl {
+ public:
+  explicit EmbeddingImpl(const EmbeddingOptions& options) : LayerImpl("Embedding", options.name), options_(options) {
+    if (options_.input_dim <= 0 || options_.output_dim <= 0)
+      refuse(tutti::str("input_dim is ", options_.input_dim, ", output_dim ", options_.output_dim,
+                        "; both must be positive"));
+  }
+
+  void build(const Shape&) override {
+    embeddings_ =
+        add_weight("embeddings", {options_.input_dim, options_.output_dim},
+                   {.initializer = options_.embeddings_initializer, .regularizer = options_.embeddings_regularizer});
+  }
+
+  Tensor call(const Tensor& x, const CallOptions&) const override {
+    const at::ScalarType dtype = x.scalar_type();
+    if (!at::isIntegralType(dtype, /*includeBool=*/false))
+      refuse(tutti::str("the input has dtype ", c10::toString(dtype), "; ids of an integer dtype are required"));
+    if (x.is_cpu() && x.numel() > 0) check_range(x);
+    const bool is_index = dtype == at::kLong || dtype == at::kInt;
+    return at::embedding(embeddings_, is_index ? x : x.to(at::kLong));
+  }
+
+  Shape compute_output_shape(const Shape& input_shape) const override {
+    Shape shape = input_shape;
+    shape.push_back(options_.output_dim);
+    return shape;
+  }
+
+  std::vector<Tensor> compute_masks(const std::vector<Tensor>& inputs, const std::vector<Tensor>&) const override {
+    if (!options_.mask_zero) return {};
+    return {inputs[0] != 0};
+  }
+
+ private:
+  void check_range(const Tensor& x) const {
+    const auto [min, max] = at::aminmax(x);
+    const auto lowest = min.item<int64_t>(), highest = max.item<int64_t>();
+    if (lowest < 0 || highest >= options_.input_dim)
+      refuse(tutti::str("the input has ids from ", lowest, " to ", highest, "; input_dim ", options_.input_dim,
+                        " allows 0 to ", options_.input_dim - 1));
+  }
+
+  EmbeddingOptions options_;
+  Tensor embeddings_;
+};
+
+}  // namespace
+
+Embedding::Embedding(const EmbeddingOptions& options) : Layer(std::make_shared<EmbeddingImpl>(options)) {}
+
+}  // namespace tutti::keras::layers

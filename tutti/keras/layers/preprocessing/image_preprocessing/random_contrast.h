@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "tutti/keras/layers/layer.h"
+#include "tutti/keras/layers/preprocessing/image_preprocessing/factor_range.h"
+
+namespace tutti::keras::layers {
+
+struct RandomContrastOptions {
+  FactorRange factor = {};                 // required: {l, u} makes the contrast 1 - |l| to 1 + u; in [-1, 1]
+  FactorRange value_range = {0.0, 255.0};  // the darkest and the brightest value
+  std::optional<uint64_t> seed = {};       // else the numbers follow set_random_seed
+  std::string name = {};
+};
+
+// Multiplies each channel's distances from its mean by a factor of the image's own, within the range of values, while
+// the model is trained. Shapes: x [batch, height, width, channels] or [height, width, channels]. A floating-point dtype
+// is kept, others become float32. Outside of training: x. TF: tf.keras.layers.RandomContrast
+class RandomContrast : public Layer {
+ public:
+  // Throws: invalid_argument for options out of their range.
+  explicit RandomContrast(const RandomContrastOptions& options);
+};
+
+}  // namespace tutti::keras::layers
