@@ -37,8 +37,8 @@ struct CompileOptions {
   std::optional<optimizers::Optimizer> optimizer = {};
   PerOutput<losses::Loss> loss = {};
   PerOutput<double> loss_weights = {};  // of the outputs' losses in their sum; 1 unless given
-  OutputMetrics metrics = {};           // never weighted
-  OutputMetrics weighted_metrics = {};  // by the sample weights and masks
+  OutputMetrics metrics = {};           // never weighted; masked steps do not count
+  OutputMetrics weighted_metrics = {};  // by the sample weights
   int64_t steps_per_execution = 1;      // steps between two looks at the progress and the callbacks
 };
 

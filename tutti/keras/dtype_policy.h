@@ -12,7 +12,7 @@ enum class DTypePolicy {
   of_inputs,       // as LibTorch's ops do with what they are given
   float32,         // inputs are cast to float32: for the last layer behind those of a mixed policy
   mixed_bfloat16,  // inputs and weights are cast to bfloat16 in each call; outputs are bfloat16
-  mixed_float16,   // the same in float16; compile then scales the loss, or small gradients would vanish
+  mixed_float16,   // the same in float16; fit then scales the loss, or small gradients would vanish
 };
 
 // The dtype that inputs are cast to, or nothing.

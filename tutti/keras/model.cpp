@@ -79,11 +79,11 @@ Tensor Model::predict(const Tensors& x, const PredictOptions& options) const {
 }
 
 Logs Model::train_on_batch(const Batch& batch) const {
-  return training_loops::on_batch(*this, batch, "train_on_batch", &ModelImpl::train_step);
+  return training_loops::on_batch(*this, batch, "train_on_batch", ModelImpl::Step::train);
 }
 
 Logs Model::test_on_batch(const Batch& batch) const {
-  return training_loops::on_batch(*this, batch, "test_on_batch", &ModelImpl::test_step);
+  return training_loops::on_batch(*this, batch, "test_on_batch", ModelImpl::Step::test);
 }
 
 std::vector<Tensor> Model::predict_on_batch(const Tensors& x) const {

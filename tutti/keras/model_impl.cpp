@@ -12,6 +12,7 @@
 #include "tutti/distribute/gradients.h"
 #include "tutti/keras/class_weight.h"
 #include "tutti/keras/layer_names.h"
+#include "tutti/keras/optimizers/loss_scale_optimizer.h"
 
 namespace tutti::keras {
 namespace {
@@ -38,6 +39,11 @@ void sort_by_name(Tensors& tensors, const std::vector<std::string>& order, const
       throw Error(ErrorCode::invalid_argument,
                   str("the batch lacks the ", what, " \"", order[i], "\"; it has ", listed(tensors.names)));
   tensors = Tensors(std::move(sorted));
+}
+
+bool computes_in_float16(const layers::LayerImpl& layer) {
+  return layer.dtype_policy() == DTypePolicy::mixed_float16 ||
+         std::ranges::any_of(layer.sublayers(), [](const auto& inner) { return computes_in_float16(*inner); });
 }
 
 }  // namespace
@@ -188,8 +194,10 @@ void ModelImpl::settle(PerReplica<Batch>& shards) {
 }
 
 const CompiledOutputs& ModelImpl::objectives() {
-  if (!objectives_) objectives_.emplace(compiled_, output_names());
-  return *objectives_;
+  if (objectives_) return *objectives_;
+  if (compiled_.optimizer && !compiled_.optimizer->scales_loss() && computes_in_float16(*this))
+    compiled_.optimizer = optimizers::LossScaleOptimizer(*compiled_.optimizer);
+  return objectives_.emplace(compiled_, output_names());
 }
 
 void ModelImpl::run_step(Step step, PerReplica<Batch>& shards, const std::map<int64_t, double>& class_weight,
@@ -200,8 +208,17 @@ void ModelImpl::run_step(Step step, PerReplica<Batch>& shards, const std::map<in
     global.size += shard.size();
     if (!class_weight.empty()) shard.sample_weight = weigh_classes(shard, class_weight);
   }
-  const auto step_of = [&](const Batch& shard) { return (this->*step)(shard, global); };
+  const auto step_of = [&](const Batch& shard) {
+    return step == Step::train ? train_step(shard, global) : test_step(shard, global);
+  };
   running.add(strategy_.run(step_of, shards).values(), global.size);
+  if (step == Step::train) constrain_weights();
+}
+
+void ModelImpl::constrain_weights() const {
+  const c10::NoGradGuard no_grad;
+  for (const layers::Weight& weight : weights())
+    if (weight.constraint) Tensor(weight.value).copy_((*weight.constraint)(weight.value));
 }
 
 void ModelImpl::require_compiled(const char* function, bool with_optimizer) const {

@@ -66,15 +66,15 @@ class ModelImpl : public layers::LayerImpl {
   virtual std::vector<Tensor> predict_step(const Batch& shard) const;
 
   // --- What the loops of fit, evaluate and predict are made of.
-  using Step = StepShare (ModelImpl::*)(const Batch& shard, const GlobalBatch& global) const;
+  enum class Step { train, test };
 
   Strategy& strategy() const { return strategy_; }
   // Builds the model for inputs like these unless it is built, and brings named inputs and labels into the model's
   // order.
   void settle(PerReplica<Batch>& shards);
-  // What compile said, by output; the model is built.
+  // What compile said, by output; the model is built. Where layers compute in float16, the optimizer now scales the loss.
   const CompiledOutputs& objectives();
-  // Runs a step on all replicas and adds its numbers to `running`.
+  // Runs a step on all replicas and adds its numbers to `running`; then the weights' constraints hold again.
   void run_step(Step step, PerReplica<Batch>& shards, const std::map<int64_t, double>& class_weight,
                 RunningLogs& running);
   // Throws failed_precondition unless there are a loss and, if asked for, an optimizer.
@@ -104,6 +104,8 @@ class ModelImpl : public layers::LayerImpl {
   void add_totals(Summary& summary) const;
 
  private:
+  void constrain_weights() const;
+
   Strategy& strategy_;
   std::vector<layers::Layer> layers_;
   std::vector<Tensor> sample_;  // what a subclassed model is built on: one sample of the first batch

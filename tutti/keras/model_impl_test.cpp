@@ -13,6 +13,7 @@
 #include "tutti/device/logical_devices.h"
 #include "tutti/distribute/gradients.h"
 #include "tutti/distribute/mirrored_strategy.h"
+#include "tutti/keras/constraints.h"
 #include "tutti/keras/layers/core/dense.h"
 #include "tutti/keras/losses/mean_squared_error.h"
 #include "tutti/keras/model.h"
@@ -178,6 +179,29 @@ TEST(DTypePolicy, TrainsUnderReplicas) {
     const History history = model.fit(x, y, {.epochs = 20, .verbose = Verbose::silent});
     EXPECT_LT(history.history.at("loss").back(), 0.2 * history.history.at("loss").front());
     EXPECT_EQ(model.weights()[0].value.scalar_type(), at::kFloat);
+  }
+}
+
+TEST(DTypePolicy, ScalesTheLossOfFloat16) {
+  const Sequential model = [] {
+    const DTypePolicyGuard guard(DTypePolicy::mixed_float16);
+    return Sequential({Dense({.units = 4})});
+  }();
+  model.compile(plain_training());
+  model.fit(at::randn({8, 3}), at::randn({8, 4}), {.verbose = Verbose::silent});
+  EXPECT_TRUE(model.model().compiled().optimizer->scales_loss());
+}
+
+TEST(Constraints, HoldAfterEachUpdate) {
+  for (const int replicas : {1, 3}) {
+    MirroredStrategy strategy({.devices = configure_logical_cpus(replicas)});
+    const Sequential model = strategy.build([] {
+      return Sequential({Dense({.units = 1, .kernel_constraint = constraints::NonNeg()})});
+    });
+    model.compile(plain_training());
+    model.fit(at::ones({6, 3}), at::ones({6, 1}) * -9, {.verbose = Verbose::silent});
+    EXPECT_GE(model.get_weights()[0].min().item<double>(), 0);
+    EXPECT_LT(model.get_weights()[1].item<double>(), 0);  // the bias is free
   }
 }
 

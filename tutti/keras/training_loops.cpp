@@ -122,7 +122,7 @@ Evaluation run_evaluation(const Model& model, Epochs& epochs, const std::vector<
     progress.step(batch + 1, so_far);
     return true;
   };
-  const int64_t num_steps = run_epoch(model.model(), epochs, &ModelImpl::test_step, {}, running, begin, end);
+  const int64_t num_steps = run_epoch(model.model(), epochs, ModelImpl::Step::test, {}, running, begin, end);
   Logs logs = running->logs();
   for (const auto& callback : callbacks) callback->on_test_end(model, logs);
   return {std::move(logs), num_steps};
@@ -159,7 +159,7 @@ History fit(const Model& model, const Batches& batches, const FitOptions& option
       return !state.stop_training;
     };
     const int64_t num_steps =
-        run_epoch(model.model(), epochs, &ModelImpl::train_step, options.class_weight, running, begin, end);
+        run_epoch(model.model(), epochs, ModelImpl::Step::train, options.class_weight, running, begin, end);
     if (!state.stop_training) state.steps = num_steps;
     logs = running->logs();
     if (!std::isfinite(logs.at("loss")))
@@ -222,7 +222,7 @@ std::vector<Tensor> predict(const Model& model, const Batches& batches, const Pr
 
 Logs on_batch(const Model& model, const Batch& batch, const char* function, ModelImpl::Step step) {
   ModelImpl& impl = model.model();
-  impl.require_compiled(function, /*with_optimizer=*/step == &ModelImpl::train_step);
+  impl.require_compiled(function, /*with_optimizer=*/step == ModelImpl::Step::train);
   const OutsideOfScopes outside(model, function);
   const Batches batches =
       Batches::from_tensors(batch, {.batch_size = std::max<int64_t>(batch.x.empty() ? 1 : batch.size(), 1)});
