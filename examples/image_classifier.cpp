@@ -62,9 +62,8 @@ int main(int argc, char** argv) {
   });
   model.summary(std::cout);
   model.fit(batches, {.epochs = epochs,
-                      .callbacks = {keras::callbacks::EarlyStopping({.monitor = "val_accuracy",
-                                                                     .patience = 5,
-                                                                     .restore_best_weights = true})},
+                      .callbacks = {keras::callbacks::EarlyStopping(
+                          {.monitor = "val_accuracy", .patience = 5, .restore_best_weights = true})},
                       .validation_data = test_batches});
   std::cout << "test accuracy: " << model.evaluate(test_batches).at("accuracy") << '\n';
 }

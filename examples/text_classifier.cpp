@@ -40,7 +40,9 @@ int main(int argc, char** argv) {
     const auto vectors = layers::Embedding({.input_dim = 8000, .output_dim = 32, .mask_zero = true})(words);
     const auto review = layers::Bidirectional(layers::LSTM({.units = 24}))(vectors);
     const auto hidden = layers::Dropout({.rate = 0.3})(review);
-    keras::Model built({.inputs = {words}, .outputs = {layers::Dense({.units = 1, .activation = keras::activations::sigmoid})(hidden)}, .name = "reviews"});
+    keras::Model built({.inputs = {words},
+                        .outputs = {layers::Dense({.units = 1, .activation = keras::activations::sigmoid})(hidden)},
+                        .name = "reviews"});
     built.compile({.optimizer = keras::optimizers::Adam({.learning_rate = 2e-3, .global_clipnorm = 1.0}),
                    .loss = keras::losses::BinaryCrossentropy(),
                    .metrics = {keras::metrics::BinaryAccuracy({.name = "accuracy"})}});

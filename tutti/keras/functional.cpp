@@ -175,7 +175,7 @@ class FunctionalImpl : public ModelImpl {
   }
 
   std::vector<SymbolicTensor> graph_;  // keeps the nodes
-  std::vector<Call> calls_;  // the inputs first, then each after those whose outputs it needs
+  std::vector<Call> calls_;            // the inputs first, then each after those whose outputs it needs
   std::map<const Node*, size_t> first_slots_;
   size_t num_slots_ = 0;
   std::vector<Shape> input_shapes_;

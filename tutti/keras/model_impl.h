@@ -72,7 +72,8 @@ class ModelImpl : public layers::LayerImpl {
   // Builds the model for inputs like these unless it is built, and brings named inputs and labels into the model's
   // order.
   void settle(PerReplica<Batch>& shards);
-  // What compile said, by output; the model is built. Where layers compute in float16, the optimizer now scales the loss.
+  // What compile said, by output; the model is built. Where layers compute in float16, the optimizer now scales the
+  // loss.
   const CompiledOutputs& objectives();
   // Runs a step on all replicas and adds its numbers to `running`; then the weights' constraints hold again.
   void run_step(Step step, PerReplica<Batch>& shards, const std::map<int64_t, double>& class_weight,

@@ -195,9 +195,8 @@ TEST(DTypePolicy, ScalesTheLossOfFloat16) {
 TEST(Constraints, HoldAfterEachUpdate) {
   for (const int replicas : {1, 3}) {
     MirroredStrategy strategy({.devices = configure_logical_cpus(replicas)});
-    const Sequential model = strategy.build([] {
-      return Sequential({Dense({.units = 1, .kernel_constraint = constraints::NonNeg()})});
-    });
+    const Sequential model =
+        strategy.build([] { return Sequential({Dense({.units = 1, .kernel_constraint = constraints::NonNeg()})}); });
     model.compile(plain_training());
     model.fit(at::ones({6, 3}), at::ones({6, 1}) * -9, {.verbose = Verbose::silent});
     EXPECT_GE(model.get_weights()[0].min().item<double>(), 0);

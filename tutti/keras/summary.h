@@ -11,10 +11,11 @@
 namespace tutti::keras {
 
 struct SummaryRow {
-  std::string layer;                           // "dense (Dense)"
-  std::string output_shape;                    // "(None, 10)"; "?" before the layer is built
-  std::string num_params;                      // "650"; "0 (unbuilt)"
-  std::vector<std::string> connected_to = {};  // "dense[0][0]": in a graph, the calls and outputs that the layer is called on
+  std::string layer;         // "dense (Dense)"
+  std::string output_shape;  // "(None, 10)"; "?" before the layer is built
+  std::string num_params;    // "650"; "0 (unbuilt)"
+  std::vector<std::string> connected_to =
+      {};  // "dense[0][0]": in a graph, the calls and outputs that the layer is called on
 };
 
 struct SummaryTotals {
