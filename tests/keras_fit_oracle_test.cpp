@@ -28,8 +28,12 @@
 #include "tutti/keras/layers/reshaping/flatten.h"
 #include "tutti/keras/losses/binary_crossentropy.h"
 #include "tutti/keras/losses/categorical_crossentropy.h"
+#include "tutti/keras/losses/hinge.h"
+#include "tutti/keras/losses/huber.h"
+#include "tutti/keras/losses/log_cosh.h"
 #include "tutti/keras/losses/mean_absolute_error.h"
 #include "tutti/keras/losses/mean_squared_error.h"
+#include "tutti/keras/losses/mean_squared_logarithmic_error.h"
 #include "tutti/keras/losses/sparse_categorical_crossentropy.h"
 #include "tutti/keras/metrics/accuracy.h"
 #include "tutti/keras/metrics/regression.h"
@@ -237,6 +241,10 @@ losses::Loss loss(const std::string& name) {
   if (name == "ce_logits") return losses::CategoricalCrossentropy({.from_logits = true, .label_smoothing = 0.05});
   if (name == "bce_logits") return losses::BinaryCrossentropy({.from_logits = true});
   if (name == "bce_logits_smooth") return losses::BinaryCrossentropy({.from_logits = true, .label_smoothing = 0.1});
+  if (name == "huber") return losses::Huber({.delta = 0.7});
+  if (name == "hinge") return losses::Hinge();
+  if (name == "logcosh") return losses::LogCosh();
+  if (name == "poisson_like_msle") return losses::MeanSquaredLogarithmicError();
   throw NotSupported("loss " + name);
 }
 

@@ -120,7 +120,8 @@ at::ScalarType counts_dtype(Arguments& a) {
 Metric auc(Arguments& a) {
   using metrics::AUCCurve, metrics::AUCSummationMethod;
   return metrics::AUC({.num_thresholds = a.get<int64_t>("num_thresholds", 200),
-                       .curve = a.choice("curve", AUCCurve::roc, {{"ROC", AUCCurve::roc}, {"PR", AUCCurve::pr}}),
+                       .curve = a.choice("curve", AUCCurve::roc,
+                                         {{"ROC", AUCCurve::roc}, {"PR", AUCCurve::pr}, {"PRGAIN", AUCCurve::pr_gain}}),
                        .summation_method = a.choice("summation_method", AUCSummationMethod::interpolation,
                                                     {{"interpolation", AUCSummationMethod::interpolation},
                                                      {"majoring", AUCSummationMethod::majoring},

@@ -7,7 +7,6 @@
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
-#include "tutti/keras/label_shapes.h"
 
 namespace tutti::keras {
 namespace {
@@ -23,12 +22,6 @@ const Tensor& of_output(const Tensors& tensors, size_t output) {
   static const Tensor kNone;
   if (tensors.empty()) return kNone;
   return tensors.size() == 1 ? tensors[0] : tensors[output];
-}
-
-Tensor masked_weight(const Tensor& weight, const Tensor& mask) {
-  if (!mask.defined()) return weight;
-  if (!weight.defined()) return mask.to(at::kFloat);
-  return broadcastable_weight("sample_weight", weight, mask).to(weight.scalar_type()) * mask;
 }
 
 }  // namespace
@@ -99,18 +92,17 @@ StepShare CompiledOutputs::share(const Batch& shard, const std::vector<layers::M
   for (size_t i = 0; i < objectives_.size(); ++i) {
     const Objective& objective = objectives_[i];
     if (!objective.loss) continue;
-    const Tensor loss =
-        objective.loss->share(shard.y[i], predictions[i].tensor, of_output(shard.sample_weight, i), global_batch_size);
+    const Tensor loss = objective.loss->share(shard.y[i], predictions[i].tensor, of_output(shard.sample_weight, i),
+                                              global_batch_size, predictions[i].mask);
     if (predictions.size() > 1) share.losses.push_back(loss);
     const Tensor part = objective.weight == 1 ? loss : loss * objective.weight;
     share.losses[0] = share.losses[0].defined() ? share.losses[0] + part : part;
   }
   for (size_t i = 0; i < metrics_.size(); ++i) {
     const auto& [output, weighted] = metric_of_[i];
-    const Tensor weight =
-        weighted ? masked_weight(of_output(shard.sample_weight, output), predictions[output].mask) : Tensor();
-    share.metrics.push_back(
-        metrics_[i].metric.contribution(shard.y[output], predictions[output].tensor.detach(), weight));
+    const Tensor weight = weighted ? of_output(shard.sample_weight, output) : Tensor();
+    share.metrics.push_back(metrics_[i].metric.contribution(shard.y[output], predictions[output].tensor.detach(),
+                                                            weight, predictions[output].mask));
   }
   return share;
 }

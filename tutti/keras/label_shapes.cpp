@@ -47,6 +47,11 @@ std::pair<Tensor, Tensor> elementwise_pair(const std::string& name, const Tensor
   return {labels.to(predictions.scalar_type()), predictions};
 }
 
+Tensor at_least_float(const Tensor& y_pred) {
+  const bool is_wide = y_pred.is_floating_point() && !at::isReducedFloatingType(y_pred.scalar_type());
+  return is_wide ? y_pred : y_pred.to(at::kFloat);
+}
+
 Tensor class_indices(const std::string& name, const Tensor& y_true, const Tensor& y_pred) {
   if (y_pred.dim() < 1) refuse(name, "labels", y_true, "predictions", y_pred);
   Tensor labels = y_true.dim() == y_pred.dim() && y_true.size(-1) == 1 ? y_true.squeeze(-1) : y_true;
@@ -62,13 +67,13 @@ void check_class_indices(const std::string& name, const Tensor& indices, int64_t
   throw Error(ErrorCode::invalid_argument, str(name, ": a label lies outside of [0, ", classes, "), the classes"));
 }
 
-Tensor broadcastable_weight(const std::string& name, const Tensor& weight, const Tensor& values) {
+Tensor broadcastable_weight(const std::string& name, const Tensor& weight, const Tensor& values, const char* what) {
   Tensor result = weight;
   if (result.dim() == values.dim() + 1 && result.size(-1) == 1) result = result.squeeze(-1);
   bool fits = result.dim() <= values.dim();
   for (int64_t axis = 0; fits && axis < result.dim(); ++axis)
     fits = result.size(axis) == values.size(axis) || result.size(axis) == 1;
-  if (!fits) refuse(name, "weights", weight, "values", values);
+  if (!fits) refuse(name, what, weight, "values", values);
   return with_rank(result, values.dim());
 }
 
@@ -77,7 +82,7 @@ Tensor masked_weight(const std::string& name, const Tensor& sample_weight, const
   if (!sample_weight.defined()) return mask.to(at::kFloat);
   const bool mask_is_longer = mask.dim() > sample_weight.dim();
   const Tensor& shape = mask_is_longer ? mask : sample_weight;
-  return broadcastable_weight(name, sample_weight, shape) * broadcastable_weight(name, mask, shape);
+  return broadcastable_weight(name, sample_weight, shape) * broadcastable_weight(name, mask, shape, "masks");
 }
 
 int64_t checked_axis(const std::string& name, int64_t axis, int64_t dim) {

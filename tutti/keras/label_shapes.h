@@ -15,6 +15,10 @@ std::pair<Tensor, Tensor> same_rank(const Tensor& a, const Tensor& b);
 // error: invalid_argument if they cannot be brought to one shape.
 std::pair<Tensor, Tensor> elementwise_pair(const std::string& name, const Tensor& y_true, const Tensor& y_pred);
 
+// Predictions to compute with: float32 unless they are wider, as half precision has too few digits for sums, and whole
+// numbers none for quotients.
+Tensor at_least_float(const Tensor& y_pred);
+
 // Class numbers as int64 [...] for predictions [..., classes]; labels may also be [..., 1].
 Tensor class_indices(const std::string& name, const Tensor& y_true, const Tensor& y_pred);
 
@@ -22,8 +26,10 @@ Tensor class_indices(const std::string& name, const Tensor& y_true, const Tensor
 // looked at, so that nothing waits for them: what indexes with them fails there.
 void check_class_indices(const std::string& name, const Tensor& indices, int64_t classes);
 
-// The weight or mask with extents of one behind it, so that it multiplies `values` sample by sample.
-Tensor broadcastable_weight(const std::string& name, const Tensor& weight, const Tensor& values);
+// The weight, or what `what` says it is, with extents of one behind it, so that it multiplies `values` sample by
+// sample.
+Tensor broadcastable_weight(const std::string& name, const Tensor& weight, const Tensor& values,
+                            const char* what = "weights");
 
 // The sample weights, zero where the mask, [N] or [N, steps], is false. Either may be undefined.
 Tensor masked_weight(const std::string& name, const Tensor& sample_weight, const Tensor& mask);

@@ -21,12 +21,6 @@ Loss::ShardFunction of_own_shard(Loss::Function function) {
   };
 }
 
-// Keras computes losses in float32; a wider dtype is kept here.
-Tensor computable(const Tensor& y_pred) {
-  const bool is_wide = y_pred.is_floating_point() && !at::isReducedFloatingType(y_pred.scalar_type());
-  return is_wide ? y_pred : y_pred.to(at::kFloat);
-}
-
 int64_t num_values_of(const Tensor& values, int64_t batch_size) {
   int64_t num = batch_size;
   for (int64_t axis = 1; axis < values.dim(); ++axis) num *= values.size(axis);
@@ -41,6 +35,11 @@ void require_samples(const std::string& name, const Values& values, const Tensor
                                                "of one number each have the shape (N, 1)"));
 }
 
+[[noreturn]] void refuse_weights_of_batch(const std::string& name) {
+  throw Error(ErrorCode::invalid_argument,
+              str(name, ": this loss is of the batch as a whole; it takes no sample weights and no mask"));
+}
+
 }  // namespace
 
 Loss::Loss(std::string name, Reduction reduction, Function function)
@@ -50,21 +49,20 @@ Loss::Loss(std::string name, Reduction reduction, ShardFunction function)
     : name_(std::move(name)), reduction_(reduction), function_(std::move(function)) {}
 
 Values Loss::unreduced(const Tensor& y_true, const Tensor& y_pred, const Tensor& mask, const Shards& shards) const {
-  Values result = function_(y_true, computable(y_pred), shards);
+  Values result = function_(y_true, at_least_float(y_pred), shards);
   if (!mask.defined()) return result;
-  const Tensor kept = broadcastable_weight(name_, mask, result.values).to(at::kBool);
+  if (result.of_batch) refuse_weights_of_batch(name_);
+  const Tensor kept = broadcastable_weight(name_, mask, result.values, "masks").to(at::kBool);
   result.mask = result.mask.defined() ? result.mask.logical_and(kept) : kept;
   return result;
 }
 
 // Keras's reduce_weighted_values, where sums over the batch are sums over all of its shards.
 Tensor Loss::reduced(const Values& all, const Tensor& sample_weight, int64_t batch_size, const Shards& shards) const {
-  if (all.of_batch && (sample_weight.defined() || all.mask.defined()))
-    throw Error(ErrorCode::invalid_argument,
-                str(name_, ": this loss is of the batch as a whole; it takes no sample weights and no mask"));
   Tensor values = all.values;
   Tensor weight;
   if (sample_weight.defined()) {
+    if (all.of_batch) refuse_weights_of_batch(name_);
     weight = broadcastable_weight(name_, sample_weight, values).to(values.scalar_type());
     values = values * weight;
   }

@@ -109,7 +109,7 @@ TEST(Loss, MasksStepsOfSequencesAndWholeSamples) {
   EXPECT_THAT(error_of([&] {
                 loss(y, p, {}, at::ones({2, 2}, at::kBool));
               }),
-              HasSubstr("weights of shape (2, 2) do not fit values of shape (2, 3)"));
+              HasSubstr("masks of shape (2, 2) do not fit values of shape (2, 3)"));
 }
 
 TEST(Loss, SharesOfReplicasDivideByWhatTheWholeBatchCounts) {

@@ -7,7 +7,6 @@
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/tensor.h>
-#include <ATen/ops/zeros.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,6 +18,7 @@
 #include "tutti/distribute/mirrored_strategy.h"
 #include "tutti/keras/losses/binary_crossentropy.h"
 #include "tutti/keras/losses/categorical_crossentropy.h"
+#include "tutti/keras/losses/categorical_generalized_cross_entropy.h"
 #include "tutti/keras/losses/circle.h"
 #include "tutti/keras/losses/cosine_similarity.h"
 #include "tutti/keras/losses/ctc.h"
@@ -75,6 +75,15 @@ TEST(Distributions, AreComparedByTheirFormulas) {
   EXPECT_NEAR(value(Poisson(), y, p), (0.25 - 0.5 * std::log(0.25) + 0.5 - 0.5 * std::log(0.5) + 0.25) / 3, 1e-6);
 }
 
+TEST(CategoricalGeneralizedCrossEntropy, LiesBetweenCrossentropyAndAbsoluteError) {
+  const Tensor label = at::tensor(std::vector<int64_t>{1});
+  const Tensor p = row({0.4, 0.25, 0.35});
+  EXPECT_NEAR(value(CategoricalGeneralizedCrossEntropy(), label, p), 2 * (1 - 0.5), 1e-9);
+  EXPECT_NEAR(value(CategoricalGeneralizedCrossEntropy({.q = 1e-9}), label, p), -std::log(0.25), 1e-6);
+  EXPECT_THAT(error_of([] { CategoricalGeneralizedCrossEntropy({.q = 1}); }), HasSubstr("it must lie in (0, 1)"));
+  EXPECT_THAT(error_of([&] { CategoricalGeneralizedCrossEntropy()(3 * label, p); }), HasSubstr("outside of [0, 3)"));
+}
+
 TEST(Hinge, TakesZerosForMinusOnesWhereAllLabelsAreBinary) {
   EXPECT_NEAR(value(Hinge(), row({0, 1}), row({-0.5, 2})), 0.25, 1e-9);
   EXPECT_NEAR(value(Hinge(), row({-1, 1}), row({-0.5, 2})), 0.25, 1e-9);
@@ -115,6 +124,8 @@ TEST(Tversky, WeighsFalsePositivesByAlphaAndFalseNegativesByBeta) {
 TEST(Dice, OfTheBatchTakesNoWeights) {
   const Tensor y = at::ones({2, 3});
   EXPECT_THAT(error_of([&] { Dice()(y, y, at::ones({2})); }), HasSubstr("it takes no sample weights and no mask"));
+  EXPECT_THAT(error_of([&] { Dice()(y, y, {}, at::ones({2}, at::kBool)); }),
+              HasSubstr("no sample weights and no mask"));
   EXPECT_NEAR(Dice({.axis = {1}})(y, y, at::ones({2})).item<double>(), 0, 1e-6);
   EXPECT_THAT(error_of([&] { Dice({.axis = {2}})(y, y); }), HasSubstr("axis is 2"));
 }
@@ -203,7 +214,7 @@ struct Differentiated {
   Tensor y_true, y_pred;
 };
 
-// Labels and predictions where no loss has a kink.
+// Labels and predictions where no loss has a kink or is steep.
 std::vector<Differentiated> differentiated() {
   const Tensor y = at::randn({3, 4}, at::kDouble);
   const Tensor p = at::randn({3, 4}, at::kDouble);
@@ -217,7 +228,7 @@ std::vector<Differentiated> differentiated() {
           {"log_cosh", LogCosh(), y, p},
           {"huber", Huber({.delta = 0.7}), y, p},
           {"kl", KLDivergence(), probabilities.flip(0), probabilities},
-          {"poisson", Poisson(), y.abs(), p.abs()},
+          {"poisson", Poisson(), y.abs(), p.abs() + 0.2},
           {"squared_hinge", SquaredHinge(), binary, p},
           {"categorical_hinge", CategoricalHinge(), one_hot, p},
           {"bce", BinaryCrossentropy(), binary, probabilities},
@@ -227,6 +238,7 @@ std::vector<Differentiated> differentiated() {
           {"focal", CategoricalFocalCrossentropy({.from_logits = true}), one_hot, p},
           {"sparse", SparseCategoricalCrossentropy(), classes, probabilities},
           {"sparse logits", SparseCategoricalCrossentropy({.from_logits = true, .ignore_class = 0}), classes, p},
+          {"generalized", CategoricalGeneralizedCrossEntropy({.q = 0.3}), classes, probabilities},
           {"dice", Dice(), binary, probabilities},
           {"tversky", Tversky({.alpha = 0.3, .beta = 0.7, .axis = {1}}), binary, probabilities},
           {"circle", Circle({.gamma = 4}), at::tensor(std::vector<int64_t>{0, 0, 1}), probabilities * 0.7},

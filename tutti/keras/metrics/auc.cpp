@@ -10,6 +10,7 @@
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/keras/label_shapes.h"
 #include "tutti/keras/metrics/confusion_internal.h"
 #include "tutti/keras/metrics/mean_internal.h"
 #include "tutti/keras/shape.h"
@@ -33,11 +34,27 @@ Tensor interpolated_pr_areas(const Confusion& counts) {
   return divide_no_nan(slope * (tp_step + intercept * ratio.log()), right(tp) + right(counts.false_negatives));
 }
 
+// One point for each label and threshold.
+struct Points {
+  Tensor x;
+  Tensor y;
+};
+
+Points points(AUCCurve curve, const Confusion& counts) {
+  const auto& [tp, fp, tn, fn] = counts;
+  switch (curve) {
+    case AUCCurve::roc: return {.x = divide_no_nan(fp, fp + tn), .y = counts.recall()};
+    case AUCCurve::pr: return {.x = counts.recall(), .y = counts.precision()};
+    case AUCCurve::pr_gain: break;
+  }
+  const Tensor odds = divide_no_nan(tp + fn, tn + fp);
+  const Tensor none = tp == 0;
+  return {.x = (1 - odds * divide_no_nan(fn, tp)).masked_fill(none, 0).clamp_min(0),
+          .y = (1 - odds * divide_no_nan(fp, tp)).masked_fill(none, 1)};
+}
+
 Tensor riemann_areas(const AUCOptions& options, const Confusion& counts) {
-  const bool roc = options.curve == AUCCurve::roc;
-  const Tensor x =
-      roc ? divide_no_nan(counts.false_positives, counts.false_positives + counts.true_negatives) : counts.recall();
-  const Tensor y = roc ? counts.recall() : counts.precision();
+  const auto [x, y] = points(options.curve, counts);
   const Tensor width = left(x) - right(x);
   switch (options.summation_method) {
     case AUCSummationMethod::interpolation: return width * (left(y) + right(y)) / 2;
@@ -101,7 +118,8 @@ AUC::AUC(const AUCOptions& options)
             require_labels(options, y_pred);
             ConfusionOptions counted{.name = options.name, .multi_label = options.multi_label};
             if (!options.multi_label) counted.label_weights = options.label_weights;
-            return confusion_contribution(counted, thresholds, y_true, options.from_logits ? y_pred.sigmoid() : y_pred,
+            return confusion_contribution(counted, thresholds, y_true,
+                                          options.from_logits ? at_least_float(y_pred).sigmoid() : y_pred,
                                           sample_weight);
           },
           [options, thresholds = thresholds_of(options)](const Tensor& state) {

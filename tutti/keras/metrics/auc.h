@@ -8,8 +8,9 @@
 
 namespace tutti::keras::metrics {
 
-// roc: true positive rate over false positive rate. pr: precision over recall.
-enum class AUCCurve { roc, pr };
+// roc: true positive rate over false positive rate. pr: precision over recall. pr_gain: the same as gains over a
+// prediction of all positives (Flach and Kull, 2015).
+enum class AUCCurve { roc, pr, pr_gain };
 
 // The height of the curve between two thresholds: linear between them (of a pr curve: of the counts, as Davis and
 // Goadrich, 2006), or the greater or smaller of the two.

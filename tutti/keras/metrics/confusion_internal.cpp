@@ -6,12 +6,10 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/sort.h>
 #include <ATen/ops/tensor.h>
-#include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
@@ -120,8 +118,7 @@ Tensor Thresholds::as_given(const Tensor& per_threshold) const {
 
 Tensor confusion_contribution(const ConfusionOptions& options, const Thresholds& thresholds, const Tensor& y_true,
                               const Tensor& y_pred, const Tensor& sample_weight) {
-  const Tensor floating = y_pred.is_floating_point() ? y_pred : y_pred.to(at::kFloat);
-  auto [labels, predictions] = elementwise_pair(options.name, y_true, floating);
+  auto [labels, predictions] = elementwise_pair(options.name, y_true, at_least_float(y_pred));
   if (options.multi_label && predictions.dim() != 2)
     throw Error(ErrorCode::invalid_argument,
                 str(options.name, ": predictions have shape ", to_string(predictions.sizes()),

@@ -130,6 +130,12 @@ TEST(AUC, LiesBetweenItsMinorAndMajorSums) {
   }
 }
 
+TEST(AUC, OfGainsIsThatOfPrecisionAndRecallScaled) {
+  // At the one threshold precision and recall are 2/3; half of the labels are positive, so that both gains are 1/2.
+  const AUC area({.curve = AUCCurve::pr_gain, .summation_method = AUCSummationMethod::minoring, .thresholds = {0.5}});
+  EXPECT_NEAR(number(area, labels(), predictions()), 0.5 * 0.5, 1e-9);
+}
+
 TEST(AUC, OfSeveralLabelsIsTheirWeightedMean) {
   const Tensor y = at::randint(2, {50, 2}, at::kFloat);
   const Tensor p = at::rand({50, 2});
@@ -182,7 +188,7 @@ TEST(IoU, IsTheOverlapOfTheClassesThatOccurred) {
   const Tensor p = classes({0, 1, 1, 1, 0, 2});
   EXPECT_NEAR(number(MeanIoU({.num_classes = 4}), y, p), (1.0 / 3 + 2.0 / 4 + 1) / 3, 1e-6);
   EXPECT_NEAR(number(IoU({.num_classes = 3, .target_class_ids = {1}}), y, p), 0.5, 1e-6);
-  EXPECT_NEAR(number(MeanIoU({.num_classes = 3, .ignore_class = 1}), y, p), (1.0 / 2 + 0 + 1) / 2, 1e-6);
+  EXPECT_NEAR(number(MeanIoU({.num_classes = 3, .ignore_class = 1}), y, p), (1.0 / 2 + 0 + 1) / 3, 1e-6);
   EXPECT_NEAR(number(MeanIoU({.num_classes = 3, .dtype = at::kFloat}), y, p, numbers({.5, 0, 0, 0, 0, 1})), 1, 1e-6);
   EXPECT_NEAR(number(BinaryIoU({.target_class_ids = {1}}), at::tensor({1.0, 1.0, 0.0}), at::tensor({0.5, 0.1, 0.2})),
               0.5, 1e-6);

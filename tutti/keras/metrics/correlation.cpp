@@ -18,8 +18,7 @@ struct Moments {
 
 template <class Options>
 Moments moments(const Options& options, const Tensor& y_true, const Tensor& y_pred) {
-  const Tensor floating = y_pred.is_floating_point() ? y_pred : y_pred.to(at::kFloat);
-  const auto [labels, predictions] = elementwise_pair(options.name, y_true, floating);
+  const auto [labels, predictions] = elementwise_pair(options.name, y_true, at_least_float(y_pred));
   const int64_t axis = checked_axis_of_sample(options.name, options.axis, predictions.dim());
   const Tensor label_mean = labels.mean(axis, /*keepdim=*/true);
   const Tensor prediction_mean = predictions.mean(axis, /*keepdim=*/true);

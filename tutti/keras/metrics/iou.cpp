@@ -6,6 +6,7 @@
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <numeric>

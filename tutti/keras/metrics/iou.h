@@ -2,11 +2,12 @@
 
 #include <c10/core/ScalarType.h>
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "tutti/keras/metrics/mean.h"
+#include "tutti/keras/metrics/metric.h"
 
 namespace tutti::keras::metrics {
 

@@ -32,13 +32,13 @@ MeanSquaredLogarithmicError::MeanSquaredLogarithmicError(const MetricOptions& op
 LogCoshError::LogCoshError(const MetricOptions& options)
     : MeanMetricWrapper(options.name_or("logcosh"), losses::LogCosh({.reduction = Reduction::none}), Direction::down) {}
 
-// Keras averages the squares, not the means of a sample's squares: weights may reach to the last axis.
+// Of the squares of all elements, so that weights may reach to the last axis, as in Keras.
 RootMeanSquaredError::RootMeanSquaredError(const MetricOptions& options)
     : MeanMetricWrapper(
           options.name_or("root_mean_squared_error"),
           [name = options.name_or("root_mean_squared_error")](const Tensor& y_true, const Tensor& y_pred,
                                                               const Tensor& sample_weight) {
-            const auto [labels, predictions] = elementwise_pair(name, y_true, y_pred);
+            const auto [labels, predictions] = elementwise_pair(name, y_true, at_least_float(y_pred));
             return mean_contribution(name, (predictions - labels).square(), sample_weight);
           },
           [](const Tensor& state) { return mean_result(state).sqrt(); }, Direction::down) {}
