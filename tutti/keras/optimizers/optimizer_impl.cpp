@@ -166,8 +166,10 @@ void OptimizerImpl::apply(std::span<const Tensor> gradients, std::span<const Ten
 
 void OptimizerImpl::list_updates(std::span<const Tensor> gradients, std::span<const Tensor> variables, double scale) {
   scratch_->clear();
+  bool in_order = true;  // then none is listed twice
   for (size_t i = 0; i < gradients.size(); ++i) {
     VariableState& state = state_of(variables[i], i);
+    in_order = in_order && i < states_.size() && &state == &states_[i];
     if (gradients[i].defined())
       scratch_->updates.push_back({&state, fitted(name(), gradients[i], state.variable, i), scale});
     else if (!std::exchange(warned_of_missing_gradients_, true))
@@ -176,6 +178,16 @@ void OptimizerImpl::list_updates(std::span<const Tensor> gradients, std::span<co
   if (scratch_->updates.empty())
     throw Error(ErrorCode::invalid_argument,
                 str(name(), ".apply_gradients: no variable has a gradient; does the loss depend on them?"));
+  if (!in_order) require_distinct(variables);
+}
+
+// A pass over the buffers may not meet one twice.
+void OptimizerImpl::require_distinct(std::span<const Tensor> variables) const {
+  for (size_t i = 0; i < variables.size(); ++i)
+    for (size_t k = 0; k < i; ++k)
+      if (variables[i].is_same(variables[k]))
+        throw Error(ErrorCode::invalid_argument, str(name(), ": variables ", k, " and ", i,
+                                                     " are the same; list each once, with the sum of its gradients"));
 }
 
 // Whether there is an update to make. With accumulation that is each time when enough gradients came together.
@@ -284,6 +296,7 @@ void OptimizerImpl::build(std::span<const Tensor> variables, std::source_locatio
 }
 
 void OptimizerImpl::make_states(std::span<const Tensor> variables) {
+  require_distinct(variables);
   std::vector<double> initial_values = slots_;
   if (options_.use_ema) initial_values.push_back(0);
   if (options_.gradient_accumulation_steps) initial_values.push_back(0);

@@ -110,6 +110,7 @@ class OptimizerImpl : public Savable {
 
   VariableState& state_of(const Tensor& variable, size_t expected_position);
   void list_updates(std::span<const Tensor> gradients, std::span<const Tensor> variables, double scale);
+  void require_distinct(std::span<const Tensor> variables) const;
   bool accumulate();
   void clip();
   void update(const UpdateStep& step);

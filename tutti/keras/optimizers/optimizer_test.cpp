@@ -110,6 +110,17 @@ TEST(Optimizer, RefusesVariablesThatItWasNotBuiltWith) {
   EXPECT_TRUE(at::equal(b, variable()));
 }
 
+TEST(Optimizer, RefusesAVariableThatIsListedTwice) {
+  const SGD optimizer;
+  const Tensor a = variable(), b = variable();
+  EXPECT_THAT(error_of([&] { optimizer.build({a, a}); }), HasSubstr("variables 0 and 1 are the same"));
+  optimizer.build({a, b});
+  EXPECT_THAT(error_of([&] {
+                optimizer.apply_gradients({gradient(), gradient()}, {b, b});
+              }),
+              HasSubstr("variables 0 and 1 are the same"));
+}
+
 TEST(Optimizer, RefusesGradientsOfAnotherShape) {
   EXPECT_THAT(error_of([] { SGD().apply_gradients({at::ones({3})}, {variable()}); }),
               HasSubstr("gradient 0 has shape [3], its variable has [2]"));
