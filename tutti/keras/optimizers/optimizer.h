@@ -25,6 +25,7 @@ class Optimizer {
   int64_t iterations() const { return impl_->iterations(); }
   double learning_rate() const { return impl_->learning_rate(); }  // of the next update
   void set_learning_rate(LearningRate rate) const { impl_->set_learning_rate(std::move(rate)); }
+  bool has_schedule() const { return impl_->has_schedule(); }  // as its learning rate
 
   // Makes the state for these variables; without it, the first update does.
   void build(const std::vector<Tensor>& variables) const { impl_->build(variables); }

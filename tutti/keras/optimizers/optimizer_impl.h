@@ -47,6 +47,7 @@ class OptimizerImpl : public Savable {
   int64_t iterations() const { return iterations_; }
   double learning_rate() const { return options_.learning_rate(iterations_); }
   void set_learning_rate(LearningRate rate) { options_.learning_rate = std::move(rate); }
+  bool has_schedule() const { return !options_.learning_rate.number(); }
 
   // Makes the state of these variables, unless they have it.
   void build(std::span<const Tensor> variables);
