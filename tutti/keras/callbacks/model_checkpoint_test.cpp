@@ -1,4 +1,4 @@
-// ModelCheckpoint and its paths.
+// ModelCheckpoint, its paths, and when it is its time.
 #include "tutti/keras/callbacks/model_checkpoint.h"
 
 #include <gmock/gmock.h>
@@ -25,7 +25,7 @@ std::vector<std::string> files_in(const std::filesystem::path& folder) {
 }
 
 TEST(PathTemplate, WritesNumbersAsPythonDoes) {
-  const Logs logs = {{"val_loss", 0.125}, {"tiny", 1e-5}};
+  const Logs logs = {{"val_loss", 0.125}, {"tiny", 1e-5}, {"low", -0.5}};
   const PathTemplate::Numbers numbers{.epoch = 7, .batch = 12, .logs = logs};
   const auto fill = [&](const char* text) { return PathTemplate(text).fill(numbers).string(); };
   EXPECT_EQ(fill("plain"), "plain");
@@ -33,7 +33,8 @@ TEST(PathTemplate, WritesNumbersAsPythonDoes) {
   EXPECT_EQ(fill("{epoch:02d}-{val_loss:.2f}.npz"), "07-0.12.npz");
   EXPECT_EQ(fill("{epoch:3}|{epoch:.1f}"), "  7|7.0");
   EXPECT_EQ(fill("{val_loss}|{tiny}|{val_loss:08.3f}|{val_loss:.1e}|{tiny:g}"), "0.125|1e-05|0000.125|1.2e-01|1e-05");
-  EXPECT_EQ(fill("{{epoch}}"), "{epoch}");
+  EXPECT_EQ(fill("{low:06}|{low:6}|{low:06.2f}"), "-000.5|  -0.5|-00.50");
+  EXPECT_EQ(fill("{{epoch}}{{{epoch}}}"), "{epoch}{7}");
 }
 
 TEST(PathTemplate, RefusesPlacesOfAnotherForm) {
@@ -57,6 +58,19 @@ TEST(PathTemplate, KnowsTheFolderThatDoesNotChange) {
   EXPECT_EQ(PathTemplate("a/b/c{epoch}/d").fixed_folder(), "a/b/");
   EXPECT_EQ(PathTemplate("a/b/c").fixed_folder(), "a/b");
   EXPECT_EQ(PathTemplate("{epoch}").fixed_folder(), "");
+}
+
+TEST(BatchCounter, CountsOverEpochsWhereOnlyTheLastOfSomeBatchesIsSeen) {
+  callbacks::BatchCounter third(3);
+  EXPECT_FALSE(third.due(1));  // the second batch
+  EXPECT_TRUE(third.due(3));
+  EXPECT_FALSE(third.due(0));  // of the next epoch
+  EXPECT_FALSE(third.due(1));
+  EXPECT_TRUE(third.due(2));
+  callbacks::BatchCounter each("batch"), never("epoch");
+  EXPECT_TRUE(each.due(0));
+  EXPECT_TRUE(each.due(0));
+  EXPECT_FALSE(never.due(0));
 }
 
 TEST(ModelCheckpoint, SavesTheWeightsOfEachEpoch) {

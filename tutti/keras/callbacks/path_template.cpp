@@ -83,7 +83,8 @@ std::filesystem::path PathTemplate::fill(const Numbers& numbers) const {
 
 std::string PathTemplate::padded(const Piece& piece, std::string digits) {
   const auto width = static_cast<size_t>(piece.width);
-  if (digits.size() < width) digits.insert(0, width - digits.size(), piece.zeros ? '0' : ' ');
+  const size_t at = piece.zeros && digits.starts_with('-') ? 1 : 0;
+  if (digits.size() < width) digits.insert(at, width - digits.size(), piece.zeros ? '0' : ' ');
   return digits;
 }
 
