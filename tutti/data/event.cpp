@@ -36,6 +36,14 @@ struct Write {
     tensor.set_tensor_content(buckets.data(), buckets.size() * sizeof buckets[0]);
     return "histograms";
   }
+  const char* operator()(const EncodedImages& images) const {
+    tensor.set_dtype(kString);
+    tensor.mutable_tensor_shape()->add_dim()->set_size(static_cast<int64_t>(images.files.size()) + 2);
+    tensor.add_string_val(std::to_string(images.width));
+    tensor.add_string_val(std::to_string(images.height));
+    for (const std::string& file : images.files) tensor.add_string_val(file);
+    return "images";
+  }
 };
 
 }  // namespace

@@ -11,11 +11,18 @@ namespace tutti::data {
 // Buckets: the left and the right edge, and how many values lie between.
 using HistogramBuckets = std::vector<std::array<double, 3>>;
 
-// One thing that TensorBoard shows: a number of its scalars, a text, or a histogram. TF: tf.summary.scalar, text,
-// histogram.
+// Images of one size, each the bytes of a PNG file.
+struct EncodedImages {
+  int64_t height = 0;
+  int64_t width = 0;
+  std::vector<std::string> files = {};
+};
+
+// One thing that TensorBoard shows: a number of its scalars, a text, a histogram, or images; summarize.h makes the last
+// two of tensors. TF: tf.summary.scalar, text, histogram, image.
 struct SummaryValue {
   std::string tag;
-  std::variant<float, std::string, HistogramBuckets> value;
+  std::variant<float, std::string, HistogramBuckets, EncodedImages> value;
   std::string description = {};  // Markdown
 };
 

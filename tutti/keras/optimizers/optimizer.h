@@ -33,6 +33,7 @@ class Optimizer {
   double learning_rate() const { return impl_->learning_rate(); }  // of the next update
   // Throws: invalid_argument for a number that is negative or not finite.
   void set_learning_rate(LearningRate rate) const { impl_->set_learning_rate(std::move(rate)); }
+  bool has_schedule() const { return impl_->has_schedule(); }  // as its learning rate
 
   // Makes the state for these variables; without it, the first update does. Ranks: all, in a replica's function.
   // Throws: invalid_argument for others than those that it was made for.

@@ -1,0 +1,82 @@
+#include "tutti/keras/callbacks/monitor.h"
+
+#include <algorithm>
+#include <cmath>
+#include <initializer_list>
+#include <string_view>
+#include <utility>
+
+#include "tutti/core/error.h"
+#include "tutti/core/str.h"
+#include "tutti/keras/model.h"
+
+namespace tutti::keras::callbacks {
+namespace {
+
+bool contains_any(std::string_view text, std::initializer_list<std::string_view> words) {
+  return std::ranges::any_of(words, [&](std::string_view word) { return text.find(word) != std::string_view::npos; });
+}
+
+// What the metric strives for; automatic where that is not known.
+MonitorMode mode_of(const metrics::Metric& metric) {
+  const std::string& name = metric.name();
+  if (contains_any(name, {"accuracy", "auc", "precision", "recall", "sensitivity", "specificity", "f1", "iou", "score",
+                          "similarity", "io_u"}) ||
+      name == "acc")
+    return MonitorMode::max;
+  if (contains_any(name, {"loss", "error", "crossentropy", "divergence", "hinge", "poisson", "logcosh"}) ||
+      contains_any(str(' ', name, ' '), {" mae ", " mse ", " rmse ", " mape ", " msle "}))
+    return MonitorMode::min;
+  return MonitorMode::automatic;
+}
+
+// The same for a name of the model's logs, without "val_".
+MonitorMode mode_of(const Model& model, std::string_view name) {
+  if (name == "loss") return MonitorMode::min;
+  if (!model.built()) return MonitorMode::automatic;
+  const CompiledOutputs& objectives = model.model().objectives();
+  if (std::ranges::find(objectives.loss_names(), name) != objectives.loss_names().end()) return MonitorMode::min;
+  for (const LoggedMetric& logged : objectives.metrics())
+    if (logged.name == name) return mode_of(logged.metric);
+  return MonitorMode::automatic;
+}
+
+}  // namespace
+
+Monitor::Monitor(std::string callback, std::string name, MonitorMode mode, double min_delta)
+    : callback_(std::move(callback)), name_(std::move(name)), mode_(mode), min_delta_(std::abs(min_delta)) {}
+
+void Monitor::resolve(const Model& model) {
+  if (mode_ != MonitorMode::automatic) return;
+  const bool validated = name_.starts_with("val_");
+  mode_ = mode_of(model, std::string_view(name_).substr(validated ? 4 : 0));
+  if (mode_ == MonitorMode::automatic && model.built())
+    throw Error(
+        ErrorCode::invalid_argument,
+        str(callback_, " callback received monitor=", name_,
+            ", but it cannot be told whether that metric should be maximized or minimized. Pass MonitorMode::max "
+            "in order to monitor based on the highest metric value, or MonitorMode::min in order to use the "
+            "lowest value."));
+}
+
+std::optional<double> Monitor::value(const Logs& logs) const {
+  const auto found = logs.find(name_);
+  return found == logs.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::string Monitor::unavailable(const Logs& logs) const {
+  return str('`', name_, "` which is not available. ", available(logs));
+}
+
+std::string Monitor::available(const Logs& logs) {
+  std::string names;
+  for (const auto& [name, value] : logs) names += str(names.empty() ? "" : ",", name);
+  return "Available metrics are: " + names;
+}
+
+bool Monitor::improves(double value, const std::optional<double>& reference) const {
+  if (!reference) return true;
+  return mode_ == MonitorMode::max ? value - min_delta_ > *reference : value + min_delta_ < *reference;
+}
+
+}  // namespace tutti::keras::callbacks
