@@ -48,6 +48,7 @@ class LossScaleImpl final : public OptimizerImpl {
   int64_t iterations() const override { return inner_->iterations(); }
   double learning_rate() const override { return inner_->learning_rate(); }
   void set_learning_rate(LearningRate rate) override { inner_->set_learning_rate(std::move(rate)); }
+  bool has_schedule() const override { return inner_->has_schedule(); }
   void exclude_from_weight_decay(std::function<bool(const Tensor&)> excluded) override {
     inner_->exclude_from_weight_decay(std::move(excluded));
   }

@@ -61,19 +61,13 @@ class OptimizerImpl : public Savable {
   void build(std::span<const Tensor> variables, std::source_location location);
 
   const std::string& name() const { return options_.name; }
-<<<<<<< HEAD
   virtual int64_t iterations() const;
   virtual double learning_rate() const { return options_.learning_rate(num_calls_); }
   virtual void set_learning_rate(LearningRate rate);
+  virtual bool has_schedule() const { return !options_.learning_rate.number(); }
   virtual Tensor scale_loss(const Tensor& loss) const;
   virtual bool scales_loss() const { return options_.loss_scale_factor.has_value(); }
   virtual void exclude_from_weight_decay(std::function<bool(const Tensor&)> excluded);
-=======
-  int64_t iterations() const { return iterations_; }
-  double learning_rate() const { return options_.learning_rate(iterations_); }
-  void set_learning_rate(LearningRate rate) { options_.learning_rate = std::move(rate); }
-  bool has_schedule() const { return !options_.learning_rate.number(); }
->>>>>>> 0c9d3b48d58bb0f217acec3845716d9d72a35cc2
 
   // With use_ema; see Optimizer.
   virtual void finalize_variable_values(std::span<const Tensor> variables);
