@@ -1,11 +1,19 @@
 #include "tutti/keras/initializers.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/eye.h>
+#include <ATen/ops/linalg_qr.h>
+#include <ATen/ops/randn.h>
 #include <c10/core/GradMode.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <utility>
+
+#include "tutti/core/error.h"
+#include "tutti/core/str.h"
 
 namespace tutti::keras::initializers {
 namespace {
@@ -56,6 +64,31 @@ void fill_scaled(Tensor& x, const VarianceScalingOptions& options) {
   }
 }
 
+void fill_orthogonal(Tensor& x, double gain) {
+  if (x.dim() < 2)
+    throw Error(ErrorCode::invalid_argument,
+                str("orthogonal: the shape is ", to_string(x.sizes()), "; it must have at least two axes"));
+  const int64_t num_columns = x.size(-1);
+  const int64_t num_rows = num_columns == 0 ? 0 : x.numel() / num_columns;
+  const Tensor normal =
+      at::randn({std::max(num_rows, num_columns), std::min(num_rows, num_columns)}, at::dtype(x.scalar_type()));
+  const auto [q, r] = at::linalg_qr(normal);
+  const Tensor tall = q * r.diagonal().sign();  // the decomposition is unique up to signs: without, q is not uniform
+  x.copy_((num_rows < num_columns ? tall.t() : tall).reshape(x.sizes()) * gain);
+}
+
+void fill_identity(Tensor& x, double gain) {
+  if (x.dim() != 2)
+    throw Error(ErrorCode::invalid_argument,
+                str("identity: the shape is ", to_string(x.sizes()), "; it must have two axes"));
+  x.copy_(at::eye(x.size(0), x.size(1), at::dtype(x.scalar_type())) * gain);
+}
+
+VarianceScalingOptions checked(const VarianceScalingOptions& options) {
+  if (options.scale > 0) return options;
+  throw Error(ErrorCode::invalid_argument, str("variance_scaling: scale is ", options.scale, "; it must be positive"));
+}
+
 }  // namespace
 
 Initializer::Initializer(std::string name, Fill fill) : name_(std::move(name)), fill_(std::move(fill)) {}
@@ -80,7 +113,7 @@ RandomUniform::RandomUniform(const RandomUniformOptions& options)
     : Initializer("random_uniform", [options](Tensor& x) { x.uniform_(options.minval, options.maxval); }) {}
 
 VarianceScaling::VarianceScaling(const VarianceScalingOptions& options, std::string name)
-    : Initializer(std::move(name), [options](Tensor& x) { fill_scaled(x, options); }) {}
+    : Initializer(std::move(name), [options = checked(options)](Tensor& x) { fill_scaled(x, options); }) {}
 
 GlorotUniform::GlorotUniform()
     : VarianceScaling({.mode = FanMode::fan_avg, .distribution = Distribution::uniform}, "glorot_uniform") {}
@@ -89,5 +122,8 @@ HeUniform::HeUniform() : VarianceScaling({.scale = 2, .distribution = Distributi
 HeNormal::HeNormal() : VarianceScaling({.scale = 2}, "he_normal") {}
 LecunUniform::LecunUniform() : VarianceScaling({.distribution = Distribution::uniform}, "lecun_uniform") {}
 LecunNormal::LecunNormal() : VarianceScaling({}, "lecun_normal") {}
+
+Identity::Identity(double gain) : Initializer("identity", [gain](Tensor& x) { fill_identity(x, gain); }) {}
+Orthogonal::Orthogonal(double gain) : Initializer("orthogonal", [gain](Tensor& x) { fill_orthogonal(x, gain); }) {}
 
 }  // namespace tutti::keras::initializers

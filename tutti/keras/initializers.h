@@ -90,4 +90,14 @@ struct LecunNormal : VarianceScaling {
   LecunNormal();
 };
 
+// gain on the diagonal of a matrix, else 0.
+struct Identity : Initializer {
+  explicit Identity(double gain = 1);
+};
+// gain times a random orthogonal matrix: of a shape [..., n] as [product of the rest, n] the rows or the columns,
+// whichever are fewer, are orthonormal. Source: Saxe, McClelland and Ganguli, 2014.
+struct Orthogonal : Initializer {
+  explicit Orthogonal(double gain = 1);
+};
+
 }  // namespace tutti::keras::initializers
