@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <initializer_list>
 #include <string_view>
 #include <utility>
 
@@ -13,20 +12,13 @@
 namespace tutti::keras::callbacks {
 namespace {
 
-bool contains_any(std::string_view text, std::initializer_list<std::string_view> words) {
-  return std::ranges::any_of(words, [&](std::string_view word) { return text.find(word) != std::string_view::npos; });
-}
-
-// What the metric strives for; automatic where that is not known.
+// Which way the metric strives; automatic where that is not known.
 MonitorMode mode_of(const metrics::Metric& metric) {
-  const std::string& name = metric.name();
-  if (contains_any(name, {"accuracy", "auc", "precision", "recall", "sensitivity", "specificity", "f1", "iou", "score",
-                          "similarity", "io_u"}) ||
-      name == "acc")
-    return MonitorMode::max;
-  if (contains_any(name, {"loss", "error", "crossentropy", "divergence", "hinge", "poisson", "logcosh"}) ||
-      contains_any(str(' ', name, ' '), {" mae ", " mse ", " rmse ", " mape ", " msle "}))
-    return MonitorMode::min;
+  switch (metric.direction()) {
+    case metrics::Direction::up: return MonitorMode::max;
+    case metrics::Direction::down: return MonitorMode::min;
+    case metrics::Direction::unknown: return MonitorMode::automatic;
+  }
   return MonitorMode::automatic;
 }
 

@@ -16,8 +16,7 @@ namespace tutti::keras::callbacks {
 namespace {
 
 Sequential line(bool use_ema) {
-  const Sequential model(
-      {layers::Dense({.units = 1, .use_bias = false, .kernel_initializer = initializers::Ones()})});
+  const Sequential model({layers::Dense({.units = 1, .use_bias = false, .kernel_initializer = initializers::Ones()})});
   // The averages stay what the weights were at first.
   model.compile({.optimizer = optimizers::SGD({.learning_rate = 0.1, .use_ema = use_ema, .ema_momentum = 1}),
                  .loss = losses::MeanSquaredError()});
@@ -28,12 +27,11 @@ TEST(SwapEMAWeights, EvaluatesTheAveragesAndTrainsTheWeights) {
   for (const bool swap_on_epoch : {false, true}) {
     const Sequential model = line(/*use_ema=*/true);
     const Tensor x = at::ones({2, 1}), y = at::zeros({2, 1});
-    const History history =
-        model.fit(x, y,
-                  {.epochs = 3,
-                   .verbose = Verbose::silent,
-                   .callbacks = {SwapEMAWeights({.swap_on_epoch = swap_on_epoch})},
-                   .validation_data = Batches::from_tensors({x, y}, {})});
+    const History history = model.fit(x, y,
+                                      {.epochs = 3,
+                                       .verbose = Verbose::silent,
+                                       .callbacks = {SwapEMAWeights({.swap_on_epoch = swap_on_epoch})},
+                                       .validation_data = Batches::from_tensors({x, y}, {})});
     EXPECT_THAT(history.history.at("val_loss"), testing::Each(testing::DoubleNear(1, 1e-6)));
     EXPECT_NEAR(history.history.at("loss")[2], 0.64 * 0.64, 1e-6);
     EXPECT_EQ(model.get_weights()[0].item<double>(), 1);  // fit ends with the averages
