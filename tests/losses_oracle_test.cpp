@@ -200,7 +200,7 @@ void expect_shares_add_up(const Json& test, int replicas) {
 
 TEST(LossesOracle, SharesOfReplicasAddUpToKerasLossOfTheWholeBatch) {
   for (const Json& test : recorded_losses()) {
-    // Unreduced losses have no shares; nor has a mean over the batch, which is what predictions [N] give.
+    // Unreduced losses have no shares.
     if (reduction(test.at("arguments")) == Reduction::none) continue;
     for (const int replicas : {1, 2, 4}) {
       SCOPED_TRACE(testing::Message() << test.at("name") << " on " << replicas << " replicas");
