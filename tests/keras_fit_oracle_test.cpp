@@ -48,7 +48,6 @@
 #include "tutti/keras/optimizers/rmsprop.h"
 #include "tutti/keras/optimizers/schedules.h"
 #include "tutti/keras/optimizers/sgd.h"
-#include "tutti/keras/running_logs.h"
 #include "tutti/keras/sequential.h"
 
 namespace tutti::keras {
@@ -335,22 +334,21 @@ struct ShardedModel {
     return at::cat(outputs);
   }
 
-  // By the mean loss over the global batch; in training, one update.
-  std::vector<StepShare> step(const Tensor& x, const Tensor& y, bool training) const {
-    std::vector<StepShare> shares;
+  // Returns the mean loss over the global batch; in training, after an update by it.
+  double step(const Tensor& x, const Tensor& y, bool training) const {
+    double total = 0;
     std::vector<Tensor> sums;
     for (size_t r = 0; r < replicas.size(); ++r) {
       const Tensor predictions = replicas[r](shard(x, r), {.training = training});
       Tensor value = loss.share(shard(y, r), predictions, {}, x.size(0));
       for (const Tensor& penalty : replicas[r].losses()) value = value + penalty / static_cast<double>(replicas.size());
-      shares.push_back({.loss = value.detach(), .metrics = {}});
-      for (const metrics::Metric& metric : metrics)
-        shares.back().metrics.push_back(metric.contribution(shard(y, r), predictions.detach()));
+      total += value.item<double>();
+      for (const metrics::Metric& metric : metrics) metric.update_state(shard(y, r), predictions.detach());
       const std::vector<Tensor> own = gradients(value, replicas[r].trainable_variables());
       for (size_t i = 0; i < own.size(); ++i) r == 0 ? sums.push_back(own[i]) : void(sums[i].add_(own[i]));
     }
     if (training) update(sums);
-    return shares;
+    return total;
   }
 
   void update(const std::vector<Tensor>& sums) const {
@@ -362,12 +360,16 @@ struct ShardedModel {
   }
 
   Logs pass(const Tensor& x, const Tensor& y, int64_t global_batch, bool training) const {
-    RunningLogs running(metrics);
+    for (const metrics::Metric& metric : metrics) metric.reset_state();
+    double total = 0;
     for (int64_t start = 0; start < x.size(0); start += global_batch) {
       const Tensor batch = x.slice(0, start, start + global_batch);
-      running.add(step(batch, y.slice(0, start, start + global_batch), training), batch.size(0));
+      const double mean = step(batch, y.slice(0, start, start + global_batch), training);
+      total += mean * static_cast<double>(batch.size(0));
     }
-    return running.logs();
+    Logs logs{{"loss", total / static_cast<double>(x.size(0))}};
+    for (const metrics::Metric& metric : metrics) logs[metric.name()] = metric.result().item<double>();
+    return logs;
   }
 };
 

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <ATen/TensorOperators.h>
+
 #include <optional>
 #include <string>
 #include <utility>
 
-#include "tutti/keras/layers/layer_impl.h"
+#include "tutti/keras/layers/axis.h"
 
 namespace tutti::keras::layers {
 
@@ -39,6 +41,13 @@ class AffineImpl : public LayerImpl {
   void add_gamma_and_beta(const Shape& shape) {
     if (options_.gamma) gamma_ = add_weight("gamma", shape, *options_.gamma);
     if (options_.beta) beta_ = add_weight("beta", shape, *options_.beta);
+  }
+
+  // gamma * y + beta, where their axes are these of y.
+  Tensor scaled_and_shifted(Tensor y, at::IntArrayRef axes) const {
+    const Shape shape = broadcast_shape(axes, y.sizes());
+    if (gamma_) y = y * gamma_->view(shape);
+    return beta_ ? y + beta_->view(shape) : y;
   }
 
   const std::optional<Tensor>& gamma() const { return gamma_; }

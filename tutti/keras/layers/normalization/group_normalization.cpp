@@ -27,11 +27,15 @@ class GroupNormalizationImpl : public AffineImpl {
   }
 
   Tensor call(const Tensor& x, const CallOptions&) const override {
-    if (x.dim() < 2 || x.size(axis_of(*this, options_.axis, x.sizes())) != channels_)
+    const int64_t axis = axis_of(*this, options_.axis, x.sizes());
+    if (x.dim() < 2 || x.size(axis) != channels_)
       refuse(str("the input has shape ", to_string(x.sizes()), "; the layer was built for an extent of ", channels_,
                  " at axis ", options_.axis));
-    const Tensor y = at::group_norm(x.movedim(options_.axis, 1), groups(), gamma(), beta(), options_.epsilon);
-    return y.movedim(1, options_.axis);
+    // The copy, where there is one, is needed: for channels-last images LibTorch 2.13 crashes in the gradient to the
+    // weights if none to x is asked for.
+    const Tensor first = x.movedim(axis, 1).contiguous();
+    const Tensor y = at::group_norm(first, groups(), gamma(), beta(), options_.epsilon);
+    return y.movedim(1, axis);
   }
 
   Shape compute_output_shape(const Shape& input_shape) const override {

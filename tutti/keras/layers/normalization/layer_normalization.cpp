@@ -2,7 +2,6 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/layer_norm.h>
-#include <ATen/ops/var_mean.h>
 
 #include <algorithm>
 
@@ -48,11 +47,9 @@ class LayerNormalizationImpl : public AffineImpl {
     const std::vector<int64_t> axes = check_extents(*this, options_.axis, x, extents_);
     const bool are_last = axes.front() + static_cast<int64_t>(axes.size()) == x.dim();
     if (are_last) return at::layer_norm(x, extents_, gamma(), beta(), options_.epsilon);
-    const auto [variance, mean] = at::var_mean(x, axes, /*correction=*/0, /*keepdim=*/true);
-    const Shape shape = broadcast_shape(axes, x.sizes());
-    Tensor y = (x - mean) * (variance + options_.epsilon).rsqrt();
-    if (gamma()) y = y * gamma()->view(shape);
-    return beta() ? y + beta()->view(shape) : y;
+    const Tensor centered = x - x.mean(axes, /*keepdim=*/true);
+    const Tensor variance = centered.square().mean(axes, /*keepdim=*/true);
+    return scaled_and_shifted(centered * (variance + options_.epsilon).rsqrt(), axes);
   }
 
   Shape compute_output_shape(const Shape& input_shape) const override {

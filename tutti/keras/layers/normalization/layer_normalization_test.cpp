@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/error_of.h"
+#include "tutti/distribute/gradients.h"
 #include "tutti/keras/layers/normalization/group_normalization.h"
 
 namespace tutti::keras::layers {
@@ -77,6 +78,16 @@ TEST(GroupNormalization, NormalizesNeighbouringChannelsTogether) {
   EXPECT_TRUE(at::allclose(GroupNormalization({.groups = -1})(x), normalized(x, {1, 2}, 1e-3), 1e-4, 1e-5));
   EXPECT_TRUE(
       at::allclose(GroupNormalization({.groups = 1, .axis = 1})(x), normalized(x, {1, 2, 3}, 1e-3), 1e-4, 1e-5));
+}
+
+// As those of a model's first layer.
+TEST(GroupNormalization, HasGradientsToItsWeightsAlone) {
+  const Tensor x = at::randn({2, 7, 6, 4}), weights = at::randn({2, 7, 6, 4});
+  const GroupNormalization layer({.groups = 2});
+  const Tensor y = layer(x);
+  const std::vector<Tensor> slopes = gradients((y * weights).sum(), layer.trainable_variables());
+  EXPECT_TRUE(at::allclose(slopes[0], (y * weights).sum({0, 1, 2}), 1e-4, 1e-4));  // gamma is 1, beta 0
+  EXPECT_TRUE(at::allclose(slopes[1], weights.sum({0, 1, 2}), 1e-4, 1e-4));
 }
 
 TEST(GroupNormalization, RefusesWhatDoesNotFit) {
