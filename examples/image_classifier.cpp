@@ -3,7 +3,17 @@
 //
 //   image_classifier [--data DIR] [--replicas 2] [--images 3000] [--epochs 12] [--seed 0]
 //
-// Last line: "test accuracy: 0.97…".
+// Prints the model, then (two cores, busy with other work too):
+//
+//   Epoch 1/12
+//   47/47 - 7s - 145ms/step - accuracy: 0.6783 - loss: 0.9914 - val_accuracy: 0.9103 - val_loss: 1.5690
+//   Epoch 2/12
+//   47/47 - 4s - 83ms/step - accuracy: 0.8893 - loss: 0.3414 - val_accuracy: 0.9436 - val_loss: 1.2694
+//   …
+//   Epoch 12/12
+//   47/47 - 5s - 102ms/step - accuracy: 0.9693 - loss: 0.0901 - val_accuracy: 0.9765 - val_loss: 0.0768
+//   40/40 - 2s - 57ms/step - accuracy: 0.9769 - loss: 0.0794
+//   test accuracy: 0.9769
 #include <tutti/tutti.h>
 
 #include <CLI/CLI.hpp>
@@ -65,5 +75,6 @@ int main(int argc, char** argv) {
                       .callbacks = {keras::callbacks::EarlyStopping(
                           {.monitor = "val_accuracy", .patience = 5, .restore_best_weights = true})},
                       .validation_data = test_batches});
-  std::cout << "test accuracy: " << model.evaluate(test_batches).at("accuracy") << '\n';
+  const auto logs = model.evaluate(test_batches);
+  std::cout << "test accuracy: " << logs.at("accuracy") << '\n';
 }

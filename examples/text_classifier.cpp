@@ -3,7 +3,14 @@
 //
 //   text_classifier [--data DIR] [--replicas 2] [--epochs 2] [--seed 0]
 //
-// Last line: "test accuracy: 0.8…".
+// Prints the model, then (two cores, busy with other work too):
+//
+//   Epoch 1/2
+//   391/391 - 34s - 87ms/step - accuracy: 0.7720 - loss: 0.4661
+//   Epoch 2/2
+//   391/391 - 30s - 78ms/step - accuracy: 0.8762 - loss: 0.3060
+//   391/391 - 10s - 27ms/step - accuracy: 0.8208 - loss: 0.4111
+//   test accuracy: 0.8208
 #include <tutti/tutti.h>
 
 #include <CLI/CLI.hpp>
