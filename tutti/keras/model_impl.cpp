@@ -20,7 +20,6 @@ namespace {
 // Brings tensors with names into the order of `order`. `required` is false where a name may be missing: its place then
 // holds an undefined tensor.
 void sort_by_name(Tensors& tensors, const std::vector<std::string>& order, const char* what, bool required) {
-  if (tensors.names.empty()) return;
   const auto listed = [](const std::vector<std::string>& names) {
     std::string text;
     for (const std::string& name : names) text += str(text.empty() ? "" : ", ", '"', name, '"');
@@ -39,6 +38,16 @@ void sort_by_name(Tensors& tensors, const std::vector<std::string>& order, const
       throw Error(ErrorCode::invalid_argument,
                   str("the batch lacks the ", what, " \"", order[i], "\"; it has ", listed(tensors.names)));
   tensors = Tensors(std::move(sorted));
+}
+
+// Of these shapes, with an extent of 1 where one is unknown.
+std::vector<Tensor> zeros_of(const std::vector<Shape>& shapes) {
+  std::vector<Tensor> zeros;
+  for (Shape shape : shapes) {
+    std::ranges::replace(shape, kUnknown, int64_t{1});
+    zeros.push_back(at::zeros(shape));
+  }
+  return zeros;
 }
 
 bool computes_in_float16(const layers::LayerImpl& layer) {
@@ -61,11 +70,7 @@ void ModelImpl::compile(CompileOptions options) {
 void ModelImpl::build_all(const std::vector<Shape>& input_shapes) {
   name_uniquely(layers_, *this);
   std::vector<Tensor> sample = std::exchange(sample_, {});
-  if (sample.empty())
-    for (Shape shape : input_shapes) {
-      std::ranges::replace(shape, kUnknown, int64_t{1});
-      sample.push_back(at::zeros(shape));
-    }
+  if (sample.empty()) sample = zeros_of(input_shapes);
   const c10::NoGradGuard no_grad;
   num_outputs_ = call_all(sample, {.training = false}).size();
   for (const layers::Layer& layer : layers_) {
@@ -76,13 +81,8 @@ void ModelImpl::build_all(const std::vector<Shape>& input_shapes) {
 
 std::vector<Shape> ModelImpl::compute_output_shapes(const std::vector<Shape>& input_shapes) const {
   const c10::NoGradGuard no_grad;
-  std::vector<Tensor> sample;
-  for (Shape shape : input_shapes) {
-    std::ranges::replace(shape, kUnknown, int64_t{1});
-    sample.push_back(at::zeros(shape));
-  }
   std::vector<Shape> shapes;
-  for (const Tensor& output : call_all(sample, {.training = false})) {
+  for (const Tensor& output : call_all(zeros_of(input_shapes), {.training = false})) {
     shapes.push_back(output.sizes().vec());
     if (!shapes.back().empty()) shapes.back()[0] = input_shapes[0][0];
   }
@@ -146,10 +146,7 @@ StepShare ModelImpl::test_step(const Batch& shard, const GlobalBatch& global) co
 }
 
 std::vector<Tensor> ModelImpl::predict_step(const Batch& shard) const {
-  std::vector<Tensor> outputs;
-  for (layers::MaskedTensor& output : predictions(shard, {.training = false}))
-    outputs.push_back(std::move(output.tensor));
-  return outputs;
+  return call_forward(shard.x.values, {.training = false});
 }
 
 StepShare ModelImpl::measure(const Batch& shard, const GlobalBatch& global,
@@ -187,9 +184,9 @@ void ModelImpl::settle(PerReplica<Batch>& shards) {
   }
   for (size_t replica = 0; replica < shards.size(); ++replica) {
     Batch& shard = shards[replica];
-    sort_by_name(shard.x, input_names(), "input", /*required=*/true);
-    sort_by_name(shard.y, output_names(), "output", /*required=*/false);
-    sort_by_name(shard.sample_weight, output_names(), "output", /*required=*/false);
+    if (!shard.x.names.empty()) sort_by_name(shard.x, input_names(), "input", /*required=*/true);
+    for (Tensors* part : {&shard.y, &shard.sample_weight})
+      if (!part->names.empty()) sort_by_name(*part, output_names(), "output", /*required=*/false);
   }
 }
 
