@@ -9,9 +9,9 @@
 #include <stdexcept>
 #include <thread>
 
+#include "tests/support/collected_warnings.h"
 #include "tests/support/watchdog.h"
 #include "tutti/core/error.h"
-#include "tutti/core/log.h"
 #include "tutti/device/workers.h"
 
 namespace tutti {
@@ -209,8 +209,7 @@ TEST(Rendezvous, IsAsNewAfterReset) {
 
 TEST(Rendezvous, ASlowReplicaIsNamedInOneWarningPerMeetingAndWaitedFor) {
   const Watchdog watchdog(60s);
-  std::vector<std::string> warnings;
-  WarningSink before = set_warning_sink([&](const std::string& text) { warnings.push_back(text); });
+  const CollectedWarnings warnings;
   Rendezvous rendezvous(4, {.warn_after = 5ms});
   const auto thrown = run_replicas(rendezvous, [&](int replica) {
     for (int round = 0; round < 2; ++round) {
@@ -218,24 +217,21 @@ TEST(Rendezvous, ASlowReplicaIsNamedInOneWarningPerMeetingAndWaitedFor) {
       rendezvous.arrive(replica, operation("all_reduce"), nothing);
     }
   });
-  set_warning_sink(std::move(before));
   EXPECT_THAT(thrown, testing::Each(nullptr));
-  ASSERT_EQ(warnings.size(), 2U);
-  for (const std::string& warning : warnings)
+  ASSERT_EQ(warnings.lines().size(), 2U);
+  for (const std::string& warning : warnings.lines())
     EXPECT_THAT(warning, AllOf(HasSubstr("0.005 s"), HasSubstr("wait in all_reduce (rendezvous_test.cpp:"),
                                HasSubstr("still compute"), HasSubstr("3] still")));
 }
 
 TEST(Rendezvous, ALongActionIsNoReasonForAWarning) {
   const Watchdog watchdog(60s);
-  std::atomic<int> num_warnings = 0;
-  WarningSink before = set_warning_sink([&](const std::string&) { ++num_warnings; });
+  const CollectedWarnings warnings;
   Rendezvous rendezvous(2, {.warn_after = 250ms});
   run_replicas(rendezvous, [&](int replica) {
     rendezvous.arrive(replica, operation("all_reduce"), [](auto) { std::this_thread::sleep_for(400ms); });
   });
-  set_warning_sink(std::move(before));
-  EXPECT_EQ(num_warnings, 0);
+  EXPECT_THAT(warnings.lines(), testing::IsEmpty());
 }
 
 TEST(Rendezvous, AReplicaDoesOneOperationAtATimeAndNoneAfterItsEnd) {

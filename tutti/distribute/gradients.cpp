@@ -8,6 +8,7 @@
 namespace tutti {
 
 std::vector<Tensor> gradients(const Tensor& loss, const std::vector<Tensor>& variables) {
+  if (variables.empty()) return {};
   std::vector<Tensor> leaves;
   for (const Tensor& variable : variables)
     leaves.push_back(ThreadView::current().replica >= 0 ? local(variable) : variable);

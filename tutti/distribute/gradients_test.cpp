@@ -40,6 +40,8 @@ TEST_F(Gradients, AreGlobalInGlobalView) {
   EXPECT_FALSE(global[1].defined());
 }
 
+TEST_F(Gradients, OfNothingAreNone) { EXPECT_TRUE(gradients(used.sum(), {}).empty()); }
+
 TEST_F(Gradients, AccumulateNothing) {
   strategy.run([&] { gradients(used.sum(), {used}); });
   gradients(used.sum(), {used});

@@ -7,15 +7,10 @@
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/keras/layer_names.h"
 
 namespace tutti::keras {
 namespace {
-
-std::string listed(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += str(text.empty() ? "" : ", ", '"', name, '"');
-  return text;
-}
 
 // The one of a list that belongs to an output: none, the same for all, or its own.
 const Tensor& of_output(const Tensors& tensors, size_t output) {
@@ -37,7 +32,7 @@ size_t CompiledOutputs::position(const std::string& name, const char* what) cons
   const auto found = std::ranges::find(output_names_, name);
   if (found == output_names_.end())
     throw Error(ErrorCode::invalid_argument,
-                str("compile: ", what, " names the output \"", name, "\"; the outputs are ", listed(output_names_)));
+                str("compile: ", what, " names the output \"", name, "\"; the outputs are ", quoted(output_names_)));
   return static_cast<size_t>(found - output_names_.begin());
 }
 
@@ -45,7 +40,7 @@ void CompiledOutputs::set_losses(const CompileOptions& options) {
   const auto distribute = [&]<class T>(const PerOutput<T>& given, const char* what, const auto& set) {
     if (!given.for_all() && !given.values().empty() && given.values().size() != objectives_.size())
       throw Error(ErrorCode::invalid_argument, str("compile: ", given.values().size(), ' ', what, " for ",
-                                                   objectives_.size(), " outputs: ", listed(output_names_)));
+                                                   objectives_.size(), " outputs: ", quoted(output_names_)));
     if (!given.values().empty())
       for (size_t i = 0; i < objectives_.size(); ++i) set(objectives_[i], given.values()[given.for_all() ? 0 : i]);
     for (const auto& [name, value] : given.by_name()) set(objectives_[position(name, what)], value);
@@ -61,13 +56,7 @@ void CompiledOutputs::set_losses(const CompileOptions& options) {
 
 void CompiledOutputs::add_metrics(const OutputMetrics& metrics, bool weighted) {
   const auto add = [&](size_t output, const metrics::Metric& metric) {
-    std::string name = output_names_.size() > 1 ? str(output_names_[output], '_', metric.name()) : metric.name();
-    const auto taken = [&] {
-      return std::ranges::any_of(metrics_, [&](const LoggedMetric& other) { return other.name == name; });
-    };
-    if (weighted && taken()) name = "weighted_" + name;
-    if (taken()) throw Error(ErrorCode::invalid_argument, str("compile: two metrics are called \"", name, '"'));
-    metrics_.push_back({name, metric});
+    metrics_.push_back({unused_name(output, metric.name(), weighted), metric});
     metric_of_.push_back({output, weighted});
   };
   if (!metrics.only().empty() && output_names_.size() > 1)
@@ -79,11 +68,23 @@ void CompiledOutputs::add_metrics(const OutputMetrics& metrics, bool weighted) {
     for (const metrics::Metric& metric : list) add(position(name, "metrics"), metric);
 }
 
+std::string CompiledOutputs::unused_name(size_t output, const std::string& metric, bool weighted) const {
+  const std::string prefix = output_names_.size() > 1 ? output_names_[output] + '_' : "";
+  const auto taken = [&](const std::string& name) {
+    return std::ranges::find(metrics_, name, &LoggedMetric::name) != metrics_.end();
+  };
+  std::string name = prefix + metric;
+  if (weighted && taken(name)) name = str(prefix, "weighted_", metric);
+  const std::string first = name;
+  for (int number = 1; taken(name); ++number) name = str(first, '_', number);
+  return name;
+}
+
 StepShare CompiledOutputs::share(const Batch& shard, const std::vector<layers::MaskedTensor>& predictions,
                                  int64_t global_batch_size) const {
   if (predictions.size() != objectives_.size() || shard.y.size() != predictions.size())
     throw Error(ErrorCode::invalid_argument,
-                str("fit: ", shard.y.size(), " labels for ", predictions.size(), " outputs: ", listed(output_names_)));
+                str("fit: ", shard.y.size(), " labels for ", predictions.size(), " outputs: ", quoted(output_names_)));
   if (shard.sample_weight.size() > 1 && shard.sample_weight.size() != predictions.size())
     throw Error(ErrorCode::invalid_argument, str("fit: ", shard.sample_weight.size(), " sample weights for ",
                                                  predictions.size(), " outputs; give one for all or one for each"));

@@ -43,6 +43,9 @@ class CompiledOutputs {
   size_t position(const std::string& name, const char* what) const;
   void set_losses(const CompileOptions& options);
   void add_metrics(const OutputMetrics& metrics, bool weighted);
+  // "accuracy", "out_accuracy" of one output among several; "weighted_accuracy" beside one that is not; then
+  // "accuracy_1". As Keras names them.
+  std::string unused_name(size_t output, const std::string& metric, bool weighted) const;
 
   std::vector<std::string> output_names_;
   std::vector<Objective> objectives_;  // by output

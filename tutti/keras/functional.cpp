@@ -53,7 +53,7 @@ class FunctionalImpl : public ModelImpl {
   }
 
   std::vector<Tensor> call_all(const std::vector<Tensor>& inputs, const layers::CallOptions& options) const override {
-    return call_forward(inputs, options);
+    return outputs(inputs, options);
   }
 
   std::vector<Shape> compute_output_shapes(const std::vector<Shape>& input_shapes) const override {

@@ -1,7 +1,6 @@
 #include "tutti/keras/layer_names.h"
 
 #include <set>
-#include <string>
 
 #include "tutti/core/str.h"
 
@@ -18,6 +17,12 @@ void name_uniquely(const std::vector<layers::Layer>& layers, const layers::Layer
     if (!taken.insert(name).second) model.refuse(str("two layers are called \"", name, "\"; names must be unique"));
     if (name != layer.name()) layer.impl()->rename(name);
   }
+}
+
+std::string quoted(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += str(text.empty() ? "" : ", ", '"', name, '"');
+  return text.empty() ? "without names" : text;
 }
 
 }  // namespace tutti::keras

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "tutti/keras/layers/layer.h"
@@ -9,5 +10,8 @@ namespace tutti::keras {
 // Gives each layer a name that no other before it has: "dense", "dense_1". Throws: the error of `model` for a given
 // name that occurs twice.
 void name_uniquely(const std::vector<layers::Layer>& layers, const layers::LayerImpl& model);
+
+// "\"a\", \"b\"", or "without names" of none.
+std::string quoted(const std::vector<std::string>& names);
 
 }  // namespace tutti::keras

@@ -20,23 +20,18 @@ namespace {
 // Brings tensors with names into the order of `order`. `required` is false where a name may be missing: its place then
 // holds an undefined tensor.
 void sort_by_name(Tensors& tensors, const std::vector<std::string>& order, const char* what, bool required) {
-  const auto listed = [](const std::vector<std::string>& names) {
-    std::string text;
-    for (const std::string& name : names) text += str(text.empty() ? "" : ", ", '"', name, '"');
-    return text.empty() ? std::string("without names") : text;
-  };
   std::vector<Tensor> sorted(order.size());
   for (size_t i = 0; i < tensors.size(); ++i) {
     const auto found = std::ranges::find(order, tensors.names[i]);
     if (found == order.end())
       throw Error(ErrorCode::invalid_argument, str("the batch has the ", what, " \"", tensors.names[i],
-                                                   "\"; the model's ", what, "s are ", listed(order)));
+                                                   "\"; the model's ", what, "s are ", quoted(order)));
     sorted[static_cast<size_t>(found - order.begin())] = tensors.values[i];
   }
   for (size_t i = 0; i < sorted.size(); ++i)
     if (required && !sorted[i].defined())
       throw Error(ErrorCode::invalid_argument,
-                  str("the batch lacks the ", what, " \"", order[i], "\"; it has ", listed(tensors.names)));
+                  str("the batch lacks the ", what, " \"", order[i], "\"; it has ", quoted(tensors.names)));
   tensors = Tensors(std::move(sorted));
 }
 
@@ -117,23 +112,14 @@ std::vector<layers::MaskedTensor> ModelImpl::predictions(const Batch& shard, con
   return forward(inputs, options);
 }
 
-std::vector<Tensor> ModelImpl::call_forward(const std::vector<Tensor>& inputs,
-                                            const layers::CallOptions& options) const {
-  std::vector<layers::MaskedTensor> masked;
-  masked.reserve(inputs.size());
-  for (size_t i = 0; i < inputs.size(); ++i) masked.push_back({inputs[i], options.mask(i)});
-  std::vector<Tensor> outputs;
-  for (layers::MaskedTensor& output : forward(masked, options)) outputs.push_back(std::move(output.tensor));
-  return outputs;
-}
-
 StepShare ModelImpl::train_step(const Batch& shard, const GlobalBatch& global) const {
   layers::AddedLosses added;
   const auto outputs = predictions(shard, {.training = true, .added_losses = &added});
   StepShare share = measure(shard, global, outputs, added);
-  const std::vector<Tensor> variables = trainable_variables();
-  const Tensor scaled = compiled_.optimizer->scale_loss(share.losses[0]);
-  compiled_.optimizer->apply_gradients(gradients(scaled, variables), variables);
+  if (const std::vector<Tensor> variables = trainable_variables(); !variables.empty()) {
+    const Tensor scaled = compiled_.optimizer->scale_loss(share.losses[0]);
+    compiled_.optimizer->apply_gradients(gradients(scaled, variables), variables);
+  }
   for (Tensor& loss : share.losses) loss = loss.detach();
   return share;
 }
@@ -146,7 +132,7 @@ StepShare ModelImpl::test_step(const Batch& shard, const GlobalBatch& global) co
 }
 
 std::vector<Tensor> ModelImpl::predict_step(const Batch& shard) const {
-  return call_forward(shard.x.values, {.training = false});
+  return outputs(shard.x.values, {.training = false});
 }
 
 StepShare ModelImpl::measure(const Batch& shard, const GlobalBatch& global,

@@ -98,9 +98,6 @@ class ModelImpl : public layers::LayerImpl {
   // The outputs for a shard, with masks.
   std::vector<layers::MaskedTensor> predictions(const Batch& shard, const layers::CallOptions& options) const;
 
-  // forward without masks, for the call_all of models that override forward.
-  std::vector<Tensor> call_forward(const std::vector<Tensor>& inputs, const layers::CallOptions& options) const;
-
   // The lines of the summary below the table of layers.
   void add_totals(Summary& summary) const;
 

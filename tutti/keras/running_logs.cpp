@@ -21,10 +21,13 @@ void RunningLogs::add(std::span<const StepShare> shares, int64_t global_batch_si
   }
 }
 
+double RunningLogs::mean_loss(size_t i) const {
+  return weighted_losses_[i].item<double>() / static_cast<double>(num_samples_);
+}
+
 Logs RunningLogs::logs() const {
   Logs logs;
-  for (size_t i = 0; i < weighted_losses_.size(); ++i)
-    logs[loss_names_[i]] = weighted_losses_[i].item<double>() / static_cast<double>(num_samples_);
+  for (size_t i = 0; i < weighted_losses_.size(); ++i) logs[loss_names_[i]] = mean_loss(i);
   for (const LoggedMetric& logged : metrics_) {
     const Tensor result = logged.metric.result();
     if (result.dim() == 0) {

@@ -35,8 +35,12 @@ class RunningLogs {
 
   // The numbers so far, of at least one batch; waits for the devices.
   Logs logs() const;
+  // Of them "loss" alone, without computing the metrics.
+  double loss() const { return mean_loss(0); }
 
  private:
+  double mean_loss(size_t i) const;
+
   std::span<const std::string> loss_names_;
   std::span<const LoggedMetric> metrics_;
   std::vector<Tensor> weighted_losses_;  // float64, where the first share was

@@ -151,6 +151,8 @@ History fit(const Model& model, const Batches& batches, const FitOptions& option
     for (const auto& callback : options.callbacks) callback->on_epoch_begin(state, epoch);
     std::optional<RunningLogs> running;
     const auto begin = [&](int64_t batch) {
+      if (epoch == state.initial_epoch && batch == 0 && model.trainable_variables().empty())
+        warn(str(model.name(), ".fit: the model does not have any trainable weights"));
       for (const auto& callback : options.callbacks) callback->on_train_batch_begin(state, batch);
     };
     const auto end = [&](int64_t batch, const RunningLogs& so_far) {

@@ -9,9 +9,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/collected_warnings.h"
 #include "tests/support/error_of.h"
 #include "tests/support/temporary_folder.h"
-#include "tutti/core/log.h"
 #include "tutti/keras/layers/core/dense.h"
 #include "tutti/keras/losses/mean_squared_error.h"
 #include "tutti/keras/metrics/regression.h"
@@ -21,6 +21,7 @@
 namespace tutti::keras {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -36,6 +37,18 @@ Sequential line(double learning_rate = 0.1, int64_t steps_per_execution = 1) {
 
 data::Dataset<std::tuple<Tensor, Tensor>> batches(int64_t count) {
   return data::from_tensor_slices(at::ones({2 * count, 1}), at::zeros({2 * count, 1})).batch(2);
+}
+
+TEST(Evaluate, NamesMetricsOfOneNameAsKerasDoes) {
+  const Sequential model({layers::Dense({.units = 1})});
+  model.compile(
+      {.loss = losses::MeanSquaredError(),
+       .metrics = {metrics::MeanAbsoluteError({.name = "mae"}), metrics::MeanSquaredError({.name = "mae"})},
+       .weighted_metrics = {metrics::MeanAbsoluteError({.name = "mae"}), metrics::MeanSquaredError({.name = "mae"})}});
+  const Logs logs = model.evaluate(at::ones({2, 1}), at::zeros({2, 1}), {.verbose = Verbose::silent});
+  std::vector<std::string> names;
+  for (const auto& [name, value] : logs) names.push_back(name);
+  EXPECT_THAT(names, testing::UnorderedElementsAre("loss", "mae", "mae_1", "weighted_mae", "weighted_mae_1"));
 }
 
 // Writes down what is called.
@@ -110,12 +123,11 @@ TEST(Fit, GoesOnInTheDataWhereStepsPerEpochEnded) {
 }
 
 TEST(Fit, WarnsInKerassWordsWhenTheDataEndEarly) {
-  std::string warning;
-  const WarningSink before = set_warning_sink([&](const std::string& text) { warning += text; });
+  const CollectedWarnings warnings;
   const History history = line(0).fit(batches(2), {.epochs = 2, .verbose = Verbose::silent, .steps_per_epoch = 3});
-  set_warning_sink(before);
-  EXPECT_THAT(warning, HasSubstr("Your input ran out of data; interrupting training. Make sure that your dataset or "
-                                 "generator can generate at least `steps_per_epoch * epochs` batches."));
+  EXPECT_THAT(warnings.lines(),
+              Contains(HasSubstr("Your input ran out of data; interrupting training. Make sure that your dataset or "
+                                 "generator can generate at least `steps_per_epoch * epochs` batches.")));
   EXPECT_EQ(history.epoch.size(), 2U);  // the next epoch begins anew
 }
 
@@ -137,11 +149,19 @@ TEST(Fit, KeepsTheLastSamplesForValidation) {
 }
 
 TEST(Fit, WarnsOfALossThatIsNoNumber) {
-  std::string warning;
-  const WarningSink before = set_warning_sink([&](const std::string& text) { warning += text; });
+  const CollectedWarnings warnings;
   line(1e30).fit(batches(4), {.verbose = Verbose::silent});
-  set_warning_sink(before);
-  EXPECT_THAT(warning, HasSubstr("line.fit: the loss of epoch 1 is"));
+  EXPECT_THAT(warnings.lines(), Contains(HasSubstr("line.fit: the loss of epoch 1 is")));
+}
+
+TEST(Fit, WarnsOfAModelThatCannotLearn) {
+  const CollectedWarnings warnings;
+  const Sequential model = line();
+  model.build({kUnknown, 1});
+  model.set_trainable(false);
+  const History history = model.fit(batches(2), {.epochs = 2, .verbose = Verbose::silent});
+  EXPECT_THAT(warnings.lines(), ElementsAre("line.fit: the model does not have any trainable weights"));
+  EXPECT_THAT(history.history.at("loss"), ElementsAre(1, 1));
 }
 
 TEST(Fit, WeighsTheMetricsThatAreToBe) {

@@ -7,9 +7,9 @@
 #include <chrono>
 #include <stdexcept>
 
+#include "tests/support/collected_warnings.h"
 #include "tests/support/dataset_values.h"
 #include "tests/support/watchdog.h"
-#include "tutti/core/log.h"
 
 namespace tutti::data {
 namespace {
@@ -58,14 +58,12 @@ TEST(AtElement, KeepsCodeAndLocationOfAnError) {
 }
 
 TEST(AtElement, OtherTypesPassUnchangedAndAWarningNamesThePlace) {
-  std::vector<std::string> warnings;
-  const auto sink = set_warning_sink([&](const std::string& warning) { warnings.push_back(warning); });
+  const CollectedWarnings warnings;
   EXPECT_EQ(text_at_the_consumer(Mine("why")), "why");
   EXPECT_EQ(text_at_the_consumer(NotStandard()), "no text");
-  set_warning_sink(sink);
-  ASSERT_EQ(warnings.size(), 2U);
-  EXPECT_THAT(warnings[0], ::testing::AllOf(HasSubstr("map: element 2: "), HasSubstr("why")));
-  EXPECT_THAT(warnings[1], HasSubstr("map: element 2: "));
+  ASSERT_EQ(warnings.lines().size(), 2U);
+  EXPECT_THAT(warnings.lines()[0], ::testing::AllOf(HasSubstr("map: element 2: "), HasSubstr("why")));
+  EXPECT_THAT(warnings.lines()[1], HasSubstr("map: element 2: "));
 }
 
 TEST(AtElement, IsNamedByEveryOperationWithAFunction) {

@@ -3,10 +3,10 @@
 
 #include <stdexcept>
 
+#include "tests/support/collected_warnings.h"
 #include "tests/support/dataset_values.h"
 #include "tests/support/saved_iterators.h"
 #include "tests/support/watchdog.h"
-#include "tutti/core/log.h"
 
 namespace tutti::data {
 namespace {
@@ -52,14 +52,12 @@ TEST(IgnoreErrors, AGeneratorThatThrowsHasEnded) {
 }
 
 TEST(IgnoreErrors, WarnsWhenAsked) {
-  std::vector<std::string> warnings;
-  const auto sink = set_warning_sink([&](const std::string& warning) { warnings.push_back(warning); });
+  const CollectedWarnings warnings;
   numbers(range(4).map(refuse_threes).ignore_errors());
-  EXPECT_THAT(warnings, ElementsAre());
+  EXPECT_THAT(warnings.lines(), ElementsAre());
   numbers(range(4).map(refuse_threes).ignore_errors({.log_warning = true}));
-  EXPECT_THAT(warnings,
+  EXPECT_THAT(warnings.lines(),
               ElementsAre("ignore_errors: map: element 0: a three", "ignore_errors: map: element 3: a three"));
-  set_warning_sink(sink);
 }
 
 TEST(IgnoreErrors, GoesOnWhereItWasSaved) { expect_resumes(range(8).map(refuse_threes).ignore_errors()); }

@@ -6,6 +6,7 @@
 
 #include <stdexcept>
 
+#include "tests/support/collected_warnings.h"
 #include "tests/support/error_of.h"
 #include "tests/support/scripted_training.h"
 #include "tests/support/temporary_folder.h"
@@ -107,12 +108,10 @@ TEST_F(BackedUp, OfTwoBackupsTheDamagedOneIsPassedOver) {
   const BackupAndRestore twice({.backup_dir = folder_ / "backup", .double_checkpoint = true});
   EXPECT_THROW(fit(make(1), {twice, kill_after(3 * kBatches + 1)}), Killed);
   folder_.write("backup/ckpt-3/index.json", "damaged");
-  std::string warnings;
-  const WarningSink before = set_warning_sink([&](const std::string& text) { warnings += text; });
+  const CollectedWarnings warnings;
   const History history = fit(make(2), {twice});
-  set_warning_sink(before);
   EXPECT_THAT(history.epoch, ElementsAre(2, 3, 4));
-  EXPECT_THAT(warnings, HasSubstr("ckpt-3"));
+  EXPECT_THAT(warnings.lines(), testing::Contains(HasSubstr("ckpt-3")));
 }
 
 TEST_F(BackedUp, TheOneBackupThatIsDamagedIsAnError) {

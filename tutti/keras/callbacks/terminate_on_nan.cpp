@@ -17,7 +17,7 @@ class TerminateOnNaNImpl : public CallbackImpl {
   explicit TerminateOnNaNImpl(bool raise_error) : raise_error_(raise_error) {}
 
   void on_train_batch_end(TrainingState& state, int64_t batch, const RunningLogs& running) override {
-    const double loss = running.logs().at("loss");
+    const double loss = running.loss();
     if (std::isfinite(loss)) return;
     if (raise_error_)
       throw Error(ErrorCode::out_of_range, str("NaN or Inf loss encountered at batch ", batch, ". Loss value: ",

@@ -25,17 +25,8 @@ Tensor Layer::operator()(const std::vector<Tensor>& inputs, const CallOptions& o
 }
 
 std::vector<Tensor> Layer::outputs(const std::vector<Tensor>& inputs, const CallOptions& options) const {
-  std::vector<MaskedTensor> masked;
-  masked.reserve(inputs.size());
-  for (size_t i = 0; i < inputs.size(); ++i) masked.push_back({inputs[i], options.mask(i)});
-  if (!built()) {
-    std::vector<Shape> shapes;
-    for (const Tensor& input : inputs) shapes.push_back(input.sizes().vec());
-    impl_->build_once(shapes);
-  }
-  std::vector<Tensor> all;
-  for (MaskedTensor& output : impl_->forward(masked, options)) all.push_back(std::move(output.tensor));
-  return all;
+  if (!built()) impl_->build_once(shapes_of(inputs));
+  return impl_->outputs(inputs, options);
 }
 
 SymbolicTensor Layer::operator()(const SymbolicTensor& x) const { return (*this)(std::vector<SymbolicTensor>{x}); }

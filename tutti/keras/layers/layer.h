@@ -48,9 +48,9 @@ class Layer {
   // Which steps of the output count if `mask` says so of the input x: bool [N, steps], or undefined.
   Tensor compute_mask(const Tensor& x, const Tensor& mask = {}) const;
 
-  // Makes the weights for inputs of this shape, once; later calls do nothing.
+  // Makes the weights for an input of this shape, or for several inputs, once; later calls do nothing.
   void build(const Shape& input_shape) const { impl_->build_once({input_shape}); }
-  void build(const std::vector<Shape>& input_shapes) const { impl_->build_once(input_shapes); }
+  void build_all(const std::vector<Shape>& input_shapes) const { impl_->build_once(input_shapes); }
   bool built() const { return impl_->built(); }
 
   // The output's shape; unknown extents are kUnknown.

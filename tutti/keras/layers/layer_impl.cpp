@@ -121,6 +121,7 @@ std::vector<MaskedTensor> LayerImpl::forward(const std::vector<MaskedTensor>& in
     outputs = call_all(tensors, own);
   }
 
+  add_activity_losses(outputs, options);
   const std::vector<Tensor> masks = compute_masks(tensors, own.masks);
   std::vector<MaskedTensor> result;
   result.reserve(outputs.size());
@@ -129,11 +130,22 @@ std::vector<MaskedTensor> LayerImpl::forward(const std::vector<MaskedTensor>& in
   return result;
 }
 
+std::vector<Tensor> LayerImpl::outputs(const std::vector<Tensor>& inputs, const CallOptions& options) const {
+  std::vector<MaskedTensor> masked;
+  masked.reserve(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) masked.push_back({inputs[i], options.mask(i)});
+  std::vector<Tensor> all;
+  for (MaskedTensor& output : forward(masked, options)) all.push_back(std::move(output.tensor));
+  return all;
+}
+
 void LayerImpl::build_once(const std::vector<Shape>& input_shapes) {
-  if (built_) return;
+  if (built()) return;
   const auto build_now = [&] {
+    const std::lock_guard lock(building_);
+    if (built()) return;
     build_all(input_shapes);
-    built_ = true;
+    built_.store(true, std::memory_order_release);
   };
   if (has_strategy() && !in_cross_replica_context())
     get_strategy().build(build_now);
@@ -194,12 +206,24 @@ void LayerImpl::track_layer(const std::shared_ptr<LayerImpl>& layer) {
   }
 }
 
+void LayerImpl::regularize_activity(std::optional<regularizers::Regularizer> regularizer) {
+  activity_regularizer_ = std::move(regularizer);
+}
+
+void LayerImpl::add_activity_losses(const std::vector<Tensor>& outputs, const CallOptions& options) const {
+  if (!activity_regularizer_) return;
+  for (const Tensor& output : outputs) {
+    const auto num_samples = static_cast<double>(output.dim() > 0 ? output.size(0) : 1);
+    add_loss(options, ReduceOp::mean, (*activity_regularizer_)(output) / std::max(1.0, num_samples));
+  }
+}
+
 void LayerImpl::add_loss(const CallOptions& options, ReduceOp reduction, const Tensor& loss) {
   if (options.added_losses) options.added_losses->emplace_back(reduction, loss);
 }
 
 void LayerImpl::visit_state(StateVisitor& visitor) {
-  if (!built_)
+  if (!built())
     throw Error(ErrorCode::failed_precondition,
                 str(name_, ": has no weights yet to save or restore; call build, or use it once, before"));
   for (const Weight& weight : weights_) visitor.tensor(weight.name, weight.value);

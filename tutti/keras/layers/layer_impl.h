@@ -2,7 +2,9 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <atomic>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -88,8 +90,10 @@ class LayerImpl : public Savable {
   // The masks of the outputs, or none at all. By itself that of the first input, if the layer supports masking.
   virtual std::vector<Tensor> compute_masks(const std::vector<Tensor>& inputs, const std::vector<Tensor>& masks) const;
 
-  // Calls the layer as a model does: casts the inputs as the dtype policy says, and passes masks on.
+  // Calls the layer, which is built, as a model does: casts the inputs as the dtype policy says, and passes masks on.
   virtual std::vector<MaskedTensor> forward(const std::vector<MaskedTensor>& inputs, const CallOptions& options) const;
+  // The same from and to tensors alone; the masks are those of the options.
+  std::vector<Tensor> outputs(const std::vector<Tensor>& inputs, const CallOptions& options) const;
 
   // The weights in the order of Keras's get_weights.
   const std::vector<Weight>& weights() const { return weights_; }
@@ -107,9 +111,10 @@ class LayerImpl : public Savable {
   DTypePolicy dtype_policy() const { return dtype_policy_; }
   void rename(std::string name);
 
-  // Builds unless it is done already. In a replica's function all replicas meet and it is done once, in the scope.
+  // Builds unless it is done already. In a replica's function all replicas meet and it is done once, in the scope;
+  // other threads wait for the first.
   void build_once(const std::vector<Shape>& input_shapes);
-  bool built() const { return built_; }
+  bool built() const { return built_.load(std::memory_order_acquire); }
 
   // The regularization penalties of the weights, one scalar for each weight that has a regularizer.
   std::vector<Tensor> losses() const;
@@ -134,16 +139,23 @@ class LayerImpl : public Savable {
   // already is not listed again.
   void track_layer(const std::shared_ptr<LayerImpl>& layer);
 
+  // Has forward add this penalty of each output, divided by the samples in it, to the loss.
+  void regularize_activity(std::optional<regularizers::Regularizer> regularizer);
+
   // Adds a scalar to the loss of the model that is being trained. `reduction` says whether it is a sum over the samples
   // of this call or their mean, so that the replicas' losses together are those of one device.
   static void add_loss(const CallOptions& options, ReduceOp reduction, const Tensor& loss);
 
  private:
+  void add_activity_losses(const std::vector<Tensor>& outputs, const CallOptions& options) const;
+
   std::string type_;
   std::string name_;
   bool has_default_name_;
-  bool built_ = false;
+  std::atomic<bool> built_ = false;
+  std::mutex building_;
   bool trainable_ = true;
+  std::optional<regularizers::Regularizer> activity_regularizer_;
   DTypePolicy dtype_policy_ = DTypePolicyGuard::current();
   std::shared_ptr<torch::nn::Module> module_;
   std::vector<Weight> weights_;

@@ -11,6 +11,9 @@
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/linear.h>
 
+#include <thread>
+#include <vector>
+
 #include "tests/support/error_of.h"
 #include "tutti/keras/activations.h"
 #include "tutti/keras/layers/activations/activation.h"
@@ -30,6 +33,15 @@ TEST(Layer, CopiesAreTheSameLayer) {
   layer.build({kUnknown, 3});
   EXPECT_TRUE(copy.built());
   EXPECT_TRUE(copy.weights()[0].value.is_same(layer.weights()[0].value));
+}
+
+TEST(Layer, IsBuiltOnceByThreadsThatMeet) {
+  const Layer layer = Dense({.units = 2});
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < 4; ++i) threads.emplace_back([&] { layer(at::ones({1, 3})); });
+  }
+  EXPECT_EQ(layer.weights().size(), 2U);
 }
 
 TEST(Layer, HasKerassDefaultName) {

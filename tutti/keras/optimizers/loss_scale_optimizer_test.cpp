@@ -11,9 +11,9 @@
 
 #include <cmath>
 
+#include "tests/support/collected_warnings.h"
 #include "tests/support/error_of.h"
 #include "tests/support/three_replicas.h"
-#include "tutti/core/log.h"
 #include "tutti/distribute/gradients.h"
 #include "tutti/keras/optimizers/sgd.h"
 #include "tutti/tensor/mesh_tensor.h"
@@ -83,13 +83,11 @@ TEST(LossScaleOptimizer, ScalesSmallLossesInFloat) {
 }
 
 TEST(LossScaleOptimizer, WarnsWhereNoOverflowExplainsIt) {
-  std::vector<std::string> warnings;
-  const WarningSink previous = set_warning_sink([&](const std::string& line) { warnings.push_back(line); });
+  const CollectedWarnings warnings;
   const LossScaleOptimizer optimizer(SGD(), {.initial_scale = 2});
   const Tensor w = at::ones({2}).requires_grad_();
   for (int step = 0; step < 4; ++step) train(optimizer, w, NAN);
-  set_warning_sink(previous);
-  EXPECT_THAT(warnings, ElementsAre(HasSubstr("not finite at a loss scale of 1")));
+  EXPECT_THAT(warnings.lines(), ElementsAre(HasSubstr("not finite at a loss scale of 1")));
 }
 
 TEST(LossScaleOptimizer, RefusesOptionsOutOfRange) {

@@ -28,12 +28,10 @@ class AttentionBase : public LayerImpl {
   }
 
   std::vector<Tensor> call_all(const std::vector<Tensor>& inputs, const CallOptions& options) const override {
-    std::vector<Shape> shapes;
-    for (const Tensor& input : inputs) shapes.push_back(input.sizes().vec());
-    (void)compute_output_shapes(shapes);
+    (void)compute_output_shapes(shapes_of(inputs));
     const Tensor &query = inputs[0], &value = inputs[1], &key = inputs.size() > 2 ? inputs[2] : value;
     Tensor scores = score(query, key);
-    const Tensor bias = attention_bias(query, value, {}, options.mask(1), {}, options_.causal);
+    const Tensor bias = attention_bias(query, value, {.value = options.mask(1), .causal = options_.causal});
     if (bias.defined()) scores = scores + bias;
     const Tensor weights = at::softmax(scores, -1);
     Tensor output = at::matmul(at::dropout(weights, options_.dropout, options.training), value);

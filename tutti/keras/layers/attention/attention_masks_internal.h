@@ -1,14 +1,21 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include "tutti/core/tensor_fwd.h"
 
 namespace tutti::keras::layers {
 
 // What to add to scores [..., T, S] so that softmax leaves out what is masked: 0, or a large negative number of the
 // scores' dtype; a row in which nothing counts becomes uniform, not NaN. Undefined if nothing is masked. Masks are
-// bool: query_mask [N, T] (undefined where queries are not masked here), value_mask and key_mask [N, S], any of them
-// undefined. `causal`: no step looks at later ones.
-Tensor attention_bias(const Tensor& query, const Tensor& value, const Tensor& query_mask, const Tensor& value_mask,
-                      const Tensor& key_mask, bool causal);
+// bool, true where a step counts, and any of them may be undefined.
+struct AttentionMasks {
+  Tensor query = {};      // [N, T]
+  Tensor value = {};      // [N, S]
+  Tensor key = {};        // [N, S]
+  Tensor attention = {};  // [N, T, S]: which steps each step looks at
+  bool causal = false;    // no step looks at later ones
+};
+Tensor attention_bias(const Tensor& query, const Tensor& value, const AttentionMasks& masks);
 
 }  // namespace tutti::keras::layers

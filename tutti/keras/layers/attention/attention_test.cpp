@@ -6,6 +6,7 @@
 #include <ATen/ops/equal.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/rand.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/tensor.h>
@@ -93,6 +94,22 @@ TEST(MultiHeadAttention, AttendsInEachHead) {
   const Tensor values = mask({1, 1, 1, 0, 0, 0}).expand({2, 6});
   EXPECT_TRUE(at::allclose(layer({query, value}, {.masks = {{}, values}}), by_definition(layer, query, value, hidden),
                            1e-4, 1e-5));
+}
+
+TEST(MultiHeadAttention, LooksWhereTheAttentionMaskSaysSo) {
+  const Tensor query = at::randn({2, 3, 4}), value = at::randn({2, 6, 4});
+  const MultiHeadAttention layer({.num_heads = 2, .key_dim = 5});
+  const Tensor looks = at::rand({2, 3, 6}) < 0.7;
+  const Tensor bias = at::zeros({2, 1, 3, 6}).masked_fill(looks.logical_not().unsqueeze(1), -1e9);
+  EXPECT_TRUE(at::allclose(layer({query, value, value, looks}), by_definition(layer, query, value, bias), 1e-4, 1e-5));
+  EXPECT_THAT(error_of([&] {
+                layer({query, value, value, looks.slice(2, 0, 5)});
+              }),
+              HasSubstr("the attention mask has shape (2, 3, 5); it must be (2, 3, 6)"));
+  EXPECT_THAT(error_of([&] {
+                layer({query, value, value, looks.to(at::kFloat)});
+              }),
+              HasSubstr("the attention mask has dtype Float; it must be bool"));
 }
 
 TEST(MultiHeadAttention, GivesItsScoresAndTheSameOutput) {

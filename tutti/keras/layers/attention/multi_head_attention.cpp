@@ -26,13 +26,14 @@ class MultiHeadAttentionImpl : public LayerImpl {
                  ", output_dim ", options_.output_dim.value_or(1), "; all must be positive"));
     if (!(options_.dropout >= 0 && options_.dropout <= 1))
       refuse(str("dropout is ", options_.dropout, "; it must lie in [0, 1]"));
+    regularize_activity(options_.activity_regularizer);
   }
 
   void build_all(const std::vector<Shape>& input_shapes) override {
     (void)compute_output_shapes(input_shapes);
     const auto [query, value, key] = roles(input_shapes);
-    for (const Shape& shape : input_shapes)
-      if (shape.back() == kUnknown) refuse("the inputs' last extents must be known when the layer is built");
+    for (const Shape* shape : {&query, &value, &key})
+      if (shape->back() == kUnknown) refuse("the inputs' last extents must be known when the layer is built");
     const int64_t heads = options_.num_heads;
     query_ = add_projection("query", {query.back(), heads, options_.key_dim}, {heads, options_.key_dim});
     key_ = add_projection("key", {key.back(), heads, options_.key_dim}, {heads, options_.key_dim});
@@ -42,16 +43,20 @@ class MultiHeadAttentionImpl : public LayerImpl {
   }
 
   std::vector<Tensor> call_all(const std::vector<Tensor>& inputs, const CallOptions& options) const override {
-    std::vector<Shape> shapes;
-    for (const Tensor& input : inputs) shapes.push_back(input.sizes().vec());
-    (void)compute_output_shapes(shapes);
+    (void)compute_output_shapes(shapes_of(inputs));
     const auto [x, source, key_source] = roles(inputs);
     const Tensor query = heads(x, query_, options_.key_dim);
     const Tensor key = heads(key_source, key_, options_.key_dim);
     const Tensor value = heads(source, value_, value_dim_);
-    const Tensor key_mask = inputs.size() > 2 ? options.mask(2) : Tensor();
-    const Tensor value_mask = inputs.size() > 1 ? options.mask(1) : options.mask(0);
-    Tensor bias = attention_bias(x, source, options.mask(0), value_mask, key_mask, options_.use_causal_mask);
+    const Tensor attention_mask = inputs.size() > 3 ? inputs[3] : Tensor();
+    if (attention_mask.defined() && attention_mask.scalar_type() != at::kBool)
+      refuse(str("the attention mask has dtype ", c10::toString(attention_mask.scalar_type()), "; it must be bool"));
+    Tensor bias = attention_bias(x, source,
+                                 {.query = options.mask(0),
+                                  .value = options.mask(inputs.size() > 1 ? 1 : 0),
+                                  .key = inputs.size() > 2 ? options.mask(2) : Tensor(),
+                                  .attention = attention_mask,
+                                  .causal = options_.use_causal_mask});
     if (bias.defined() && bias.dim() == 3) bias = bias.unsqueeze(1);  // for every head
 
     if (!options_.return_attention_scores) {
@@ -67,14 +72,16 @@ class MultiHeadAttentionImpl : public LayerImpl {
   }
 
   std::vector<Shape> compute_output_shapes(const std::vector<Shape>& shapes) const override {
-    if (shapes.empty() || shapes.size() > 3)
-      refuse(str("takes {x}, {query, value} or {query, value, key}, not ", shapes.size(), " inputs"));
+    if (shapes.empty() || shapes.size() > 4)
+      refuse(str("takes {x}, {query, value}, {query, value, key} or {query, value, key, attention_mask}, not ",
+                 shapes.size(), " inputs"));
     const auto [query, value, key] = roles(shapes);
-    for (const Shape& shape : shapes)
-      if (shape.size() != 3)
-        refuse(str("an input has shape ", to_string(shape), "; it must be [batch, steps, features]"));
+    for (const Shape* shape : {&query, &value, &key})
+      if (shape->size() != 3)
+        refuse(str("an input has shape ", to_string(*shape), "; it must be [batch, steps, features]"));
     if (value[1] != key[1])
       refuse(str("value ", to_string(value), " and key ", to_string(key), " must have as many steps"));
+    if (shapes.size() == 4) check_attention_mask(shapes[3], {query[0], query[1], value[1]});
     const Shape output{query[0], query[1], options_.output_dim.value_or(query[2])};
     if (options_.return_attention_scores) return {output, {query[0], options_.num_heads, query[1], value[1]}};
     return {output};
@@ -93,7 +100,16 @@ class MultiHeadAttentionImpl : public LayerImpl {
   };
   template <class T>
   static Roles<T> roles(const std::vector<T>& inputs) {
-    return {inputs.front(), inputs[std::min<size_t>(inputs.size() - 1, 1)], inputs.back()};
+    return {inputs.front(), inputs[std::min<size_t>(inputs.size() - 1, 1)],
+            inputs[std::min<size_t>(inputs.size() - 1, 2)]};
+  }
+
+  // `wanted` is [batch, query steps, value steps]; an extent of 1 serves for all.
+  void check_attention_mask(const Shape& mask, const Shape& wanted) const {
+    bool fits = mask.size() == wanted.size();
+    for (size_t i = 0; fits && i < mask.size(); ++i)
+      fits = mask[i] == wanted[i] || mask[i] == 1 || mask[i] == kUnknown || wanted[i] == kUnknown;
+    if (!fits) refuse(str("the attention mask has shape ", to_string(mask), "; it must be ", to_string(wanted)));
   }
 
   Projection add_projection(const std::string& name, const Shape& kernel, const Shape& bias) {

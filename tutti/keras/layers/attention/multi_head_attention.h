@@ -21,14 +21,16 @@ struct MultiHeadAttentionOptions {
   initializers::Initializer bias_initializer = initializers::Zeros();
   std::optional<regularizers::Regularizer> kernel_regularizer = {};
   std::optional<regularizers::Regularizer> bias_regularizer = {};
+  std::optional<regularizers::Regularizer> activity_regularizer = {};  // of the output, by sample
   std::string name = {};
 };
 
 // softmax(query * key / sqrt(key_dim)) * value in each head, of projections of the inputs, and a projection of all
-// heads together. Inputs: {x} for self-attention, {query, value}, or {query, value, key}. Shapes: query [N, T, dim],
-// value and key [N, S, ...]; result [N, T, output_dim]. Weights, in Keras's order: query/kernel [dim, heads, key_dim]
-// and bias [heads, key_dim], the same of key and value, attention_output/kernel [heads, value_dim, output_dim] and
-// bias. Steps that are masked do not count. TF: tf.keras.layers.MultiHeadAttention
+// heads together. Inputs: {x} for self-attention, {query, value}, {query, value, key}, or these and an attention mask,
+// bool, true where a query looks at a value. Shapes: query [N, T, dim], value and key [N, S, ...], attention mask [N,
+// T, S]; result [N, T, output_dim]. Weights, in Keras's order: query/kernel [dim, heads, key_dim] and bias [heads,
+// key_dim], the same of key and value, attention_output/kernel [heads, value_dim, output_dim] and bias. Steps that are
+// masked do not count. TF: tf.keras.layers.MultiHeadAttention
 class MultiHeadAttention : public Layer {
  public:
   explicit MultiHeadAttention(const MultiHeadAttentionOptions& options);

@@ -23,6 +23,7 @@ struct ConvOptions {
   initializers::Initializer bias_initializer = initializers::Zeros();
   std::optional<regularizers::Regularizer> kernel_regularizer = {};
   std::optional<regularizers::Regularizer> bias_regularizer = {};
+  std::optional<regularizers::Regularizer> activity_regularizer = {};  // of the output, by sample
   std::optional<constraints::Constraint> kernel_constraint = {};
   std::optional<constraints::Constraint> bias_constraint = {};
   std::string name = {};

@@ -10,6 +10,7 @@ namespace tutti::keras::layers {
 ConvolutionImpl::ConvolutionImpl(std::string type, const std::string& name, Convolution convolution, bool may_be_causal)
     : LayerImpl(std::move(type), name), convolution_(std::move(convolution)) {
   check_windows(*this, "kernel_size", windows(), may_be_causal);
+  regularize_activity(convolution_.activity_regularizer);
 }
 
 void ConvolutionImpl::build(const Shape& input_shape) {

@@ -12,6 +12,7 @@ namespace tutti::keras::layers {
 struct Convolution {
   Windows windows;
   activations::Activation activation;
+  std::optional<regularizers::Regularizer> activity_regularizer;
   std::optional<WeightOptions> bias;  // none: no bias
 };
 
@@ -20,6 +21,7 @@ Convolution convolution_of(const Options& options) {
   Convolution convolution{
       .windows = make_windows(options.kernel_size, options.strides, options.padding, options.dilation_rate),
       .activation = options.activation,
+      .activity_regularizer = options.activity_regularizer,
       .bias = std::nullopt};
   if (options.use_bias)
     convolution.bias = {.initializer = options.bias_initializer,

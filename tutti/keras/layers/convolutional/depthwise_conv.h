@@ -22,6 +22,7 @@ struct DepthwiseConvOptions {
   initializers::Initializer bias_initializer = initializers::Zeros();
   std::optional<regularizers::Regularizer> depthwise_regularizer = {};
   std::optional<regularizers::Regularizer> bias_regularizer = {};
+  std::optional<regularizers::Regularizer> activity_regularizer = {};  // of the output, by sample
   std::optional<constraints::Constraint> depthwise_constraint = {};
   std::optional<constraints::Constraint> bias_constraint = {};
   std::string name = {};

@@ -25,6 +25,7 @@ struct SeparableConvOptions {
   std::optional<regularizers::Regularizer> depthwise_regularizer = {};
   std::optional<regularizers::Regularizer> pointwise_regularizer = {};
   std::optional<regularizers::Regularizer> bias_regularizer = {};
+  std::optional<regularizers::Regularizer> activity_regularizer = {};  // of the output, by sample
   std::optional<constraints::Constraint> depthwise_constraint = {};
   std::optional<constraints::Constraint> pointwise_constraint = {};
   std::optional<constraints::Constraint> bias_constraint = {};

@@ -13,6 +13,7 @@ class DenseImpl : public LayerImpl {
  public:
   explicit DenseImpl(const DenseOptions& options) : LayerImpl("Dense", options.name), options_(options) {
     if (options_.units <= 0) refuse(str("units is ", options_.units, "; it must be positive"));
+    regularize_activity(options_.activity_regularizer);
   }
 
   void build(const Shape& input_shape) override {

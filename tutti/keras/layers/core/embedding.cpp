@@ -15,6 +15,7 @@ class EmbeddingImpl : public LayerImpl {
     if (options_.input_dim <= 0 || options_.output_dim <= 0)
       refuse(tutti::str("input_dim is ", options_.input_dim, ", output_dim ", options_.output_dim,
                         "; both must be positive"));
+    regularize_activity(options_.activity_regularizer);
   }
 
   void build(const Shape&) override {

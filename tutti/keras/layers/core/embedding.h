@@ -12,7 +12,8 @@ struct EmbeddingOptions {
   int64_t output_dim = 0;  // required
   initializers::Initializer embeddings_initializer = initializers::RandomUniform();
   std::optional<regularizers::Regularizer> embeddings_regularizer = {};
-  bool mask_zero = false;  // id 0 is padding: later layers skip it
+  std::optional<regularizers::Regularizer> activity_regularizer = {};  // of the output, by sample
+  bool mask_zero = false;                                              // id 0 is padding: later layers skip it
   std::string name = {};
 };
 

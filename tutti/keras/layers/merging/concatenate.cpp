@@ -20,9 +20,7 @@ class ConcatenateImpl : public LayerImpl {
   void build_all(const std::vector<Shape>& input_shapes) override { (void)compute_output_shapes(input_shapes); }
 
   std::vector<Tensor> call_all(const std::vector<Tensor>& inputs, const CallOptions&) const override {
-    std::vector<Shape> shapes;
-    for (const Tensor& input : inputs) shapes.push_back(input.sizes().vec());
-    (void)compute_output_shapes(shapes);
+    (void)compute_output_shapes(shapes_of(inputs));
     return {at::cat(inputs, axis_)};
   }
 

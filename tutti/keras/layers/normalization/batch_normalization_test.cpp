@@ -107,7 +107,7 @@ TEST(BatchNormalization, FrozenUsesItsMovingStatistics) {
 
 TEST(BatchNormalization, RefusesWhatDoesNotFit) {
   EXPECT_THAT(error_of([] { BatchNormalization({.momentum = 2}); }), HasSubstr("momentum must lie in [0, 1]"));
-  EXPECT_THAT(error_of([] { BatchNormalization().build(Shape{kUnknown}); }), HasSubstr("[batch, ..., channels]"));
+  EXPECT_THAT(error_of([] { BatchNormalization().build({kUnknown}); }), HasSubstr("[batch, ..., channels]"));
   EXPECT_THAT(error_of([] { BatchNormalization().build({kUnknown, kUnknown}); }), HasSubstr("must be known"));
   EXPECT_THAT(error_of([] { BatchNormalization({.axis = 3}).build({kUnknown, 2}); }), HasSubstr("has no axis 3"));
   const BatchNormalization layer;

@@ -20,6 +20,7 @@ struct GRUOptions {
   std::optional<regularizers::Regularizer> kernel_regularizer = {};
   std::optional<regularizers::Regularizer> recurrent_regularizer = {};
   std::optional<regularizers::Regularizer> bias_regularizer = {};
+  std::optional<regularizers::Regularizer> activity_regularizer = {};  // of the output, by sample
   double dropout = 0;             // of the input, in training: the same features in all steps of a sequence
   double recurrent_dropout = 0;   // of what a step sees of the one before
   bool return_sequences = false;  // the outputs of all steps, not the last one alone

@@ -28,6 +28,7 @@ RecurrentImpl::RecurrentImpl(std::string type, const RecurrentOptions& options, 
   if (options_.units <= 0) refuse(tutti::str("units is ", options_.units, "; it must be positive"));
   for (const double rate : {options_.dropout, options_.recurrent_dropout})
     if (!(rate >= 0 && rate < 1)) refuse(tutti::str("a dropout rate is ", rate, "; it must be in [0, 1)"));
+  regularize_activity(options_.activity_regularizer);
 }
 
 void RecurrentImpl::build_all(const std::vector<Shape>& input_shapes) {
@@ -73,9 +74,7 @@ RecurrentImpl::States RecurrentImpl::first_states(const std::vector<Tensor>& inp
 }
 
 std::vector<Tensor> RecurrentImpl::call_all(const std::vector<Tensor>& inputs, const CallOptions& options) const {
-  std::vector<Shape> shapes;
-  for (const Tensor& input : inputs) shapes.push_back(input.sizes().vec());
-  (void)compute_output_shapes(shapes);
+  (void)compute_output_shapes(shapes_of(inputs));
   Tensor x = inputs[0], mask = options.mask();
   if (x.size(1) == 0 || x.size(2) != kernel_.size(0))
     refuse(tutti::str("the input has shape ", to_string(x.sizes()),

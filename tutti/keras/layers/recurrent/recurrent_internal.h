@@ -21,6 +21,7 @@ struct RecurrentOptions {
   std::optional<regularizers::Regularizer> kernel_regularizer;
   std::optional<regularizers::Regularizer> recurrent_regularizer;
   std::optional<regularizers::Regularizer> bias_regularizer;
+  std::optional<regularizers::Regularizer> activity_regularizer;
   double dropout;
   double recurrent_dropout;
   bool return_sequences;
@@ -40,6 +41,7 @@ RecurrentOptions recurrent_options(const Options& options) {
           .kernel_regularizer = options.kernel_regularizer,
           .recurrent_regularizer = options.recurrent_regularizer,
           .bias_regularizer = options.bias_regularizer,
+          .activity_regularizer = options.activity_regularizer,
           .dropout = options.dropout,
           .recurrent_dropout = options.recurrent_dropout,
           .return_sequences = options.return_sequences,
