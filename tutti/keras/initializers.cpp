@@ -4,7 +4,6 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/eye.h>
 #include <ATen/ops/linalg_qr.h>
-#include <ATen/ops/randn.h>
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
@@ -14,6 +13,7 @@
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/tensor/random_seed.h"
 
 namespace tutti::keras::initializers {
 namespace {
@@ -42,9 +42,15 @@ double fan(at::IntArrayRef shape, FanMode mode) {
   return in;
 }
 
-void fill_truncated_normal(Tensor& x, double mean, double stddev) {
+using Generator = std::optional<at::Generator>;
+
+Generator generator_of(Seed seed, const Tensor& x) {
+  return seed ? Generator(make_generator(*seed, x.device())) : std::nullopt;
+}
+
+void fill_truncated_normal(Tensor& x, double mean, double stddev, Seed seed) {
   const double edge = std::erf(2 / std::numbers::sqrt2);
-  x.uniform_(-edge, edge).erfinv_().mul_(stddev * std::numbers::sqrt2).add_(mean);
+  x.uniform_(-edge, edge, generator_of(seed, x)).erfinv_().mul_(stddev * std::numbers::sqrt2).add_(mean);
 }
 
 void fill_scaled(Tensor& x, const VarianceScalingOptions& options) {
@@ -52,26 +58,26 @@ void fill_scaled(Tensor& x, const VarianceScalingOptions& options) {
   switch (options.distribution) {
     case Distribution::uniform: {
       const double limit = std::sqrt(3 * variance);
-      x.uniform_(-limit, limit);
+      x.uniform_(-limit, limit, generator_of(options.seed, x));
       return;
     }
     case Distribution::truncated_normal: {
       constexpr double kStddevOfTruncated = 0.87962566103423978;  // of a standard normal cut at -2 and 2
-      fill_truncated_normal(x, 0, std::sqrt(variance) / kStddevOfTruncated);
+      fill_truncated_normal(x, 0, std::sqrt(variance) / kStddevOfTruncated, options.seed);
       return;
     }
-    case Distribution::untruncated_normal: x.normal_(0, std::sqrt(variance)); return;
+    case Distribution::untruncated_normal: x.normal_(0, std::sqrt(variance), generator_of(options.seed, x)); return;
   }
 }
 
-void fill_orthogonal(Tensor& x, double gain) {
+void fill_orthogonal(Tensor& x, double gain, Seed seed) {
   if (x.dim() < 2)
     throw Error(ErrorCode::invalid_argument,
                 str("orthogonal: the shape is ", to_string(x.sizes()), "; it must have at least two axes"));
   const int64_t num_columns = x.size(-1);
   const int64_t num_rows = num_columns == 0 ? 0 : x.numel() / num_columns;
-  const Tensor normal =
-      at::randn({std::max(num_rows, num_columns), std::min(num_rows, num_columns)}, at::dtype(x.scalar_type()));
+  const Tensor normal = x.new_empty({std::max(num_rows, num_columns), std::min(num_rows, num_columns)})
+                            .normal_(0, 1, generator_of(seed, x));
   const auto [q, r] = at::linalg_qr(normal);
   const Tensor tall = q * r.diagonal().sign();  // the decomposition is unique up to signs: without, q is not uniform
   x.copy_((num_rows < num_columns ? tall.t() : tall).reshape(x.sizes()) * gain);
@@ -105,25 +111,33 @@ Zeros::Zeros() : Initializer("zeros", [](Tensor& x) { x.zero_(); }) {}
 Ones::Ones() : Initializer("ones", [](Tensor& x) { x.fill_(1); }) {}
 
 RandomNormal::RandomNormal(const RandomNormalOptions& options)
-    : Initializer("random_normal", [options](Tensor& x) { x.normal_(options.mean, options.stddev); }) {}
+    : Initializer("random_normal",
+                  [options](Tensor& x) { x.normal_(options.mean, options.stddev, generator_of(options.seed, x)); }) {}
 TruncatedNormal::TruncatedNormal(const RandomNormalOptions& options)
     : Initializer("truncated_normal",
-                  [options](Tensor& x) { fill_truncated_normal(x, options.mean, options.stddev); }) {}
+                  [options](Tensor& x) { fill_truncated_normal(x, options.mean, options.stddev, options.seed); }) {}
 RandomUniform::RandomUniform(const RandomUniformOptions& options)
-    : Initializer("random_uniform", [options](Tensor& x) { x.uniform_(options.minval, options.maxval); }) {}
+    : Initializer("random_uniform",
+                  [options](Tensor& x) { x.uniform_(options.minval, options.maxval, generator_of(options.seed, x)); }) {
+}
 
 VarianceScaling::VarianceScaling(const VarianceScalingOptions& options, std::string name)
     : Initializer(std::move(name), [options = checked(options)](Tensor& x) { fill_scaled(x, options); }) {}
 
-GlorotUniform::GlorotUniform()
-    : VarianceScaling({.mode = FanMode::fan_avg, .distribution = Distribution::uniform}, "glorot_uniform") {}
-GlorotNormal::GlorotNormal() : VarianceScaling({.mode = FanMode::fan_avg}, "glorot_normal") {}
-HeUniform::HeUniform() : VarianceScaling({.scale = 2, .distribution = Distribution::uniform}, "he_uniform") {}
-HeNormal::HeNormal() : VarianceScaling({.scale = 2}, "he_normal") {}
-LecunUniform::LecunUniform() : VarianceScaling({.distribution = Distribution::uniform}, "lecun_uniform") {}
-LecunNormal::LecunNormal() : VarianceScaling({}, "lecun_normal") {}
+GlorotUniform::GlorotUniform(const SeedOptions& options)
+    : VarianceScaling({.mode = FanMode::fan_avg, .distribution = Distribution::uniform, .seed = options.seed},
+                      "glorot_uniform") {}
+GlorotNormal::GlorotNormal(const SeedOptions& options)
+    : VarianceScaling({.mode = FanMode::fan_avg, .seed = options.seed}, "glorot_normal") {}
+HeUniform::HeUniform(const SeedOptions& options)
+    : VarianceScaling({.scale = 2, .distribution = Distribution::uniform, .seed = options.seed}, "he_uniform") {}
+HeNormal::HeNormal(const SeedOptions& options) : VarianceScaling({.scale = 2, .seed = options.seed}, "he_normal") {}
+LecunUniform::LecunUniform(const SeedOptions& options)
+    : VarianceScaling({.distribution = Distribution::uniform, .seed = options.seed}, "lecun_uniform") {}
+LecunNormal::LecunNormal(const SeedOptions& options) : VarianceScaling({.seed = options.seed}, "lecun_normal") {}
 
 Identity::Identity(double gain) : Initializer("identity", [gain](Tensor& x) { fill_identity(x, gain); }) {}
-Orthogonal::Orthogonal(double gain) : Initializer("orthogonal", [gain](Tensor& x) { fill_orthogonal(x, gain); }) {}
+Orthogonal::Orthogonal(double gain, Seed seed)
+    : Initializer("orthogonal", [gain, seed](Tensor& x) { fill_orthogonal(x, gain, seed); }) {}
 
 }  // namespace tutti::keras::initializers

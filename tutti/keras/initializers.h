@@ -2,7 +2,9 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "tutti/core/tensor_fwd.h"
@@ -10,7 +12,7 @@
 
 namespace tutti::keras::initializers {
 
-// How the first value of a weight is made. Random ones draw from LibTorch's current generator (see set_random_seed).
+// How the first value of a weight is made.
 class Initializer {
  public:
   using Fill = std::function<void(Tensor&)>;
@@ -39,9 +41,14 @@ struct Ones : Initializer {
   Ones();
 };
 
+// Of random initializers: the same numbers at each call. None: they come from LibTorch's current generator (see
+// set_random_seed).
+using Seed = std::optional<uint64_t>;
+
 struct RandomNormalOptions {
   double mean = 0;
   double stddev = 0.05;
+  Seed seed = {};
 };
 struct RandomNormal : Initializer {
   explicit RandomNormal(const RandomNormalOptions& options = {});
@@ -54,6 +61,7 @@ struct TruncatedNormal : Initializer {
 struct RandomUniformOptions {
   double minval = -0.05;
   double maxval = 0.05;
+  Seed seed = {};
 };
 struct RandomUniform : Initializer {
   explicit RandomUniform(const RandomUniformOptions& options = {});
@@ -66,28 +74,32 @@ struct VarianceScalingOptions {
   double scale = 1;
   FanMode mode = FanMode::fan_in;
   Distribution distribution = Distribution::truncated_normal;
+  Seed seed = {};
 };
 // Variance scale / fan. For a kernel [..., in, out] the fans are in and out times the extents before them.
 struct VarianceScaling : Initializer {
   explicit VarianceScaling(const VarianceScalingOptions& options = {}, std::string name = "variance_scaling");
 };
+struct SeedOptions {
+  Seed seed = {};
+};
 struct GlorotUniform : VarianceScaling {
-  GlorotUniform();
+  explicit GlorotUniform(const SeedOptions& options = {});
 };
 struct GlorotNormal : VarianceScaling {
-  GlorotNormal();
+  explicit GlorotNormal(const SeedOptions& options = {});
 };
 struct HeUniform : VarianceScaling {
-  HeUniform();
+  explicit HeUniform(const SeedOptions& options = {});
 };
 struct HeNormal : VarianceScaling {
-  HeNormal();
+  explicit HeNormal(const SeedOptions& options = {});
 };
 struct LecunUniform : VarianceScaling {
-  LecunUniform();
+  explicit LecunUniform(const SeedOptions& options = {});
 };
 struct LecunNormal : VarianceScaling {
-  LecunNormal();
+  explicit LecunNormal(const SeedOptions& options = {});
 };
 
 // gain on the diagonal of a matrix, else 0.
@@ -97,7 +109,7 @@ struct Identity : Initializer {
 // gain times a random orthogonal matrix: of a shape [..., n] as [product of the rest, n] the rows or the columns,
 // whichever are fewer, are orthonormal. Source: Saxe, McClelland and Ganguli, 2014.
 struct Orthogonal : Initializer {
-  explicit Orthogonal(double gain = 1);
+  explicit Orthogonal(double gain = 1, Seed seed = {});
 };
 
 }  // namespace tutti::keras::initializers

@@ -68,6 +68,22 @@ TEST(Initializers, OrthogonalIsUniform) {
   EXPECT_NEAR(sum / 300, 0, 0.2);
 }
 
+TEST(Initializers, WithASeedGiveTheSameNumbersEachTime) {
+  for (const Seed seed : {1, 2})
+    for (const Initializer& make :
+         {Initializer(RandomNormal({.seed = seed})), Initializer(TruncatedNormal({.seed = seed})),
+          Initializer(RandomUniform({.seed = seed})), Initializer(GlorotUniform({.seed = seed})),
+          Initializer(HeNormal({.seed = seed})), Initializer(Orthogonal(1, seed))}) {
+      EXPECT_TRUE(at::equal(make({3, 4}), make({3, 4}))) << make.name();
+      EXPECT_FALSE(at::equal(make({3, 4}), RandomNormal({.seed = 3})({3, 4}))) << make.name();
+    }
+  EXPECT_FALSE(at::equal(GlorotUniform({.seed = 1})({3, 4}), GlorotUniform({.seed = 2})({3, 4})));
+  EXPECT_FALSE(at::equal(GlorotUniform()({3, 4}), GlorotUniform()({3, 4})));
+  MirroredStrategy strategy({.devices = configure_logical_cpus(2)});
+  const Tensor made = strategy.build([] { return GlorotUniform({.seed = 1})({3, 4}); });
+  EXPECT_TRUE(at::equal(gather(made), GlorotUniform({.seed = 1})({3, 4})));
+}
+
 TEST(Initializers, IdentityIsOneOnTheDiagonal) {
   EXPECT_TRUE(at::equal(Identity(3)({2, 4}), 3 * at::eye(2, 4)));
   EXPECT_THAT(error_of([] { Identity()({2, 2, 2}); }), testing::HasSubstr("identity: the shape is (2, 2, 2)"));

@@ -31,13 +31,16 @@ RandomSeed random_seed() {
   return {at::detail::getDefaultCPUGenerator().current_seed(), g_times_set.load(std::memory_order_relaxed)};
 }
 
+at::Generator make_generator(uint64_t seed, c10::Device device) {
+  if (device.is_cpu()) return at::detail::createCPUGenerator(seed);
+  at::Generator generator = at::globalContext().defaultGenerator(device).clone();
+  generator.set_current_seed(seed);
+  return generator;
+}
+
 at::Generator make_replica_generator(uint64_t seed, int replica, c10::Device device) {
   ensure_registered();  // a replica's view hands it out
-  const uint64_t own = mix(seed, static_cast<uint64_t>(replica));
-  if (device.is_cpu()) return at::detail::createCPUGenerator(own);
-  at::Generator generator = at::globalContext().defaultGenerator(device).clone();
-  generator.set_current_seed(own);
-  return generator;
+  return make_generator(mix(seed, static_cast<uint64_t>(replica)), device);
 }
 
 }  // namespace tutti

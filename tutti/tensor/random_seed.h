@@ -19,6 +19,9 @@ struct RandomSeed {
 };
 RandomSeed random_seed();
 
+// A generator of its own on `device`.
+at::Generator make_generator(uint64_t seed, c10::Device device);
+
 // A generator on `device` whose numbers differ for each replica and are the same for each (seed, replica).
 at::Generator make_replica_generator(uint64_t seed, int replica, c10::Device device);
 
