@@ -4,6 +4,7 @@
 #include <ATen/ops/randn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/nn/modules/linear.h>
 
 #include <sstream>
 
@@ -62,6 +63,18 @@ TEST(Sequential, SaysWhichLayersDoNotFit) {
       }),
       HasSubstr("conv2d: the input has shape (None, 4); it must be [batch, height, width, channels] (the output "
                 "of dense)"));
+  const Dense built({.units = 2, .name = "head"});
+  built.build({kUnknown, 7});
+  EXPECT_THAT(
+      error_of([&] {
+        Sequential({Dense({.units = 4}), built}).build({kUnknown, 5});
+      }),
+      HasSubstr("head: the input has shape (None, 4); the layer was built for a last extent of 7 (the output of "
+                "dense)"));
+  EXPECT_THAT(error_of([&] {
+                Sequential({Dense({.units = 4}), torch::nn::Linear(7, 2)}).build({kUnknown, 5});
+              }),
+              HasSubstr("the input is Float (1, 4); the weights are Float (the output of dense)"));
   const Sequential first({layers::Conv2D({.filters = 2})});
   EXPECT_THAT(error_of([&] { first.build({kUnknown, 5}); }), HasSubstr("(the model's input)"));
 }

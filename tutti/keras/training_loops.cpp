@@ -10,6 +10,7 @@
 #include "tutti/core/error.h"
 #include "tutti/core/log.h"
 #include "tutti/core/str.h"
+#include "tutti/keras/callbacks/number_text.h"
 #include "tutti/tensor/view.h"
 
 namespace tutti::keras::training_loops {
@@ -165,7 +166,7 @@ History fit(const Model& model, const Batches& batches, const FitOptions& option
     if (!state.stop_training) state.steps = num_steps;
     logs = running->logs();
     if (!std::isfinite(logs.at("loss")))
-      warn(str(model.name(), ".fit: the loss of epoch ", epoch + 1, " is ", logs.at("loss"),
+      warn(str(model.name(), ".fit: the loss of epoch ", epoch + 1, " is ", callbacks::number_text(logs.at("loss")),
                "; callbacks::TerminateOnNaN() ends a training there"));
     if (validation && (epoch + 1) % options.validation_freq == 0) {
       Progress silent(std::cout, Verbose::silent);

@@ -10,6 +10,7 @@
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/distribute/strategy.h"
+#include "tutti/keras/layers/torch_errors_internal.h"
 
 namespace tutti::keras::layers {
 namespace {
@@ -110,16 +111,13 @@ std::vector<MaskedTensor> LayerImpl::forward(const std::vector<MaskedTensor>& in
   }
   for (size_t i = 0; i < own.masks.size(); ++i) own.masks[i] = inputs[i].mask;
 
-  std::vector<Tensor> outputs;
-  if (const auto dtype = compute_dtype(dtype_policy_)) {
-    cast_floating(tensors, *dtype);
-    std::optional<AutocastGuard> autocast;
-    if (*dtype != at::kFloat) autocast.emplace(tensors.empty() ? at::kCPU : tensors[0].device().type(), *dtype);
-    outputs = call_all(tensors, own);
-    cast_floating(outputs, *dtype);
-  } else {
-    outputs = call_all(tensors, own);
-  }
+  const auto dtype = compute_dtype(dtype_policy_);
+  if (dtype) cast_floating(tensors, *dtype);
+  std::optional<AutocastGuard> autocast;
+  if (dtype && *dtype != at::kFloat) autocast.emplace(tensors.empty() ? at::kCPU : tensors[0].device().type(), *dtype);
+  std::vector<Tensor> outputs = with_layers_name(*this, tensors, [&] { return call_all(tensors, own); });
+  autocast.reset();
+  if (dtype) cast_floating(outputs, *dtype);
 
   add_activity_losses(outputs, options);
   const std::vector<Tensor> masks = compute_masks(tensors, own.masks);

@@ -97,6 +97,19 @@ TEST(Layer, ATorchModuleFollowsTheTrainingFlagAndKeepsItsBuffersApart) {
   EXPECT_FALSE(at::equal(norm->running_mean, at::zeros({3})));
 }
 
+TEST(Layer, NamesItselfInErrorsOfLibTorch) {
+  const Dense dense({.units = 2});
+  dense.build({kUnknown, 3});
+  EXPECT_THAT(error_of([&] {
+                dense(at::ones({1, 3}, at::kLong));
+              }),
+              HasSubstr("invalid_argument: dense: mat1 and mat2 must have the same dtype, but got Long and Float; the "
+                        "input is Long (1, 3); the weights are Float"));
+  const Layer linear = torch::nn::Linear(5, 2);
+  EXPECT_THAT(error_of([&] { linear(at::ones({4, 3})); }), HasSubstr("linear: mat1 and mat2 shapes cannot be multipl"));
+  EXPECT_THAT(error_of([&] { linear.compute_output_shape({kUnknown, 3}); }), HasSubstr("the input is Float (1, 3)"));
+}
+
 TEST(Dropout, ScalesWhatItKeepsAndOnlyInTraining) {
   const Dropout dropout({.rate = 0.5});
   const Tensor x = at::ones({1000});

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "tutti/keras/layers/module_layer_internal.h"
+#include "tutti/keras/layers/torch_errors_internal.h"
 
 namespace tutti::keras::layers {
 namespace {
@@ -32,7 +33,8 @@ class ModuleLayer : public LayerImpl {
     std::ranges::replace(sample, kUnknown, int64_t{1});
     const c10::NoGradGuard no_grad;
     const bool was_training = module()->is_training();
-    Shape output = call(at::zeros(sample), {.training = false}).sizes().vec();
+    const Tensor zeros = at::zeros(sample);
+    Shape output = with_layers_name(*this, {zeros}, [&] { return call(zeros, {}); }).sizes().vec();
     module()->train(was_training);
     if (!output.empty()) output[0] = input_shape[0];
     return output;

@@ -24,15 +24,20 @@ void ConvolutionImpl::build(const Shape& input_shape) {
 
 Tensor ConvolutionImpl::call(const Tensor& x, const CallOptions&) const {
   check_images(*this, x.sizes(), spatial_rank());
-  if (x.size(-1) != channels_)
-    refuse(str("the input has shape ", to_string(x.sizes()), "; the layer was built for ", channels_, " channels"));
+  check_channels(x.sizes());
   return convolution_.activation(convolve(x));
 }
 
 Shape ConvolutionImpl::compute_output_shape(const Shape& input_shape) const {
   Shape shape = windowed_shape(*this, input_shape, windows());
+  check_channels(input_shape);
   shape.back() = num_filters(input_shape.back());
   return shape;
+}
+
+void ConvolutionImpl::check_channels(at::IntArrayRef shape) const {
+  if (channels_ > 0 && shape.back() != kUnknown && shape.back() != channels_)
+    refuse(str("the input has shape ", to_string(shape), "; the layer was built for ", channels_, " channels"));
 }
 
 Shape ConvolutionImpl::kernel_shape(int64_t channels, int64_t filters) const {

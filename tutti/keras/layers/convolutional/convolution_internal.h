@@ -54,6 +54,9 @@ class ConvolutionImpl : public LayerImpl {
   void check_positive(const char* option, int64_t value) const;
 
  private:
+  // Refuses an input of other channels than the layer was built for.
+  void check_channels(at::IntArrayRef shape) const;
+
   Convolution convolution_;
   int64_t channels_ = 0;
   Tensor bias_;

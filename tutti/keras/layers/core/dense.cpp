@@ -31,15 +31,12 @@ class DenseImpl : public LayerImpl {
   }
 
   Tensor call(const Tensor& x, const CallOptions&) const override {
-    if (x.dim() < 2 || x.size(-1) != kernel_.size(0))
-      refuse(str("the input has shape ", to_string(x.sizes()), "; the layer was built for a last extent of ",
-                 kernel_.size(0)));
+    check(x.sizes());
     return options_.activation(linear(x));
   }
 
   Shape compute_output_shape(const Shape& input_shape) const override {
-    if (input_shape.size() < 2)
-      refuse(str("the input has shape ", to_string(input_shape), "; it must be [batch, ..., features]"));
+    check(input_shape);
     Shape output_shape = input_shape;
     output_shape.back() = options_.units;
     return output_shape;
@@ -47,6 +44,13 @@ class DenseImpl : public LayerImpl {
   bool supports_masking() const override { return true; }
 
  private:
+  void check(at::IntArrayRef shape) const {
+    if (shape.size() < 2) refuse(str("the input has shape ", to_string(shape), "; it must be [batch, ..., features]"));
+    if (kernel_.defined() && shape.back() != kUnknown && shape.back() != kernel_.size(0))
+      refuse(str("the input has shape ", to_string(shape), "; the layer was built for a last extent of ",
+                 kernel_.size(0)));
+  }
+
   Tensor linear(const Tensor& x) const {
     if (!options_.use_bias) return at::matmul(x, kernel_);
     return x.dim() == 2 ? at::addmm(bias_, x, kernel_) : at::matmul(x, kernel_) + bias_;

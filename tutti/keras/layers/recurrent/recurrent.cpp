@@ -52,6 +52,9 @@ std::vector<Shape> RecurrentImpl::compute_output_shapes(const std::vector<Shape>
   const Shape& sequence = input_shapes[0];
   if (sequence.size() != 3)
     refuse(tutti::str("the input has shape ", to_string(sequence), "; it must be [batch, steps, features]"));
+  if (kernel_.defined() && sequence[2] != kUnknown && sequence[2] != kernel_.size(0))
+    refuse(tutti::str("the input has shape ", to_string(sequence), "; the layer was built for ", kernel_.size(0),
+                      " features"));
   const Shape state{sequence[0], options_.units};
   for (size_t i = 1; i < input_shapes.size(); ++i)
     if (input_shapes[i].size() != 2 || input_shapes[i][1] != options_.units)
@@ -76,9 +79,7 @@ RecurrentImpl::States RecurrentImpl::first_states(const std::vector<Tensor>& inp
 std::vector<Tensor> RecurrentImpl::call_all(const std::vector<Tensor>& inputs, const CallOptions& options) const {
   (void)compute_output_shapes(shapes_of(inputs));
   Tensor x = inputs[0], mask = options.mask();
-  if (x.size(1) == 0 || x.size(2) != kernel_.size(0))
-    refuse(tutti::str("the input has shape ", to_string(x.sizes()),
-                      "; it must have a step, and the layer was built for ", kernel_.size(0), " features"));
+  if (x.size(1) == 0) refuse(tutti::str("the input has shape ", to_string(x.sizes()), "; it must have a step"));
   if (const Shape steps{x.size(0), x.size(1)}; mask.defined() && mask.sizes() != steps)
     refuse(tutti::str("the mask has shape ", to_string(mask.sizes()), "; it must be ", to_string(steps)));
   if (options_.go_backwards) {
