@@ -101,7 +101,8 @@ TEST(MultiHeadAttention, LooksWhereTheAttentionMaskSaysSo) {
   const MultiHeadAttention layer({.num_heads = 2, .key_dim = 5});
   const Tensor looks = at::rand({2, 3, 6}) < 0.7;
   const Tensor bias = at::zeros({2, 1, 3, 6}).masked_fill(looks.logical_not().unsqueeze(1), -1e9);
-  EXPECT_TRUE(at::allclose(layer({query, value, value, looks}), by_definition(layer, query, value, bias), 1e-4, 1e-5));
+  const Tensor output = layer({query, value, value, looks});
+  EXPECT_TRUE(at::allclose(output, by_definition(layer, query, value, bias), 1e-4, 1e-5));
   EXPECT_THAT(error_of([&] {
                 layer({query, value, value, looks.slice(2, 0, 5)});
               }),
