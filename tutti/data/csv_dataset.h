@@ -22,7 +22,7 @@ struct CsvOptions {
   bool header = true;  // whether the first line of each file names its columns; it must be the same in all files
   char field_delim = ',';
   bool use_quote_delim = true;  // whether a field may be put into double quotes; else a quote is like any byte
-  std::string na_value = "";    // a field like this is missing, as an empty one is
+  std::string na_value = {};    // a field like this is missing, as an empty one is
   // The columns' names instead of the header's. Without either they are "0", "1", …
   std::vector<std::string> column_names = {};
   // The columns that elements have, in this order; none means all.

@@ -98,10 +98,10 @@ class Dataset {
   // Padded batches of elements of like length(element), an integer: bucket i has those of boundaries[i - 1] <= length <
   // boundaries[i], and batches of batch_sizes[i], of which there is one more.
   template <class Length>
-  Dataset bucket_by_sequence_length(Length length, std::vector<int64_t> boundaries, std::vector<int64_t> batch_sizes,
-                                    const BucketOptions& options = {}) const {
-    return with(graph::bucket_by_sequence_length(node_, number<Length>(std::move(length)), std::move(boundaries),
-                                                 std::move(batch_sizes), options));
+  Dataset bucket_by_sequence_length(Length length, const std::vector<int64_t>& boundaries,
+                                    const std::vector<int64_t>& batch_sizes, const BucketOptions& options = {}) const {
+    return with(
+        graph::bucket_by_sequence_length(node_, number<Length>(std::move(length)), boundaries, batch_sizes, options));
   }
   // Leaves out elements that equal an earlier one of the pass bit for bit. Each distinct one is kept in memory.
   Dataset unique() const { return with(graph::unique(node_)); }

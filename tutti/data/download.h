@@ -11,7 +11,7 @@ namespace tutti::data {
 std::filesystem::path download_folder();
 
 struct DownloadOptions {
-  std::string file_name = "";                // in the folder; empty: the last part of the url's path
+  std::string file_name = {};                // in the folder; empty: the last part of the url's path
   std::chrono::seconds connect_timeout{30};  // for a connection
   std::chrono::seconds stall_timeout{60};    // without a byte
   int num_attempts = 3;                      // a transfer that breaks off is resumed this often, less one

@@ -16,7 +16,7 @@ struct MirroredStrategyOptions {
 class MirroredStrategy final : public LocalStrategy {
  public:
   // Throws: invalid_argument for an empty list or a device listed twice; not_found for a device that does not exist.
-  explicit MirroredStrategy(MirroredStrategyOptions options = {})
+  explicit MirroredStrategy(const MirroredStrategyOptions& options = {})
       : LocalStrategy("MirroredStrategy", options.devices, options.mesh, options.cross_device_ops) {}
 
  private:

@@ -18,7 +18,7 @@ class PerReplicaSlot {
 
   // The value of a replica; -1 for that of global view. References stay valid.
   T& of(int replica) {
-    const auto index = static_cast<size_t>(replica + 1);
+    const auto index = static_cast<size_t>(replica) + 1;
     const std::lock_guard lock(mutex_);
     while (values_.size() <= index) values_.emplace_back();
     return values_[index];

@@ -84,7 +84,7 @@ class Layout {
 
  private:
   // The mesh first: two names in braces are also a pair of iterators over a vector<int>.
-  Layout(Mesh mesh, std::vector<int> axes) : axes_(std::move(axes)), mesh_(std::move(mesh)) {}
+  Layout(Mesh mesh, std::vector<int> axes) : axes_(std::move(axes)), mesh_(mesh) {}
   void check_shape(const char* function, const Shape& shape) const;
   std::vector<std::string> unreduced_names() const;
 
