@@ -1,9 +1,11 @@
 // Every sharding rule against plain tensors: on each mesh, for each layout of the operands (or a fixed sample), in
-// merged and in separate buffers, the results and the gradients are those of one device, the results' layouts do not
-// depend on where buffers lie, nothing is gathered for want of a rule, and no more is communicated than the case says.
+// merged and in separate buffers, with small parts joined and not, the results and the gradients are those of one
+// device, the results' layouts do not depend on where buffers lie, nothing is gathered for want of a rule, and no more
+// is communicated than the case says.
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <optional>
 
 #include "input_layouts.h"
 #include "rule_cases.h"
@@ -12,11 +14,13 @@
 #include "tutti/core/str.h"
 #include "tutti/device/logical_devices.h"
 #include "tutti/tensor/mesh_tensor.h"
+#include "tutti/tensor/separate_parts.h"
 
 namespace tutti::rules {
 namespace {
 
 constexpr int kMaxFailures = 3;  // of one case: more say nothing new
+constexpr const char* kInParts = "in_parts";
 
 struct Counts {
   int64_t cases = 0, layouts = 0, runs = 0, sampled = 0, sampled_from = 0, sampled_cases = 0;
@@ -185,27 +189,31 @@ class Rules : public testing::TestWithParam<RuleCase> {
 
   static void TearDownTestSuite() {
     std::printf(
-        "%lld cases with %lld layouts: %lld runs, merged and separate. In %lld cases the layouts are a sample: %lld of "
+        "%lld cases with %lld layouts: %lld runs, merged, separate and in parts. In %lld cases the layouts are a "
+        "sample: %lld of "
         "%lld.\n",
         static_cast<long long>(counts.cases), static_cast<long long>(counts.layouts),
         static_cast<long long>(counts.runs), static_cast<long long>(counts.sampled_cases),
         static_cast<long long>(counts.sampled), static_cast<long long>(counts.sampled_from));
   }
 
-  // Runs the case with these layouts in both kinds of buffers. Returns what is wrong.
+  // Runs the case with these layouts in merged and in separate buffers, and in separate ones of which no small parts
+  // are joined. Returns what is wrong.
   static std::string check(const RuleCase& rule_case, const Expected& expected, const Layouts& layouts,
-                           const Mesh& merged, const Mesh& separate) {
+                           const std::vector<Mesh>& meshes) {
     const Cost allowed = allowed_cost(rule_case, layouts, expected.operands, expected.results);
     std::vector<Layout> result_layouts;
-    for (const Mesh& mesh : {merged, separate}) {
-      const std::string where = str(mesh.options().merge ? "merged: " : "separate: ");
+    for (const Mesh& mesh : meshes) {
+      const bool in_parts = mesh.options().name == kInParts;
+      const std::optional<SeparateParts> parts = in_parts ? std::optional<SeparateParts>(std::in_place) : std::nullopt;
+      const std::string where = mesh.options().merge ? "merged: " : in_parts ? "in parts: " : "separate: ";
       try {
         const Outcome outcome = run(rule_case, expected, layouts, mesh);
         ++counts.runs;
         if (std::string text = defect(outcome, expected, allowed); !text.empty()) return where + text;
         for (size_t i = 0; i < result_layouts.size(); ++i)
           if (result_layouts[i].axes() != outcome.layouts[i].axes())
-            return str("results are ", to_text(result_layouts), " merged, but ", to_text(outcome.layouts), " separate");
+            return str("results are ", to_text(result_layouts), " merged, but ", where, to_text(outcome.layouts));
         result_layouts = outcome.layouts;
       } catch (const std::exception& error) {
         return where + std::string(error.what()).substr(0, 400);
@@ -233,6 +241,7 @@ TEST_P(Rules, GiveWhatOneDeviceGives) {
     }
     const Mesh merged(dimensions, configure_logical_cpus(devices));
     const Mesh separate(dimensions, configure_logical_cpus(devices), {.merge = false});
+    const Mesh in_parts(dimensions, configure_logical_cpus(devices), {.merge = false, .name = kInParts});
     const LayoutChoice choice = input_layouts(notation, separate, rule_case.max_layouts);
     counts.layouts += static_cast<int64_t>(choice.layouts.size());
     if (choice.total > static_cast<int64_t>(choice.layouts.size())) {
@@ -241,7 +250,7 @@ TEST_P(Rules, GiveWhatOneDeviceGives) {
       counts.sampled_from += choice.total;
     }
     for (const Layouts& layouts : choice.layouts) {
-      const std::string text = check(rule_case, expected, layouts, merged, separate);
+      const std::string text = check(rule_case, expected, layouts, {merged, separate, in_parts});
       if (text.empty()) continue;
       ADD_FAILURE() << rule_case.notation << " on " << separate.to_string() << " given " << to_text(layouts) << "\n  "
                     << text;

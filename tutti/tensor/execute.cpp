@@ -21,18 +21,18 @@ namespace {
 
 using at::IValue;
 
-// `value` with every mesh tensor in it replaced by what `pick(tensor, item)` returns; item is -1 outside a list.
+// Replaces every mesh tensor in `value` by what `pick(tensor, item)` returns; item is -1 outside a list.
 template <class Pick>
-IValue substitute(const IValue& value, Pick pick) {
+void replace(IValue& value, Pick pick) {
   if (value.isTensor()) {
-    const Tensor& tensor = value.toTensor();
-    return is_mesh_tensor(tensor) ? IValue(pick(tensor, -1)) : value;
+    if (const Tensor& tensor = value.toTensor(); is_mesh_tensor(tensor)) value = pick(tensor, -1);
+    return;
   }
-  if (!value.isList()) return value;
+  if (!value.isList()) return;
   const auto items = value.toListRef();
   bool any = false;
   for (const IValue& item : items) any |= item.isTensor() && is_mesh_tensor(item.toTensor());
-  if (!any) return value;
+  if (!any) return;
   const auto replaced = [&](size_t i) {
     const IValue& item = items[i];
     return item.isTensor() && is_mesh_tensor(item.toTensor()) ? pick(item.toTensor(), static_cast<int>(i))
@@ -42,11 +42,12 @@ IValue substitute(const IValue& value, Pick pick) {
     c10::List<std::optional<Tensor>> list;
     for (size_t i = 0; i < items.size(); ++i)
       list.push_back(items[i].isNone() ? std::nullopt : std::optional<Tensor>(replaced(i)));
-    return list;
+    value = std::move(list);
+    return;
   }
   c10::List<Tensor> list;
   for (size_t i = 0; i < items.size(); ++i) list.push_back(replaced(i));
-  return list;
+  value = std::move(list);
 }
 
 template <class Visit>
@@ -59,14 +60,17 @@ void for_each_mesh_tensor(const IValue& value, Visit visit) {
   }
 }
 
-// `value` with every defined tensor in it replaced by `wrap(tensor)`.
+// Replaces every defined tensor in `value` by `wrap(tensor)`.
 template <class Wrap>
-IValue wrapped(IValue value, Wrap wrap) {
-  if (value.isTensor()) return value.toTensor().defined() ? IValue(wrap(std::move(value).toTensor())) : value;
-  if (!value.isTensorList()) return value;
+void wrap_tensors(IValue& value, Wrap wrap) {
+  if (value.isTensor()) {
+    if (value.toTensor().defined()) value = wrap(std::move(value).toTensor());
+    return;
+  }
+  if (!value.isTensorList()) return;
   c10::List<Tensor> list;
   for (const Tensor& tensor : value.toTensorVector()) list.push_back(tensor.defined() ? wrap(tensor) : tensor);
-  return list;
+  value = std::move(list);
 }
 
 // A view shares what replicas see of its base; one made in inference mode has the base's keys. Of pieces, autograd is
@@ -110,7 +114,7 @@ Tensor wrap_buffer(Tensor buffer, const MeshShape* shape, const Plan::Result* la
   if (!layout) return make_mesh_tensor(shape, std::move(buffer));
   record_parts(*layout, shape, buffer);
   const Spec* spec = result_spec(*layout, shape, buffer.sizes());
-  return make_mesh_tensor(spec, {std::move(buffer)});
+  return make_mesh_tensor(spec, std::move(buffer));
 }
 
 void record(const Plan& plan, at::ArrayRef<IValue> arguments) {
@@ -133,10 +137,9 @@ void run_on_one_buffer(const c10::OperatorHandle& op, const OperatorInfo& info, 
   for (size_t i = 0; i < info.num_arguments; ++i) {
     IValue& value = stack[first + i];
     if (info.writes[i] || (info.is_view && i == 0)) kept.emplace_back(i, value);
-    if (info.writes[i])
-      value = substitute(value, [](const Tensor& t, int) -> const Tensor& { return mesh_impl(t).write()[0]; });
-    else
-      value = substitute(value, [](const Tensor& t, int) -> const Tensor& { return mesh_impl(t).read()[0]; });
+    replace(value, [&](const Tensor& t, int) -> const Tensor& {
+      return info.writes[i] ? mesh_impl(t).write()[0] : mesh_impl(t).read()[0];
+    });
   }
   op.callBoxed(stack);
   for (const auto& [i, value] : kept)
@@ -152,7 +155,7 @@ void run_on_one_buffer(const c10::OperatorHandle& op, const OperatorInfo& info, 
         if (i == static_cast<size_t>(argument)) value = original;
       continue;
     }
-    value = wrapped(std::move(value), [&](Tensor tensor) {
+    wrap_tensors(value, [&](Tensor tensor) {
       Tensor result = wrap_buffer(std::move(tensor), shape, layout);
       if (info.is_view && is_mesh_tensor(kept[0].second.toTensor())) follow_base(result, kept[0].second.toTensor());
       return result;
@@ -162,30 +165,54 @@ void run_on_one_buffer(const c10::OperatorHandle& op, const OperatorInfo& info, 
 
 namespace {
 
-// The pieces that the calls of a plan take their operands from.
-class OperandPieces {
+// The arguments of the calls of a plan: the pieces that each works on, and what all calls share.
+class LocalArguments {
  public:
-  OperandPieces(const OperatorInfo& info, const Plan& plan, at::ArrayRef<IValue> arguments) : plan_(plan) {
+  LocalArguments(const OperatorInfo& info, const Plan& plan, at::ArrayRef<IValue> arguments)
+      : plan_(plan), shared_(arguments.begin(), arguments.end()) {
+    moved_.reserve(2 * plan.operands.size());  // pointers into it must stay valid
     for (const auto& operand : plan.operands) {
-      const IValue& value = arguments[static_cast<size_t>(operand.argument)];
+      const auto position = static_cast<size_t>(operand.argument);
+      const IValue& value = arguments[position];
       auto& impl = mesh_impl(operand.item < 0 ? value.toTensor()
                                               : value.toListRef()[static_cast<size_t>(operand.item)].toTensor());
-      const bool written = info.writes[static_cast<size_t>(operand.argument)];
-      const Components& components = written ? impl.write() : impl.read();
-      pieces_.push_back(operand.relayout ? operand.relayout->run(components) : components);
+      const Components* pieces = &(info.writes[position] ? impl.write() : impl.read());
+      if (operand.relayout) pieces = &moved_.emplace_back(operand.relayout->run(*pieces));
+      if (operand.join) pieces = &moved_.emplace_back(operand.join->run(*pieces, Sharing::allowed));
+      pieces_.push_back(pieces);
+      if (operand.item < 0)
+        shared_[position] = IValue();
+      else
+        lists_ |= uint64_t{1} << position;
     }
   }
 
-  const Tensor& of(int argument, int item, int call) const {
+  void of_call(size_t call, Stack& stack) const {
+    stack.assign(shared_.begin(), shared_.end());
     for (size_t i = 0; i < pieces_.size(); ++i)
-      if (plan_.operands[i].argument == argument && plan_.operands[i].item == item)
-        return pieces_[i][plan_.operands[i].component_of_call[static_cast<size_t>(call)]];
-    throw Error(ErrorCode::internal, str("a rule left out tensor argument ", argument));
+      if (const auto& operand = plan_.operands[i]; operand.item < 0)
+        stack[static_cast<size_t>(operand.argument)] = (*pieces_[i])[operand.component_of_call[call]];
+    for (size_t argument = 0; lists_ >> argument; ++argument)
+      if (lists_ >> argument & 1)
+        replace(stack[argument], [&](const Tensor&, int item) -> const Tensor& {
+          return item_of_list(static_cast<int>(argument), item, call);
+        });
+    for (const auto& patch : plan_.patches) stack[static_cast<size_t>(patch.argument)] = patch.value_of_call[call];
   }
 
  private:
+  const Tensor& item_of_list(int argument, int item, size_t call) const {
+    for (size_t i = 0; i < pieces_.size(); ++i)
+      if (plan_.operands[i].argument == argument && plan_.operands[i].item == item)
+        return (*pieces_[i])[plan_.operands[i].component_of_call[call]];
+    throw Error(ErrorCode::internal, str("a rule left out tensor ", item, " of argument ", argument));
+  }
+
   const Plan& plan_;
-  c10::SmallVector<Components, 4> pieces_;
+  c10::SmallVector<IValue, 8> shared_;
+  c10::SmallVector<Components, 2> moved_;          // what is there for these calls only
+  c10::SmallVector<const Components*, 4> pieces_;  // of each operand
+  uint64_t lists_ = 0;                             // the arguments, one bit each, that are lists of pieces
 };
 
 Tensor combined(Combination combination, c10::SmallVector<Tensor, 8> terms) {
@@ -209,24 +236,13 @@ Tensor combined(Combination combination, c10::SmallVector<Tensor, 8> terms) {
 }
 
 // Joins what the calls returned for one result into its components: the first of equal values, or all parts combined.
-Components components_of(const MeshShape* shape, const Plan& plan, const Plan::Result& result,
-                         at::ArrayRef<Tensor> of_call) {
-  const DimensionMask stored = shape->stored(result.axes, 0);
-  const DimensionMask rest = stored & ~result.parts;
-  const DimensionMask equal = plan.calls & ~stored & ~result.parts;  // dimensions along which all calls gave the same
+Components components_of(const MeshShape* shape, const Plan::Result& result, at::ArrayRef<Tensor> of_call) {
   Components components;
-  for (int component = 0, count = shape->count(stored); component < count; ++component) {
-    const int wanted = shape->project(component, stored, rest);
+  for (const auto& calls : result.terms) {
     c10::SmallVector<Tensor, 8> terms;
-    for (int call = 0; call < plan.num_calls; ++call) {
-      if (shape->project(call, plan.calls, rest) != wanted || shape->project(call, plan.calls, equal) != 0) continue;
-      if (plan.idle[static_cast<size_t>(call)]) continue;
-      terms.push_back(of_call[static_cast<size_t>(call)]);
-      if (!result.parts || plan.takes_terms_early()) break;
-    }
+    for (const uint8_t call : calls) terms.push_back(of_call[call]);
     Tensor value = combined(result.combination, std::move(terms));
-    if (!shape->mesh.shares_memory())
-      value = value.to(torch_device(shape->mesh.devices()[static_cast<size_t>(component)]));
+    if (!shape->mesh.shares_memory()) value = value.to(torch_device(shape->mesh.devices()[components.size()]));
     components.push_back(std::move(value));
   }
   return components;
@@ -241,25 +257,26 @@ at::DimVector sizes_of(const MeshShape* shape, const AxisMap& axes, const Compon
     const DimensionMask along = DimensionMask{1} << axes[axis];
     sizes[axis] = 0;
     for (int i = 0; i < static_cast<int>(components.size()); ++i)
-      if (shape->project(i, stored, stored & ~along) == 0) sizes[axis] += components[static_cast<size_t>(i)].size(axis);
+      if (stored == along || shape->project(i, stored, stored & ~along) == 0)
+        sizes[axis] += components[static_cast<size_t>(i)].size(axis);
   }
   return sizes;
 }
 
-Tensor assemble(const MeshShape* shape, const Plan& plan, const Plan::Result& result, at::ArrayRef<Tensor> of_call) {
+Tensor assemble(const MeshShape* shape, const Plan::Result& result, at::ArrayRef<Tensor> of_call) {
   if (!of_call[0].defined()) return {};
-  Components components = components_of(shape, plan, result, of_call);
+  Components components = components_of(shape, result, of_call);
   record_parts(result, shape, components[0]);
   const Spec* spec = result_spec(result, shape, sizes_of(shape, result.axes, components));
   return make_mesh_tensor(spec, std::move(components));
 }
 
 // Combines the results of calls that worked on parts of an axis, all results of a call at once.
-void merge_calls(const MeshShape* shape, const Plan& plan, at::ArrayRef<IValue> returned) {
+void merge_calls(const Plan& plan, at::ArrayRef<IValue> returned) {
   const auto calls = static_cast<size_t>(plan.num_calls);
   c10::SmallVector<Tensor, 4> results, later;
   for (size_t c = 0; c < calls; ++c) {
-    const auto first = static_cast<size_t>(plan.first_term(shape, static_cast<int>(c)));
+    const size_t first = plan.first_term[c];
     if (first == c || plan.idle[c]) continue;
     results.clear();
     later.clear();
@@ -284,22 +301,17 @@ void run_on_pieces(const c10::OperatorHandle& op, const OperatorInfo& info, cons
                    Stack& stack) {
   const auto view = torch::jit::last(stack, info.num_arguments);
   const c10::SmallVector<IValue, 8> arguments(view.begin(), view.end());
-  const OperandPieces pieces(info, plan, arguments);
+  const LocalArguments local(info, plan, arguments);
   bool copied = false;
   const size_t calls = static_cast<size_t>(plan.num_calls);
   c10::SmallVector<IValue, 16> returned(info.num_returns * calls, IValue(Tensor()));
   Stack call;
   for (size_t c = 0; c < calls; ++c) {
     if (plan.idle[c]) continue;
-    call.clear();
-    for (size_t i = 0; i < arguments.size(); ++i)
-      call.push_back(substitute(arguments[i], [&](const Tensor&, int item) -> const Tensor& {
-        return pieces.of(static_cast<int>(i), item, static_cast<int>(c));
-      }));
-    for (const auto& patch : plan.patches) call[static_cast<size_t>(patch.argument)] = patch.value_of_call[c];
+    local.of_call(c, call);
     if (info.is_view) copied |= make_viewable(info, call);
     if (plan.accumulate)
-      if (const auto first = static_cast<size_t>(plan.first_term(shape, static_cast<int>(c))); first != c) {
+      if (const size_t first = plan.first_term[c]; first != c) {
         plan.accumulate(returned[first].toTensor(), call);
         continue;
       }
@@ -310,7 +322,7 @@ void run_on_pieces(const c10::OperatorHandle& op, const OperatorInfo& info, cons
     for (size_t r = 0; r < info.num_returns; ++r) returned[r * calls + c] = std::move(call[r]);
   }
   torch::jit::drop(stack, info.num_arguments);
-  if (plan.merge) merge_calls(shape, plan, returned);
+  if (plan.merge) merge_calls(plan, returned);
 
   c10::SmallVector<Tensor, 8> of_call(calls);
   copied |= info.is_view && plan.operands[0].relayout.has_value();
@@ -330,12 +342,12 @@ void run_on_pieces(const c10::OperatorHandle& op, const OperatorInfo& info, cons
       stack.push_back(original);
     } else if (first.isTensor()) {
       for (size_t c = 0; c < calls; ++c) of_call[c] = returned[r * calls + c].toTensor();
-      stack.emplace_back(view_of_base(assemble(shape, plan, plan.results[r], of_call), -1));
+      stack.emplace_back(view_of_base(assemble(shape, plan.results[r], of_call), -1));
     } else if (first.isTensorList()) {
       c10::List<Tensor> list;
       for (size_t item = 0; item < first.toListRef().size(); ++item) {
         for (size_t c = 0; c < calls; ++c) of_call[c] = returned[r * calls + c].toListRef()[item].toTensor();
-        list.push_back(view_of_base(assemble(shape, plan, plan.results[r], of_call), static_cast<int>(item)));
+        list.push_back(view_of_base(assemble(shape, plan.results[r], of_call), static_cast<int>(item)));
       }
       stack.emplace_back(std::move(list));
     } else {
@@ -379,13 +391,7 @@ void run_gathered(const c10::OperatorHandle& op, const OperatorInfo& info, const
   const auto view = torch::jit::last(stack, info.num_arguments);
   const c10::SmallVector<IValue, 8> arguments(view.begin(), view.end());
   Stack call;
-  {
-    const OperandPieces pieces(info, plan, arguments);
-    for (size_t i = 0; i < arguments.size(); ++i)
-      call.push_back(substitute(arguments[i], [&](const Tensor&, int item) -> const Tensor& {
-        return pieces.of(static_cast<int>(i), item, 0);
-      }));
-  }
+  LocalArguments(info, plan, arguments).of_call(0, call);
   if (info.is_view) make_viewable(info, call);
   const Stack gathered(call);
   op.callBoxed(call);
@@ -400,13 +406,14 @@ void run_gathered(const c10::OperatorHandle& op, const OperatorInfo& info, const
       continue;
     }
     int item = call[r].isTensor() ? -1 : 0;
-    stack.push_back(wrapped(std::move(call[r]), [&](const Tensor& tensor) {
+    wrap_tensors(call[r], [&](const Tensor& tensor) {
       Tensor result = make_mesh_tensor(shape, tensor);
       if (!info.is_view) return result;
       follow_base(result, arguments[0].toTensor());
       if (!mesh_impl(arguments[0].toTensor()).whole()) remember_source(op, arguments, item < 0 ? item : item++, result);
       return result;
-    }));
+    });
+    stack.push_back(std::move(call[r]));
   }
 }
 

@@ -48,6 +48,13 @@ at::DimVector global_strides(at::IntArrayRef sizes, at::IntArrayRef component_st
   return strides;
 }
 
+// The spec of a buffer that may have got other sizes than `spec` says; null stays null.
+const Spec* spec_for(const Spec* spec, const Tensor& buffer) {
+  if (!spec || buffer.sizes() == spec->sizes) return spec;
+  return spec->rank() == buffer.dim() ? intern(spec->shape, spec->axes, spec->unreduced, buffer.sizes())
+                                      : intern_replicated(spec->shape, buffer.sizes());
+}
+
 }  // namespace
 
 MeshTensorImpl::MeshTensorImpl(const Spec* spec, Components components)
@@ -61,13 +68,14 @@ MeshTensorImpl::MeshTensorImpl(const Spec* spec, Components components)
   if (components_.size() > 1 && !shape_->mesh.shares_memory()) set_custom_device(true);  // who asks gets another answer
 }
 
-MeshTensorImpl::MeshTensorImpl(const MeshShape* shape, Tensor component)
+MeshTensorImpl::MeshTensorImpl(const MeshShape* shape, const Spec* spec, Tensor component)
     : TensorImpl(keys_for(component), component.dtype(), component.device()),
       shape_(shape),
-      spec_(nullptr),
-      whole_(true) {
+      spec_(spec_for(spec, component)),
+      whole_(!spec || spec->replicated()) {
+  own_memory(component);
+  take_metadata(*component.unsafeGetTensorImpl());
   components_.push_back(std::move(component));
-  sync_metadata();
   set_storage_access_should_throw();
 }
 
@@ -118,15 +126,20 @@ void MeshTensorImpl::assign(const Spec* spec, Components components) {
   sync_metadata();
 }
 
+// The geometry of the one buffer. LibTorch's own copy of it computes nothing anew, but takes a sparse layout with it.
+void MeshTensorImpl::take_metadata(const TensorImpl& buffer) {
+  if (buffer.layout() == at::kStrided && !buffer.is_wrapped_number())
+    copy_generic_tensor_metadata(&buffer, this);
+  else
+    set_sizes_and_strides(buffer.sizes(), buffer.strides(), buffer.storage_offset());
+}
+
 void MeshTensorImpl::sync_metadata() {
   for (const Tensor& component : components_) own_memory(component);
   const Tensor& first = components_[0];
   const Spec* spec = spec_.load(std::memory_order_acquire);
   if (components_.size() == 1) {  // the buffer is the whole value: its geometry is ours
-    if (spec && first.sizes() != spec->sizes)
-      spec_.store(spec->axes.size() == first.sizes().size() ? intern(shape_, spec->axes, spec->unreduced, first.sizes())
-                                                            : intern_replicated(shape_, first.sizes()),
-                  std::memory_order_release);
+    if (const Spec* now = spec_for(spec, first); now != spec) spec_.store(now, std::memory_order_release);
     set_sizes_and_strides(first.sizes(), first.strides(), first.storage_offset());
   } else {
     set_sizes_and_strides(spec->sizes, global_strides(spec->sizes, first.strides()));
@@ -168,8 +181,9 @@ c10::intrusive_ptr<c10::TensorImpl> MeshTensorImpl::shallow_copy_and_detach(cons
 
 c10::intrusive_ptr<c10::TensorImpl> MeshTensorImpl::shallow_copy_and_detach(c10::VariableVersion&& version,
                                                                             bool allow_metadata_change) const {
-  auto copy = whole_ ? c10::make_intrusive<MeshTensorImpl>(shape_, components_[0])
-                     : c10::make_intrusive<MeshTensorImpl>(spec(), components_);
+  auto copy = components_.size() == 1
+                  ? c10::make_intrusive<MeshTensorImpl>(shape_, spec_.load(std::memory_order_acquire), components_[0])
+                  : c10::make_intrusive<MeshTensorImpl>(spec(), components_);
   copy->copied_view = copied_view;
   copy->share_replica_values(*this);
   if (!copy->is_inference()) copy->set_version_counter(std::move(version));
@@ -199,14 +213,14 @@ const c10::Storage& MeshTensorImpl::storage() const {
   return gathered_.storage();
 }
 
-bool is_mesh_tensor(const Tensor& tensor) {
-  return tensor.defined() && tensor.unsafeGetTensorImpl()->key_set().has(kMeshKey);
-}
-
-MeshTensorImpl& mesh_impl(const Tensor& tensor) { return static_cast<MeshTensorImpl&>(*tensor.unsafeGetTensorImpl()); }
-
 Tensor make_mesh_tensor(const Spec* spec, Components components) {
   Tensor tensor = at::detail::make_tensor<MeshTensorImpl>(spec, std::move(components));
+  note_made(tensor);
+  return tensor;
+}
+
+Tensor make_mesh_tensor(const Spec* spec, Tensor buffer) {
+  Tensor tensor = at::detail::make_tensor<MeshTensorImpl>(spec->shape, spec, std::move(buffer));
   note_made(tensor);
   return tensor;
 }
@@ -217,7 +231,7 @@ Tensor make_mesh_tensor(const MeshShape* shape, Tensor component) {
     return make_mesh_tensor(spec, cut(component, spec));
   }
   if (component.device() != shape->home) component = component.to(shape->home);
-  Tensor tensor = at::detail::make_tensor<MeshTensorImpl>(shape, std::move(component));
+  Tensor tensor = at::detail::make_tensor<MeshTensorImpl>(shape, nullptr, std::move(component));
   note_made(tensor);
   return tensor;
 }

@@ -7,6 +7,7 @@
 
 #include "tutti/tensor/replica_values.h"
 #include "tutti/tensor/spec.h"
+#include "tutti/tensor/view.h"
 
 namespace tutti {
 
@@ -19,8 +20,8 @@ class MeshTensorImpl final : public c10::TensorImpl {
  public:
   // The value of `components`, which are plain and equal in dtype, laid out as `spec` says.
   MeshTensorImpl(const Spec* spec, Components components);
-  // A replicated value in one buffer; its spec is made when somebody asks for it.
-  MeshTensorImpl(const MeshShape* shape, Tensor component);
+  // A value in one buffer. With no spec it is replicated, and its spec is made when somebody asks for it.
+  MeshTensorImpl(const MeshShape* shape, const Spec* spec, Tensor component);
 
   const MeshShape* mesh_shape() const { return shape_; }
   const Spec* spec() const;
@@ -69,6 +70,7 @@ class MeshTensorImpl final : public c10::TensorImpl {
 
  private:
   c10::Device device_custom() const override;
+  void take_metadata(const TensorImpl& buffer);
   void adopt(const MeshTensorImpl& source);
 
   const MeshShape* shape_;
@@ -80,11 +82,17 @@ class MeshTensorImpl final : public c10::TensorImpl {
   mutable Tensor gathered_;                        // keeps alive what storage() returned
 };
 
-bool is_mesh_tensor(const Tensor& tensor);
+inline bool is_mesh_tensor(const Tensor& tensor) {
+  return tensor.defined() && tensor.unsafeGetTensorImpl()->key_set().has(kMeshKey);
+}
 // Requires is_mesh_tensor.
-MeshTensorImpl& mesh_impl(const Tensor& tensor);
+inline MeshTensorImpl& mesh_impl(const Tensor& tensor) {
+  return static_cast<MeshTensorImpl&>(*tensor.unsafeGetTensorImpl());
+}
 
 Tensor make_mesh_tensor(const Spec* spec, Components components);
+// The value in one buffer. Requires: spec->num_components == 1.
+Tensor make_mesh_tensor(const Spec* spec, Tensor buffer);
 Tensor make_mesh_tensor(const MeshShape* shape, Tensor component);
 
 // The mesh tensor of `value` in `layout`. Shapes: value is global. The value is copied.

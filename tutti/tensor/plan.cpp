@@ -7,9 +7,14 @@
 #include "tutti/core/str.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/operator_info.h"
+#include "tutti/tensor/separate_parts.h"
 
 namespace tutti {
 namespace {
+
+constexpr int64_t kMaxJoinedElements = 1 << 14;  // for each call that is spared
+
+thread_local int t_separate_parts = 0;  // how many guards live
 
 const Spec* spec_of(const at::IValue& value) {
   return value.isTensor() && is_mesh_tensor(value.toTensor()) ? mesh_impl(value.toTensor()).spec() : nullptr;
@@ -49,10 +54,8 @@ void append(PlanCache::Key& key, const at::IValue& value) {
 
 }  // namespace
 
-int Plan::first_term(const MeshShape* shape, int call) const {
-  const DimensionMask kept = calls & ~results[0].parts;
-  return shape->project(shape->project(call, calls, kept), kept, calls);
-}
+SeparateParts::SeparateParts() { ++t_separate_parts; }
+SeparateParts::~SeparateParts() { --t_separate_parts; }
 
 Planner::Planner(const OperatorInfo& info, const MeshShape* shape, at::ArrayRef<at::IValue> arguments)
     : info_(info), shape_(shape), arguments_(arguments) {}
@@ -90,7 +93,8 @@ void Planner::item(int argument, int item, AxisMap axes) {
   const auto& value = arguments_[static_cast<size_t>(argument)];
   const Spec* from = spec_of(item < 0 ? value : value.toListRef()[static_cast<size_t>(item)]);
   if (!from) throw Error(ErrorCode::internal, str(info_.name, ": a rule names an operand that is no mesh tensor"));
-  wanted_.push_back({argument, item, from, intern(shape_, axes, 0, from->sizes)});
+  const Spec* to = intern(shape_, axes, 0, from->sizes);
+  wanted_.push_back({argument, item, from, to, to});
 }
 
 const AxisMap& Planner::axes_of(int argument, int item) const {
@@ -140,17 +144,22 @@ Plan Planner::finish(bool sharded) {
     return info_.writes[static_cast<size_t>(wanted.argument)] && wanted.from != wanted.to;
   };
   if (!sharded || std::any_of(wanted_.begin(), wanted_.end(), moves_what_it_writes)) want_all_gathered();
-  for (const Wanted& wanted : wanted_) plan_.calls |= wanted.to->stored;
+  check_all_named();
+  join_parts();
+  for (const Wanted& wanted : wanted_) plan_.calls |= wanted.joined->stored;
   for (const Plan::Result& result : plan_.results) plan_.calls |= shape_->stored(result.axes, 0);
   if (piece_) plan_.calls |= piece_->stored;
   plan_.num_calls = shape_->count(plan_.calls);
   find_idle_calls();
   if (!shape_->mesh.shares_memory()) plan_.accumulate = nullptr;
+  find_terms();
   for (const Wanted& wanted : wanted_) {
-    Plan::Operand operand{wanted.argument, wanted.item, {}, {}};
+    Plan::Operand operand{wanted.argument, wanted.item, {}, {}, {}};
     if (wanted.from != wanted.to) operand.relayout.emplace(wanted.from, wanted.to, info_.name, Asked::implied);
+    if (wanted.to != wanted.joined) operand.join.emplace(wanted.to, wanted.joined);
     for (int call = 0; call < plan_.num_calls; ++call)
-      operand.component_of_call.push_back(static_cast<uint8_t>(shape_->project(call, plan_.calls, wanted.to->stored)));
+      operand.component_of_call.push_back(
+          static_cast<uint8_t>(shape_->project(call, plan_.calls, wanted.joined->stored)));
     plan_.operands.push_back(std::move(operand));
   }
   for (const Sizes& sizes : sizes_) {
@@ -170,21 +179,91 @@ Plan Planner::finish(bool sharded) {
   return std::move(plan_);
 }
 
+void Planner::check_all_named() const {
+  for (int i = 0; i < num_arguments(); ++i) {
+    const auto is_named = [&](const Wanted& wanted) { return wanted.argument == i && wanted.item < 0; };
+    if (spec(i) && std::none_of(wanted_.begin(), wanted_.end(), is_named))
+      throw Error(ErrorCode::internal, str(info_.name, ": a rule left out tensor argument ", i));
+  }
+}
+
+// Results that would have to be combined, because the calls work on parts of an axis, cost a call for each part. Where
+// memory is shared and the operands are small, they are put together along that axis instead: the calls that are spared
+// take longer than the copy.
+void Planner::join_parts() {
+  if (!shape_->mesh.shares_memory() || shape_->merged() || plan_.results.empty() || t_separate_parts) return;
+  DimensionMask parts = shape_->all, calls = 0;
+  for (const Plan::Result& result : plan_.results) parts &= result.parts;
+  if (!parts) return;
+  int64_t copied = 0;
+  for (const Wanted& wanted : wanted_) {
+    calls |= wanted.to->stored;
+    if (!(wanted.to->stored & parts)) continue;
+    if (info_.writes[static_cast<size_t>(wanted.argument)]) return;
+    copied += wanted.to->numel;
+  }
+  const int spared = shape_->count(calls) - shape_->count(calls & ~parts);
+  if (copied > spared * kMaxJoinedElements) return;
+  const auto joined = [&](const Spec* spec) {
+    AxisMap axes = spec->axes;
+    for (int8_t& dimension : axes)
+      if (dimension >= 0 && parts >> dimension & 1) dimension = -1;
+    return intern(shape_, axes, 0, spec->sizes);
+  };
+  for (Wanted& wanted : wanted_) wanted.joined = joined(wanted.to);
+  for (Sizes& sizes : sizes_) sizes.spec = joined(sizes.spec);
+  for (Plan::Result& result : plan_.results) result.parts &= ~parts;
+  if (piece_) piece_ = joined(piece_);
+  if (piece_ && !piece_->stored) {
+    piece_ = nullptr;
+    plan_.local_call = nullptr;
+  }
+  if (!plan_.results[0].parts) {
+    plan_.accumulate = nullptr;
+    plan_.merge = nullptr;
+  }
+}
+
 // An empty part has no term: there is no maximum of nothing. The first part is never empty unless the axis is.
 void Planner::find_idle_calls() {
   plan_.idle.assign(static_cast<size_t>(plan_.num_calls), false);
   DimensionMask combined = plan_.results.empty() ? 0 : ~DimensionMask{0};
   for (const Plan::Result& result : plan_.results) combined &= result.parts;
   for (const Wanted& wanted : wanted_)
-    for (int axis = 0; axis < wanted.to->rank(); ++axis) {
-      const int8_t dimension = wanted.to->axes[static_cast<size_t>(axis)];
+    for (int axis = 0; axis < wanted.joined->rank(); ++axis) {
+      const int8_t dimension = wanted.joined->axes[static_cast<size_t>(axis)];
       if (dimension < 0 || !(combined >> dimension & 1)) continue;
       for (int call = 0; call < plan_.num_calls; ++call) {
-        const int component = shape_->project(call, plan_.calls, wanted.to->stored);
-        if (wanted.to->begin(component, axis) > 0 && wanted.to->length(component, axis) == 0)
+        const int component = shape_->project(call, plan_.calls, wanted.joined->stored);
+        if (wanted.joined->begin(component, axis) > 0 && wanted.joined->length(component, axis) == 0)
           plan_.idle[static_cast<size_t>(call)] = true;
       }
     }
+}
+
+// A component is made of the first of the calls that gave equal values, or of all those that gave its parts.
+void Planner::find_terms() {
+  for (Plan::Result& result : plan_.results) {
+    const DimensionMask stored = shape_->stored(result.axes, 0);
+    const DimensionMask rest = stored & ~result.parts;
+    const DimensionMask equal = plan_.calls & ~stored & ~result.parts;  // along these all calls give the same
+    result.terms.resize(static_cast<size_t>(shape_->count(stored)));
+    for (size_t component = 0; component < result.terms.size(); ++component) {
+      const int wanted = shape_->project(static_cast<int>(component), stored, rest);
+      for (int call = 0; call < plan_.num_calls; ++call) {
+        const bool is_term = !plan_.idle[static_cast<size_t>(call)] &&
+                             shape_->project(call, plan_.calls, rest) == wanted &&
+                             shape_->project(call, plan_.calls, equal) == 0;
+        if (is_term) result.terms[component].push_back(static_cast<uint8_t>(call));
+        if (is_term && (!result.parts || plan_.takes_terms_early())) break;
+      }
+    }
+  }
+  if (plan_.results.empty()) return;
+  const DimensionMask kept = plan_.calls & ~plan_.results[0].parts;
+  for (int call = 0; call < plan_.num_calls; ++call)
+    plan_.first_term.push_back(
+        static_cast<uint8_t>(shape_->project(shape_->project(call, plan_.calls, kept), kept, plan_.calls)));
 }
 
 void Planner::want_all_gathered() {

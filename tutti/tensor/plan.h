@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "tutti/tensor/piece_copies.h"
 #include "tutti/tensor/relayout.h"
 #include "tutti/tensor/spec.h"
 
@@ -37,6 +38,7 @@ struct Plan {
     int argument;
     int item;  // of a list argument; -1: the argument is the tensor
     std::optional<Relayout> relayout;
+    std::optional<PieceCopies> join;  // after that: along dimensions over which results would have to be combined
     c10::SmallVector<uint8_t, 8> component_of_call;
   };
   // Stands in a call for an argument that speaks of global sizes.
@@ -46,10 +48,11 @@ struct Plan {
   };
   struct Result {
     AxisMap axes;
-    DimensionMask parts;                      // mesh dimensions over which the calls' results are to be combined
-    Combination combination;                  // how
-    CommunicationCounter* counter;            // of the combination; null for none
-    mutable const Spec* last_spec = nullptr;  // of the sizes that came last; read and written as an atomic
+    DimensionMask parts;            // mesh dimensions over which the calls' results are to be combined
+    Combination combination;        // how
+    CommunicationCounter* counter;  // of the combination; null for none
+    std::vector<c10::SmallVector<uint8_t, 8>> terms = {};  // for each component the calls whose results it is made of
+    mutable const Spec* last_spec = nullptr;               // of the sizes that came last; read and written as an atomic
   };
 
   // Adds the term of a call with these arguments to `sum`, the result of an earlier call.
@@ -70,11 +73,10 @@ struct Plan {
   LocalCall local_call = nullptr;
   std::vector<AxisPiece> piece_of_call;  // for local_call
   std::vector<bool> idle;                // calls that would work on an empty part of a combined axis are not made
+  std::vector<uint8_t> first_term;       // for each call the first of those whose terms are combined with its own
 
   // Whether what a call returns has gone into the results of the first of its terms.
   bool takes_terms_early() const { return accumulate || merge; }
-  // The first of the calls whose terms are combined with those of `call`.
-  int first_term(const MeshShape* shape, int call) const;
 };
 
 // What a rule sees of a call, and where it says how the call is made on shards. A rule returns false where it has no
@@ -135,13 +137,17 @@ class Planner {
 
  private:
   void want_all_gathered();
+  void check_all_named() const;
+  void join_parts();
   void find_idle_calls();
+  void find_terms();
 
   struct Wanted {
     int argument;
     int item;
     const Spec* from;
     const Spec* to;
+    const Spec* joined;  // what the calls get of it: `to`, unless parts are joined
   };
   const OperatorInfo& info_;
   const MeshShape* shape_;
