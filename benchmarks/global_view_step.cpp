@@ -5,7 +5,8 @@
 //
 // mesh:0 is data-parallel (8), mesh:1 data- and model-parallel (4 x 2), mesh:2 spatially parallel (2 x 2 x 2).
 // merge:1 holds each value in one buffer and its layout as metadata; merge:0 holds each shard in a buffer of its own,
-// as devices that share no memory must, so that every op is up to 8 calls. Read `ratio`; for ops the time, too.
+// as devices that share no memory must, so that an op is up to 8 calls (but small parts of a sum are joined). Read
+// `ratio`; for ops the time, too.
 #include "paired.h"
 #include "tutti/tutti.h"
 
