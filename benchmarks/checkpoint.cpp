@@ -132,11 +132,7 @@ void restore(benchmark::State& state, const Tensors& tensors, const std::functio
       [&] {
         const checkpoint::Reader reader(checkpoint::posix_file_system(), files.checkpoint());
         std::vector<checkpoint::Reader::Request> requests;
-        for (size_t i = 0; i < destinations.size(); ++i) {
-          const auto* tensor = reader.find(name_of(i));
-          for (auto& piece : checkpoint::pieces_to_write(destinations[i]))
-            requests.push_back({tensor, std::move(piece)});
-        }
+        for (size_t i = 0; i < destinations.size(); ++i) requests.push_back({reader.find(name_of(i)), destinations[i]});
         reader.read(requests);
       });
 }

@@ -4,6 +4,17 @@
 #include <cstring>
 
 namespace tutti::checkpoint {
+namespace {
+
+// For short runs: a call of memcpy would take longer than the copy.
+void copy_run(std::byte* to, const std::byte* from, uint64_t bytes) {
+  constexpr uint64_t kBlock = 16, kMaxBlocks = 16;
+  if (bytes < kBlock || bytes > kMaxBlocks * kBlock) return void(std::memcpy(to, from, bytes));
+  for (uint64_t at = 0; at < bytes - kBlock; at += kBlock) std::memcpy(to + at, from + at, kBlock);
+  std::memcpy(to + bytes - kBlock, from + bytes - kBlock, kBlock);
+}
+
+}  // namespace
 
 BoxCopy::BoxCopy(const Region& shard, const Region& destination, c10::IntArrayRef destination_strides,
                  uint64_t element_bytes)
@@ -23,7 +34,10 @@ BoxCopy::BoxCopy(const Region& shard, const Region& destination, c10::IntArrayRe
       run_bytes_ *= static_cast<uint64_t>(count);
     } else if (count != 1) {
       num_runs_ *= count;
-      axes_.push_back({count, stride});
+      Axis& counted = axes_.emplace_back();
+      counted.count = count;
+      counted.stride.shard = stride.shard;
+      counted.stride.destination = stride.destination;
     }
     shard_stride *= static_cast<uint64_t>(shard.sizes[axis]);
   }
@@ -82,6 +96,19 @@ void BoxCopy::scatter(uint64_t begin, std::span<const std::byte> bytes, std::byt
   visit_parts(begin, begin + bytes.size(), [&](uint64_t from, uint64_t to, uint64_t count) {
     std::memcpy(destination + to, bytes.data() + (from - begin), count);
   });
+}
+
+void BoxCopy::scatter_whole(const std::byte* shard, std::byte* destination) const {
+  static constexpr Axis kOne;
+  const Axis& inner = axes_.empty() ? kOne : axes_.front();
+  for (int64_t run = 0; run < num_runs_; run += inner.count) {
+    Place place = place_of(run);
+    for (int64_t left = inner.count; left > 0; --left) {
+      copy_run(destination + place.destination, shard + place.shard, run_bytes_);
+      place.shard += inner.stride.shard;
+      place.destination += inner.stride.destination;
+    }
+  }
 }
 
 }  // namespace tutti::checkpoint

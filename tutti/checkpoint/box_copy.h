@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "tutti/checkpoint/region.h"
@@ -21,6 +22,11 @@ class BoxCopy {
 
   int64_t num_runs() const { return num_runs_; }
   uint64_t run_bytes() const { return run_bytes_; }
+  // Where a shard of this many bytes begins in the destination; nullopt unless all of it is one run.
+  std::optional<uint64_t> place_of_whole(uint64_t shard_bytes) const {
+    if (num_runs_ != 1 || run_bytes_ != shard_bytes) return {};
+    return base_.destination;
+  }
   // The first run that ends behind this byte of the shard; num_runs() if there is none.
   int64_t first_run_behind(uint64_t byte) const;
 
@@ -32,6 +38,8 @@ class BoxCopy {
                      FunctionRef<void(uint64_t from, uint64_t to, uint64_t bytes)> part) const;
   // Copies what `bytes`, the shard from `begin` on, has of the runs.
   void scatter(uint64_t begin, std::span<const std::byte> bytes, std::byte* destination) const;
+  // The same from all bytes of the shard.
+  void scatter_whole(const std::byte* shard, std::byte* destination) const;
 
  private:
   // Bytes from the beginning of the shard and of the destination.
@@ -41,7 +49,7 @@ class BoxCopy {
   };
   // An axis that runs are counted by.
   struct Axis {
-    int64_t count;
+    int64_t count = 1;
     Place stride;
   };
   Place place_of(int64_t run) const;

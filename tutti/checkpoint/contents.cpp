@@ -77,21 +77,19 @@ NamedTensor named_tensor(std::string name, const Tensor& tensor) {
   return saved;
 }
 
-std::vector<Piece> pieces_to_write(const Tensor& tensor) {
-  if (!is_mesh_tensor(tensor)) return {{Region::whole(tensor.sizes()), tensor}};
+void for_each_buffer_to_write(const Tensor& tensor, FunctionRef<void(Region&&, const Tensor&)> write) {
+  if (!is_mesh_tensor(tensor)) return write(Region::whole(tensor.sizes()), tensor);
   require_global_view("restoring a mesh tensor");
   auto& impl = mesh_impl(tensor);
   const Components& components = impl.overwrite();
   const Spec* spec = impl.spec();
-  std::vector<Piece> pieces;
   for (int component = 0; component < spec->num_components; ++component) {
     const Tensor& buffer = components[static_cast<size_t>(component)];
     if (is_first_term(*spec, component))
-      pieces.push_back({region_of(*spec, component), buffer});
+      write(region_of(*spec, component), buffer);
     else
       buffer.detach().zero_();
   }
-  return pieces;
 }
 
 }  // namespace tutti::checkpoint

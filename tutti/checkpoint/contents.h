@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tutti/checkpoint/region.h"
+#include "tutti/core/function_ref.h"
 #include "tutti/tensor/mesh_tensor.h"
 
 namespace tutti::checkpoint {
@@ -35,10 +36,10 @@ struct NamedTensor {
 // failed_precondition in a replica.
 NamedTensor named_tensor(std::string name, const Tensor& tensor);
 
-// The buffers of `tensor` to be overwritten, each with the region that it holds, equal ones too. Of a sum not yet taken
-// they are the first term; the others are set to zero. Replicas see what is written from then on. To be called in
-// global view.
-std::vector<Piece> pieces_to_write(const Tensor& tensor);
+// Calls write(region, buffer) for each buffer of `tensor` that is to be overwritten, with the region that it holds,
+// equal ones too; it stays where it is until the tensor is written to in another way. Of a sum not yet taken they are
+// the first term; the others are set to zero. Replicas see what is written from then on. To be called in global view.
+void for_each_buffer_to_write(const Tensor& tensor, FunctionRef<void(Region&& region, const Tensor& buffer)> write);
 
 using Value = std::variant<int64_t, double, std::string>;  // text is UTF-8
 

@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
+#include <iterator>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "tutti/checkpoint/dtype_names.h"
+#include "tutti/checkpoint/parallel.h"
 #include "tutti/checkpoint/sealed_json.h"
 #include "tutti/core/error.h"
 #include "tutti/core/json.h"
@@ -16,6 +20,9 @@ namespace {
 
 constexpr std::string_view kFormat = "tutti checkpoint";
 constexpr int64_t kMaxRank = 64;
+constexpr size_t kEndOfText = std::string_view::npos;
+constexpr size_t kTextWorthAThread = size_t{256} << 10;
+constexpr size_t kMaxReservedShards = 16;  // before the text was seen that describes them
 
 // --- writing ---------------------------------------------------------------------------------------------------------
 
@@ -79,152 +86,69 @@ void append_file(std::string& out, const IndexedFile& file) {
 
 // --- reading ---------------------------------------------------------------------------------------------------------
 
-class IndexParser {
- public:
-  IndexParser(const std::string& text, const std::string& source) : json_(text, source) {}
+uint64_t read_count(JsonReader& json) {
+  const int64_t value = json.integer();
+  if (value < 0) json.fail(str(value, " is negative"));
+  return static_cast<uint64_t>(value);
+}
 
-  Index run() {
-    std::string format;
-    int64_t version = 0, chunk_bytes = 0;
-    json_.object([&](std::string_view key) {
-      if (key == "format") {
-        format = json_.text();
-      } else if (key == "version") {
-        version = read_version(json_, kFormat, format);
-      } else if (key == "step") {
-        index_.step = json_.integer();
-      } else if (key == "chunk_bytes") {
-        chunk_bytes = json_.integer();
-      } else if (key == "values") {
-        json_.object([&](std::string_view name) { index_.values[std::string(name)] = value(); });
-      } else if (key == "files") {
-        json_.array([&] { file(); });
-      } else if (key == "tensors") {
-        json_.array([&] { tensor(); });
-      } else {
-        json_.fail(str("unknown key \"", key, "\""));
-      }
-    });
-    json_.end();
-    if (version == 0) json_.fail("no version");
-    if (chunk_bytes != static_cast<int64_t>(kChunkBytes))
-      json_.fail(str("chunk_bytes is ", chunk_bytes, "; version ", kFormatVersion, " has ", kChunkBytes));
-    check_files();
-    sort_by_name();
-    return std::move(index_);
+uint32_t read_crc(JsonReader& json) {
+  const std::string_view text = json.text_view();
+  const auto crc = parse_crc(text);
+  if (!crc) json.fail(str("\"", text, "\" is no CRC32C"));
+  return *crc;
+}
+
+// Reads tensors from the index's array of them.
+class TensorParser {
+ public:
+  explicit TensorParser(const JsonReader& json) : json_(json) {}
+
+  // Reads on until the array ends, true, or a tensor begins at or behind the byte `stop`, false.
+  bool read_before(size_t stop) {
+    return json_.elements_before(stop, [&] { tensor(); });
   }
+  // Reads from the byte `begin` to the end of the array. False where no tensors are there, or damaged ones.
+  bool try_from(size_t begin) try {
+    json_.go_to(begin);
+    return read_before(kEndOfText);
+  } catch (const Error&) {
+    return false;
+  }
+
+  size_t at() const { return json_.at(); }
+  std::deque<IndexedTensor>& tensors() { return tensors_; }
 
  private:
-  Value value() {
-    Value value;
-    int count = 0;
-    json_.object([&](std::string_view type) {
-      ++count;
-      if (type == "int64")
-        value = json_.integer();
-      else if (type == "float64")
-        value = number();
-      else if (type == "text")
-        value = json_.text();
-      else
-        json_.fail(str("unknown type of a value, \"", type, "\""));
-    });
-    if (count != 1) json_.fail(str("a value of ", count, " types"));
-    return value;
-  }
-
-  double number() {
-    if (!json_.at_text()) return json_.number();
-    const std::string name = json_.text();
-    if (name == "nan") return std::numeric_limits<double>::quiet_NaN();
-    if (name == "inf") return std::numeric_limits<double>::infinity();
-    if (name == "-inf") return -std::numeric_limits<double>::infinity();
-    json_.fail(str("\"", name, "\" is no number"));
-  }
-
-  uint64_t count() {
-    const int64_t value = json_.integer();
-    if (value < 0) json_.fail(str(value, " is negative"));
-    return static_cast<uint64_t>(value);
-  }
-
-  Region::Axes sizes() {
-    Region::Axes sizes;
-    json_.array([&] {
-      sizes.push_back(static_cast<int64_t>(count()));
-      if (sizes.size() > kMaxRank) json_.fail(str("a shape of more than ", kMaxRank, " axes"));
-    });
-    return sizes;
-  }
-
-  uint32_t crc() {
-    const std::string_view text = json_.text_view();
-    const auto crc = parse_crc(text);
-    if (!crc) json_.fail(str("\"", text, "\" is no CRC32C"));
-    return *crc;
-  }
-
-  void file() {
-    IndexedFile file;
-    json_.object([&](std::string_view key) {
-      if (key == "name")
-        file.name = json_.text();
-      else if (key == "bytes")
-        file.bytes = count();
-      else if (key == "header_bytes")
-        file.header_bytes = count();
-      else if (key == "header_crc32c")
-        file.header_crc32c = crc();
-      else
-        json_.fail(str("unknown key \"", key, "\" of a file"));
-    });
-    if (const std::string name = file_name(index_.files.size()); file.name != name)
-      json_.fail(str("a file is named \"", file.name, "\" in the place of \"", name, "\""));
-    if (file.header_bytes > file.bytes) json_.fail(str("a header longer than its file, \"", file.name, "\""));
-    index_.files.push_back(std::move(file));
-  }
-
   void tensor() {
-    IndexedTensor tensor;
-    std::string dtype;
-    json_.object([&](std::string_view key) {
-      if (key == "name")
-        tensor.name = json_.text();
-      else if (key == "dtype")
-        dtype = json_.text();
-      else if (key == "shape")
-        tensor.sizes = sizes();
-      else if (key == "layout")
-        tensor.layout = json_.text();
-      else if (key == "shards")
-        json_.array([&] { shard(tensor.shards.emplace_back()); });
-      else
-        json_.fail(str("unknown key \"", key, "\" of a tensor"));
-    });
-    const auto known = dtype_of_name(dtype);
-    if (!known) json_.fail(str("tensor \"", tensor.name, "\" has the unknown dtype \"", dtype, "\""));
-    tensor.dtype = *known;
+    const size_t expected_shards = tensors_.empty() ? 1 : tensors_.back().shards.size();
+    IndexedTensor& tensor = tensors_.emplace_back();
+    tensor.shards.reserve(std::min(expected_shards, kMaxReservedShards));
+    std::optional<at::ScalarType> dtype;
+    json_.object("a tensor", {{"name", [&] { tensor.name = json_.text_view(); }},
+                              {"dtype", [&] { dtype = parse_dtype(tensor.name); }},
+                              {"shape", [&] { read_sizes(tensor.sizes); }},
+                              {"layout", [&] { tensor.layout = json_.text_view(); }},
+                              {"shards", [&] { json_.array([&] { shard(tensor.shards.emplace_back()); }); }}});
+    if (!dtype) json_.fail(str("tensor \"", tensor.name, "\" has no dtype"));
+    tensor.dtype = *dtype;
     check_shards(tensor);
-    index_.tensors.push_back(std::move(tensor));
+  }
+
+  at::ScalarType parse_dtype(const std::string& tensor) {
+    const std::string_view name = json_.text_view();
+    const auto known = dtype_of_name(name);
+    if (!known) json_.fail(str("tensor \"", tensor, "\" has the unknown dtype \"", name, "\""));
+    return *known;
   }
 
   void shard(IndexedShard& shard) {
-    json_.object([&](std::string_view key) {
-      if (key == "file")
-        shard.file = count();
-      else if (key == "offset")
-        shard.offset = count();
-      else if (key == "bytes")
-        shard.bytes = count();
-      else if (key == "first")
-        shard.region.first = sizes();
-      else if (key == "shape")
-        shard.region.sizes = sizes();
-      else if (key == "crc32c")
-        json_.array([&] { shard.crc32c.push_back(crc()); });
-      else
-        json_.fail(str("unknown key \"", key, "\" of a shard"));
-    });
+    json_.object("a shard", {{"file", [&] { shard.file = read_count(json_); }},
+                             {"offset", [&] { shard.offset = read_count(json_); }},
+                             {"bytes", [&] { shard.bytes = read_count(json_); }},
+                             {"first", [&] { read_sizes(shard.region.first); }},
+                             {"shape", [&] { read_sizes(shard.region.sizes); }},
+                             {"crc32c", [&] { json_.array([&] { shard.crc32c.push_back(read_crc(json_)); }); }}});
   }
 
   // Bytes of a tensor of these sizes; fails unless they and the strides fit 63 bits.
@@ -259,18 +183,113 @@ class IndexParser {
                        num_chunks(bytes)));
   }
 
-  // Puts the tensors in the order of their names, which differ.
-  void sort_by_name() {
-    using Named = std::pair<std::string_view, size_t>;
-    std::vector<Named> order;
-    for (size_t i = 0; i < index_.tensors.size(); ++i) order.emplace_back(index_.tensors[i].name, i);
-    std::ranges::sort(order);
-    const auto twice = std::ranges::adjacent_find(order, {}, &Named::first);
-    if (twice != order.end()) json_.fail(str("tensor \"", twice->first, "\" comes twice"));
-    std::vector<IndexedTensor> sorted;
-    sorted.reserve(order.size());
-    for (const auto& [name, i] : order) sorted.push_back(std::move(index_.tensors[i]));
-    index_.tensors = std::move(sorted);
+  void read_sizes(Region::Axes& sizes) {
+    json_.array([&] {
+      sizes.push_back(static_cast<int64_t>(read_count(json_)));
+      if (sizes.size() > kMaxRank) json_.fail(str("a shape of more than ", kMaxRank, " axes"));
+    });
+  }
+
+  JsonReader json_;
+  std::deque<IndexedTensor> tensors_;  // a vector would copy their shards whenever it grows
+};
+
+class IndexParser {
+ public:
+  IndexParser(const std::string& text, const std::string& source) : text_(text), json_(text, source) {}
+
+  Index run() {
+    std::string format;
+    int64_t version = 0, chunk_bytes = 0;
+    json_.object(
+        "an index",
+        {{"format", [&] { format = json_.text(); }},
+         {"version", [&] { version = read_version(json_, kFormat, format); }},
+         {"step", [&] { index_.step = json_.integer(); }},
+         {"chunk_bytes", [&] { chunk_bytes = json_.integer(); }},
+         {"values", [&] { json_.object([&](std::string_view name) { index_.values[std::string(name)] = value(); }); }},
+         {"files", [&] { json_.array([&] { file(); }); }},
+         {"tensors", [&] { tensors(); }}});
+    json_.end();
+    if (version == 0) json_.fail("no version");
+    if (chunk_bytes != static_cast<int64_t>(kChunkBytes))
+      json_.fail(str("chunk_bytes is ", chunk_bytes, "; version ", kFormatVersion, " has ", kChunkBytes));
+    check_files();
+    check_names();
+    return std::move(index_);
+  }
+
+ private:
+  Value value() {
+    Value value;
+    int count = 0;
+    json_.object([&](std::string_view type) {
+      ++count;
+      if (type == "int64")
+        value = json_.integer();
+      else if (type == "float64")
+        value = number();
+      else if (type == "text")
+        value = json_.text();
+      else
+        json_.fail(str("unknown type of a value, \"", type, "\""));
+    });
+    if (count != 1) json_.fail(str("a value of ", count, " types"));
+    return value;
+  }
+
+  double number() {
+    if (!json_.at_text()) return json_.number();
+    const std::string name = json_.text();
+    if (name == "nan") return std::numeric_limits<double>::quiet_NaN();
+    if (name == "inf") return std::numeric_limits<double>::infinity();
+    if (name == "-inf") return -std::numeric_limits<double>::infinity();
+    json_.fail(str("\"", name, "\" is no number"));
+  }
+
+  void file() {
+    IndexedFile file;
+    json_.object("a file", {{"name", [&] { file.name = json_.text(); }},
+                            {"bytes", [&] { file.bytes = read_count(json_); }},
+                            {"header_bytes", [&] { file.header_bytes = read_count(json_); }},
+                            {"header_crc32c", [&] { file.header_crc32c = read_crc(json_); }}});
+    if (const std::string name = file_name(index_.files.size()); file.name != name)
+      json_.fail(str("a file is named \"", file.name, "\" in the place of \"", name, "\""));
+    if (file.header_bytes > file.bytes) json_.fail(str("a header longer than its file, \"", file.name, "\""));
+    index_.files.push_back(std::move(file));
+  }
+
+  // Two threads read much text: one from the beginning on, one from where a tensor seems to begin in the middle. If the
+  // first does not come to just there, or the second finds damage, the first goes on alone.
+  void tensors() {
+    if (!json_.begin_array()) return;
+    const size_t middle = middle_tensor();
+    const int halves = middle == kEndOfText ? 1 : 2;
+    TensorParser first(json_), second(json_);
+    bool ended = false, second_ended = false;
+    for_each_item(static_cast<size_t>(halves), halves, [&](size_t half) {
+      half == 0 ? ended = first.read_before(middle) : second_ended = second.try_from(middle);
+    });
+    const bool both = !ended && second_ended && first.at() == middle;
+    if (!ended && !both) first.read_before(kEndOfText);
+    json_.go_to(both ? second.at() : first.at());
+    index_.tensors.reserve(first.tensors().size() + (both ? second.tensors().size() : 0));
+    std::ranges::move(first.tensors(), std::back_inserter(index_.tensors));
+    if (both) std::ranges::move(second.tensors(), std::back_inserter(index_.tensors));
+  }
+
+  // Where a tensor begins behind the middle of what is left of the text; kEndOfText for little text.
+  size_t middle_tensor() const {
+    constexpr std::string_view kNextTensor = "},{\"name\":";
+    const size_t left = text_.size() - json_.at();
+    if (left < kTextWorthAThread) return kEndOfText;
+    const size_t found = text_.find(kNextTensor, json_.at() + left / 2);
+    return found == kEndOfText ? kEndOfText : found + kNextTensor.find('{');
+  }
+
+  void check_names() {
+    index_.names = TensorNames(index_.tensors);
+    if (const std::string* name = index_.names.twice()) json_.fail(str("tensor \"", *name, "\" comes twice"));
   }
 
   // Each file's data are its shards, one after the other.
@@ -297,6 +316,7 @@ class IndexParser {
     }
   }
 
+  std::string_view text_;
   JsonReader json_;
   Index index_;
 };

@@ -10,6 +10,7 @@
 
 #include "tutti/checkpoint/contents.h"
 #include "tutti/checkpoint/region.h"
+#include "tutti/checkpoint/tensor_names.h"
 
 namespace tutti::checkpoint {
 
@@ -53,8 +54,8 @@ struct Index {
   int64_t step = 0;
   std::map<std::string, Value> values;
   std::vector<IndexedFile> files;
-  std::vector<IndexedTensor> tensors;  // by name
-  bool operator==(const Index&) const = default;
+  std::vector<IndexedTensor> tensors;  // in the order of saving
+  TensorNames names;                   // theirs; parse_index() sets it
 };
 
 // "tensors-00003.safetensors"

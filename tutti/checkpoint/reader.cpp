@@ -6,8 +6,11 @@
 #include <algorithm>
 #include <memory>
 #include <thread>
+#include <tuple>
+#include <utility>
 
 #include "tutti/checkpoint/box_copy.h"
+#include "tutti/checkpoint/dtype_names.h"
 #include "tutti/checkpoint/parallel.h"
 #include "tutti/checkpoint/safetensors_header.h"
 #include "tutti/checkpoint/sealed_json.h"
@@ -25,6 +28,8 @@ constexpr unsigned kMaxThreads = 8;
 constexpr uint64_t kBytesWorthAThread = uint64_t{4} << 20;
 constexpr uint64_t kMaxGap = uint64_t{16} << 10;          // bytes that are read though nobody needs them
 constexpr uint64_t kLongRun = uint64_t{4} << 10;          // bytes that are worth a place of their own in a read
+constexpr uint64_t kSmallTensor = uint64_t{256} << 10;    // bytes of a tensor that is read together with others
+constexpr uint64_t kMaxBatch = uint64_t{512} << 10;       // bytes of tensors that are read together
 constexpr uint64_t kMaxCopiedBytes = uint64_t{64} << 20;  // of several destinations that are read together
 
 [[noreturn]] void damaged(const std::string& what) { throw Error(ErrorCode::data_loss, str("checkpoint: ", what)); }
@@ -107,12 +112,13 @@ std::byte* thread_buffer() {
 // A region of a tensor, and the memory that it is read to.
 struct Target {
   const IndexedTensor* tensor;
-  const Region* region;
-  c10::IntArrayRef strides;
+  uint64_t tensor_bytes;
+  Region region;
+  Region::Axes strides;
   std::byte* bytes;
 
   BoxCopy copy_of(const IndexedShard& shard) const {
-    return BoxCopy(shard.region, *region, strides, c10::elementSize(tensor->dtype));
+    return BoxCopy(shard.region, region, strides, c10::elementSize(tensor->dtype));
   }
 };
 
@@ -125,7 +131,7 @@ struct Use {
 // Adds the chunks of the tensor's shards that the target needs, to the list of the shard's file.
 void add_uses(const Target& target, std::vector<std::vector<Use>>& uses) {
   for (const IndexedShard& shard : target.tensor->shards) {
-    if (!shard.region.overlaps(*target.region)) continue;
+    if (!shard.region.overlaps(target.region)) continue;
     const auto add = [&](uint64_t begin) { uses[shard.file].push_back({{target.tensor, &shard, begin}, &target}); };
     if (shard.bytes <= kChunkBytes) {
       add(0);
@@ -235,6 +241,120 @@ void add_runs(const ShardFile& file, std::vector<Use>& uses, std::vector<Run>& r
   }
 }
 
+// Targets of one tensor.
+using Group = std::span<const Target* const>;
+
+// Small tensors that are read together: what is known of each, and its memory, is touched while it is in the cache.
+class Batch {
+ public:
+  explicit Batch(std::span<const Target* const> targets) : targets_(targets) {}
+
+  void read(std::span<const ShardFile> files) const {
+    std::vector<Needed> needed = shards();
+    std::vector<std::vector<Needed*>> by_file(files.size());
+    for (Needed& shard : needed) by_file[shard.shard->file].push_back(&shard);
+    std::byte* buffer = thread_buffer();
+    for (size_t file = 0; file < files.size(); ++file) read_file(files[file], by_file[file], buffer);
+    for (const Needed& shard : needed) check_and_scatter(files[shard.shard->file], shard);
+  }
+
+ private:
+  // A shard, and those who need it.
+  struct Needed {
+    const IndexedShard* shard;
+    Group group;
+    std::byte* place;  // that it is read to: its only target, or a buffer
+    bool in_place;
+
+    uint64_t offset() const { return shard->offset; }
+    uint64_t end() const { return shard->offset + shard->bytes; }
+  };
+
+  // Tensor by tensor.
+  std::vector<Needed> shards() const {
+    std::vector<Needed> needed;
+    needed.reserve(2 * targets_.size());
+    for (size_t first = 0, next = 0; first < targets_.size(); first = next) {
+      while (next < targets_.size() && targets_[next]->tensor == targets_[first]->tensor) ++next;
+      const Group group = targets_.subspan(first, next - first);
+      for (const IndexedShard& shard : group.front()->tensor->shards) add_if_needed(shard, group, needed);
+    }
+    return needed;
+  }
+
+  static void add_if_needed(const IndexedShard& shard, Group group, std::vector<Needed>& needed) {
+    const Target* only = nullptr;
+    int count = 0;
+    for (const Target* target : group)
+      if (shard.region.overlaps(target->region)) only = target, ++count;
+    if (count == 0) return;
+    std::byte* place = nullptr;
+    if (count == 1 && shard.bytes >= kLongRun)
+      if (const auto begin = only->copy_of(shard).place_of_whole(shard.bytes)) place = only->bytes + *begin;
+    needed.push_back({&shard, group, place, place != nullptr});
+  }
+
+  // Takes from the buffer what has no place yet.
+  static void read_file(const ShardFile& file, std::vector<Needed*>& shards, std::byte*& buffer) {
+    if (!std::ranges::is_sorted(shards, {}, &Needed::offset)) std::ranges::sort(shards, {}, &Needed::offset);
+    for (size_t first = 0, next = 0; first < shards.size(); first = next) {
+      for (next = first + 1; next < shards.size(); ++next)
+        if (shards[next]->offset() > shards[next - 1]->end() + kMaxGap) break;
+      read_run(file, std::span(shards).subspan(first, next - first), buffer);
+    }
+  }
+
+  // Shards that follow each other in a file, almost without gaps.
+  static void read_run(const ShardFile& file, std::span<Needed* const> run, std::byte*& buffer) {
+    std::byte* const gap = thread_buffer() + kMaxBatch;  // that nobody looks at
+    std::vector<Bytes> parts;
+    uint64_t at = run.front()->offset();
+    for (Needed* shard : run) {
+      if (shard->offset() > at) parts.emplace_back(gap, shard->offset() - at);
+      if (!shard->in_place) shard->place = std::exchange(buffer, buffer + shard->shard->bytes);
+      const Bytes bytes(shard->place, shard->shard->bytes);
+      if (!parts.empty() && parts.back().data() + parts.back().size() == bytes.data())
+        parts.back() = {parts.back().data(), parts.back().size() + bytes.size()};
+      else
+        parts.push_back(bytes);
+      at = shard->end();
+    }
+    file.read_parts(run.front()->offset(), parts);
+  }
+
+  static void check_and_scatter(const ShardFile& file, const Needed& needed) {
+    const Bytes bytes(needed.place, needed.shard->bytes);
+    Chunk{needed.group.front()->tensor, needed.shard, 0}.check(file, {&bytes, 1});
+    if (needed.in_place) return;
+    for (const Target* target : needed.group) target->copy_of(*needed.shard).scatter_whole(needed.place, target->bytes);
+  }
+
+  std::span<const Target* const> targets_;
+};
+
+// Orders the targets by their place in the files, and cuts them in batches between tensors.
+std::vector<Batch> batches_of(std::vector<const Target*>& targets) {
+  const auto position = [](const Target* target) {
+    const IndexedShard& first = target->tensor->shards.front();
+    return std::tuple(first.file, first.offset, target->tensor);
+  };
+  if (!std::ranges::is_sorted(targets, {}, position)) std::ranges::stable_sort(targets, {}, position);
+  std::vector<Batch> batches;
+  size_t first = 0;
+  uint64_t bytes = 0;  // from the first one on
+  for (size_t i = 0; i < targets.size(); ++i) {
+    if (i > 0 && targets[i]->tensor == targets[i - 1]->tensor) continue;
+    if (bytes + targets[i]->tensor_bytes > kMaxBatch) {
+      batches.emplace_back(std::span(targets).subspan(first, i - first));
+      first = i;
+      bytes = 0;
+    }
+    bytes += targets[i]->tensor_bytes;
+  }
+  if (first < targets.size()) batches.emplace_back(std::span(targets).subspan(first));
+  return batches;
+}
+
 int threads_for(uint64_t bytes) {
   const unsigned cores = std::clamp(std::thread::hardware_concurrency(), 1U, kMaxThreads);
   return static_cast<int>(std::min<uint64_t>(cores, bytes / kBytesWorthAThread + 1));
@@ -249,16 +369,51 @@ bool needs_copy(const Tensor& destination) {
   return false;
 }
 
-// Where the bytes of a destination go: to its own memory, or to a copy that is written to it when all is read.
+void check_inside(const IndexedTensor& tensor, const Region& region) {
+  bool inside = region.sizes.size() == tensor.sizes.size() && region.first.size() == tensor.sizes.size();
+  for (size_t axis = 0; inside && axis < tensor.sizes.size(); ++axis)
+    inside = region.first[axis] >= 0 && region.sizes[axis] >= 0 && region.first[axis] <= tensor.sizes[axis] &&
+             region.sizes[axis] <= tensor.sizes[axis] - region.first[axis];
+  if (!inside)
+    throw Error(ErrorCode::invalid_argument, str("checkpoint: the region ", region.to_string(), " is not inside '",
+                                                 tensor.name, "' of shape ", str_list(tensor.sizes)));
+}
+
+void check_fits(const IndexedTensor& tensor, c10::IntArrayRef sizes, const Tensor& destination) {
+  if (destination.sizes() != sizes || destination.scalar_type() != tensor.dtype)
+    throw Error(ErrorCode::invalid_argument,
+                str("checkpoint: '", tensor.name, "', of which ", form_text(tensor.dtype, sizes),
+                    " is to be read, into a tensor that is ", form_text(destination.scalar_type(), destination.sizes()),
+                    "; shape and dtype must be the same"));
+}
+
+uint64_t bytes_of(at::ScalarType dtype, c10::IntArrayRef sizes) {
+  uint64_t bytes = c10::elementSize(dtype);
+  for (const int64_t size : sizes) bytes *= static_cast<uint64_t>(size);
+  return bytes;
+}
+
+// Where the bytes of a region go: to the memory of the tensor that takes it and outlives this, or to a copy that is
+// written to it when all is read.
 class Destination {
  public:
-  explicit Destination(const Tensor& tensor) : tensor_(&tensor) {
-    if (needs_copy(tensor))
-      copy_ = at::empty(tensor.sizes(), tensor.options().device(at::kCPU).memory_format(at::MemoryFormat::Contiguous));
+  Destination(const IndexedTensor& from, Region&& region, const Tensor& tensor)
+      : tensor_(&tensor),
+        target_{.tensor = &from, .tensor_bytes = bytes_of(from.dtype, from.sizes), .region = std::move(region)},
+        bytes_(bytes_of(from.dtype, target_.region.sizes)),
+        needs_copy_(needs_copy(tensor)) {
+    if (!needs_copy_) read_to(*tensor_);
   }
 
-  // The memory is that of the tensor, which outlives this, or of a copy that this keeps.
-  const Tensor& memory() const { return copy_.defined() ? copy_ : *tensor_; }
+  uint64_t bytes() const { return bytes_; }
+  uint64_t bytes_of_copy() const { return needs_copy_ ? bytes_ : 0; }
+  const Target& target() const { return target_; }
+  void make_copy() {
+    if (!needs_copy_) return;
+    copy_ =
+        at::empty(tensor_->sizes(), tensor_->options().device(at::kCPU).memory_format(at::MemoryFormat::Contiguous));
+    read_to(copy_);
+  }
   void finish() const {
     if (copy_.defined())
       tensor_->detach().copy_(copy_);
@@ -267,27 +422,17 @@ class Destination {
   }
 
  private:
+  void read_to(const Tensor& memory) {
+    target_.strides = memory.strides();
+    target_.bytes = static_cast<std::byte*>(memory.mutable_data_ptr());
+  }
+
   const Tensor* tensor_;
+  Target target_;
+  uint64_t bytes_;
+  bool needs_copy_;
   Tensor copy_;
 };
-
-void check(const Reader::Request& request) {
-  const IndexedTensor& tensor = *request.tensor;
-  const Region& region = request.destination.region;
-  bool inside = region.sizes.size() == tensor.sizes.size() && region.first.size() == tensor.sizes.size();
-  for (size_t axis = 0; inside && axis < tensor.sizes.size(); ++axis)
-    inside = region.first[axis] >= 0 && region.sizes[axis] >= 0 && region.first[axis] <= tensor.sizes[axis] &&
-             region.sizes[axis] <= tensor.sizes[axis] - region.first[axis];
-  if (!inside)
-    throw Error(ErrorCode::invalid_argument, str("checkpoint: the region ", region.to_string(), " is not inside '",
-                                                 tensor.name, "' of shape ", str_list(tensor.sizes)));
-  const Tensor& destination = request.destination.tensor;
-  if (destination.sizes() != at::IntArrayRef(region.sizes) || destination.scalar_type() != tensor.dtype)
-    throw Error(ErrorCode::invalid_argument,
-                str("checkpoint: ", region.to_string(), " of '", tensor.name, "', which is ",
-                    c10::toString(tensor.dtype), ", into a ", c10::toString(destination.scalar_type()),
-                    " tensor of shape ", str_list(destination.sizes()), "; shape and dtype must be the same"));
-}
 
 }  // namespace
 
@@ -296,19 +441,15 @@ struct Reader::State {
   Index index;
   std::vector<ShardFile> files;
 
-  const IndexedTensor* find(const std::string& name) const {
-    const auto found = std::ranges::lower_bound(index.tensors, name, {}, &IndexedTensor::name);
-    return found == index.tensors.end() || found->name != name ? nullptr : &*found;
-  }
-
   const IndexedTensor& require(const std::string& name) const {
-    if (const IndexedTensor* found = find(name)) return *found;
+    if (const IndexedTensor* found = index.names.find(name)) return *found;
     throw Error(ErrorCode::not_found,
                 str("checkpoint: '", folder.string(), "' has no tensor '", name, "' among its ", index.tensors.size()));
   }
 
   void verify_header(size_t file) const;
-  void read(std::span<const Request> requests) const;
+  void read(std::span<Destination> destinations) const;
+  void read_together(std::span<Destination> destinations) const;
 };
 
 // Those who read the file by its own header must find what the index describes.
@@ -329,8 +470,8 @@ Reader::Reader(FileSystem& files, fs::path folder) {
   if (!files.exists(folder)) throw Error(ErrorCode::not_found, str("checkpoint: there is no '", folder.string(), "'"));
   auto state = std::make_unique<State>();
   const fs::path index = folder / kIndexName;
-  const std::string text = expecting(index, [&] { return read_text(files, index, kMaxIndexBytes); });
-  state->index = parse_index(text, str("checkpoint: '", index.string(), "'"));
+  std::string text = expecting(index, [&] { return read_text(files, index, kMaxIndexBytes); });
+  state->index = parse_index(std::move(text), str("checkpoint: '", index.string(), "'"));
   for (const IndexedFile& file : state->index.files) state->files.emplace_back(files, folder / file.name, file);
   state->folder = std::move(folder);
   state_ = std::move(state);
@@ -344,60 +485,76 @@ const fs::path& Reader::folder() const { return state_->folder; }
 int64_t Reader::step() const { return state_->index.step; }
 const std::map<std::string, Value>& Reader::values() const { return state_->index.values; }
 const std::vector<IndexedTensor>& Reader::tensors() const { return state_->index.tensors; }
-const IndexedTensor* Reader::find(const std::string& name) const { return state_->find(name); }
-
-void Reader::read(std::span<const Request> requests) const {
-  const ThreadViewGuard no_scope({});  // tensors made here are plain
-  for (const Request& request : requests) check(request);
-  size_t first = 0;
-  uint64_t copied = 0;
-  for (size_t i = 0; i < requests.size(); ++i) {
-    const Tensor& destination = requests[i].destination.tensor;
-    if (!needs_copy(destination)) continue;
-    copied += destination.nbytes();
-    if (copied <= kMaxCopiedBytes || i == first) continue;
-    state_->read(requests.subspan(first, i - first));
-    first = i;
-    copied = destination.nbytes();
-  }
-  state_->read(requests.subspan(first));
+const IndexedTensor* Reader::find(std::string_view name) const { return state_->index.names.find(name); }
+bool Reader::has_one_that_starts_with(std::string_view beginning_of_name) const {
+  return state_->index.names.has_one_that_starts_with(beginning_of_name);
 }
 
-void Reader::State::read(std::span<const Request> requests) const {
+void Reader::read(std::span<const Request> requests) const {
+  for (const auto& [tensor, destination] : requests) check_fits(*tensor, tensor->sizes, destination);
   std::vector<Destination> destinations;
-  std::vector<Target> targets;
   destinations.reserve(requests.size());
-  targets.reserve(requests.size());
-  for (const auto& [tensor, piece] : requests) {
-    if (piece.region.numel() == 0) continue;
-    const Tensor& memory = destinations.emplace_back(piece.tensor).memory();
-    targets.push_back({tensor, &piece.region, memory.strides(), static_cast<std::byte*>(memory.mutable_data_ptr())});
-  }
-  std::vector<std::vector<Use>> uses(files.size());
-  for (const Target& target : targets) add_uses(target, uses);
-  std::vector<Run> runs;
-  for (size_t file = 0; file < files.size(); ++file) add_runs(files[file], uses[file], runs);
-
-  uint64_t bytes = 0;
-  for (const Run& run : runs) bytes += run.end() - run.begin();
-  for_each_item(runs.size(), threads_for(bytes), [&](size_t i) { runs[i].read(); });
-  const at::NoGradGuard no_grad;
-  for (const Destination& destination : destinations) destination.finish();
+  for (const auto& [tensor, destination] : requests)
+    for_each_buffer_to_write(destination, [&, from = tensor](Region&& region, const Tensor& buffer) {
+      if (region.numel() > 0) destinations.emplace_back(*from, std::move(region), buffer);
+    });
+  state_->read(destinations);
 }
 
 void Reader::read(const std::string& name, const Region& region, const Tensor& destination) const {
-  const Request request{&state_->require(name), {region, destination}};
-  read(std::span(&request, 1));
+  const IndexedTensor& tensor = state_->require(name);
+  check_inside(tensor, region);
+  check_fits(tensor, region.sizes, destination);
+  if (region.numel() == 0) return;
+  Destination only(tensor, Region(region), destination);
+  state_->read({&only, 1});
 }
 
 void Reader::read(const std::string& name, const Tensor& destination) const {
-  const IndexedTensor& tensor = state_->require(name);
-  if (destination.sizes() != at::IntArrayRef(tensor.sizes))
-    throw Error(ErrorCode::invalid_argument, str("checkpoint: '", name, "' of shape ", str_list(tensor.sizes),
-                                                 " into a tensor of shape ", str_list(destination.sizes())));
-  std::vector<Request> requests;
-  for (Piece& piece : pieces_to_write(destination)) requests.push_back({&tensor, std::move(piece)});
-  read(requests);
+  const Request request{&state_->require(name), destination};
+  read({&request, 1});
+}
+
+// Together, as far as the copies that it takes do not need too much memory.
+void Reader::State::read(std::span<Destination> destinations) const {
+  const ThreadViewGuard no_scope({});  // tensors made here are plain
+  size_t first = 0;
+  uint64_t copied = 0;
+  for (size_t i = 0; i < destinations.size(); ++i) {
+    const uint64_t bytes = destinations[i].bytes_of_copy();
+    if (bytes == 0) continue;
+    copied += bytes;
+    if (copied <= kMaxCopiedBytes || i == first) continue;
+    read_together(destinations.subspan(first, i - first));
+    first = i;
+    copied = bytes;
+  }
+  read_together(destinations.subspan(first));
+}
+
+void Reader::State::read_together(std::span<Destination> destinations) const {
+  std::vector<const Target*> small, large;
+  small.reserve(destinations.size());
+  uint64_t bytes = 0;
+  for (Destination& destination : destinations) {
+    destination.make_copy();
+    bytes += destination.bytes();
+    (destination.target().tensor_bytes <= kSmallTensor ? small : large).push_back(&destination.target());
+  }
+  const std::vector<Batch> batches = batches_of(small);
+  std::vector<std::vector<Use>> uses(files.size());
+  for (const Target* target : large) add_uses(*target, uses);
+  std::vector<Run> runs;
+  for (size_t file = 0; file < files.size(); ++file) add_runs(files[file], uses[file], runs);
+
+  for_each_item(batches.size() + runs.size(), threads_for(bytes), [&](size_t i) {
+    if (i < batches.size())
+      batches[i].read(files);
+    else
+      runs[i - batches.size()].read();
+  });
+  const at::NoGradGuard no_grad;
+  for (const Destination& destination : destinations) destination.finish();
 }
 
 Tensor Reader::read(const std::string& name) const {

@@ -31,10 +31,11 @@ class Reader {
   const std::filesystem::path& folder() const;
   int64_t step() const;
   const std::map<std::string, Value>& values() const;
-  // By name.
+  // In the order of saving.
   const std::vector<IndexedTensor>& tensors() const;
   // Null if there is none of this name.
-  const IndexedTensor* find(const std::string& name) const;
+  const IndexedTensor* find(std::string_view name) const;
+  bool has_one_that_starts_with(std::string_view beginning_of_name) const;
 
   // Copies a region of the global tensor into `destination`, a plain tensor of the region's sizes and the stored dtype,
   // in place. Reads the parts of shards that it needs, in pieces of 1 MiB, on up to 8 threads. Memory beside the
@@ -43,15 +44,15 @@ class Reader {
   // dtype; data_loss for damage, naming the file, the tensor, the stored and the computed CRC; the
   // destination then holds anything.
   void read(const std::string& name, const Region& region, const Tensor& destination) const;
-  // What to read into where; many small ones are read together. Of the destinations that need memory beside them, one
-  // at a time or 64 MiB are read together.
-  struct Request {
-    const IndexedTensor* tensor;  // of tensors()
-    Piece destination;
-  };
-  void read(std::span<const Request> requests) const;
   // All of a tensor, into a plain or mesh tensor of any layout: each device's part is read by itself. In global view.
   void read(const std::string& name, const Tensor& destination) const;
+  // The same for many tensors: small ones are read together. Of the destinations that need memory beside them, one at a
+  // time or 64 MiB are read together. Nothing is changed before all were found to fit.
+  struct Request {
+    const IndexedTensor* tensor;  // of tensors()
+    Tensor destination;
+  };
+  void read(std::span<const Request> requests) const;
   // All of a tensor, as a new plain one.
   Tensor read(const std::string& name) const;
 

@@ -12,6 +12,7 @@
 #include <ATen/ops/zeros.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -182,6 +183,83 @@ TEST_F(Checkpoints, GoFromAnyMeshAndLayoutToAnyOther) {
       EXPECT_TRUE(at::equal(gather(restored), value));
     }
   }
+}
+
+Tensor plain(const Tensor& tensor) { return is_mesh_tensor(tensor) ? gather(tensor) : tensor; }
+
+// Small ones and, among them, one of several chunks; saved in four rows each, but for some.
+std::vector<std::pair<std::string, Tensor>> many_tensors() {
+  std::vector<std::pair<std::string, Tensor>> tensors;
+  for (int i = 0; i < 300; ++i) {
+    const Tensor value = at::randint(0, 100, {8 + i % 5, 40 + i}, i % 3 == 0 ? at::kDouble : at::kFloat);
+    tensors.emplace_back(str("layer/", i), i % 7 == 0 ? value : placed(value, placements()[1]));
+  }
+  tensors.emplace(tensors.begin() + 100, "large", placed(at::rand({600, 1000}), placements()[1]));
+  tensors.emplace_back("whole", at::rand({3, 2000}));
+  return tensors;
+}
+
+TEST_F(Checkpoints, ReadManyTensorsTogetherInAnyOrder) {
+  const auto tensors = many_tensors();
+  const Reader reader = saved(contents_of(tensors));
+  std::mt19937 random(3);
+  for (const size_t step : {1, 2, 3}) {  // the latter leave gaps
+    std::vector<Reader::Request> requests;
+    std::vector<Tensor> expected;
+    for (size_t i = 0; i < tensors.size(); i += step) {
+      const auto& [name, value] = tensors[i];
+      expected.push_back(plain(value));
+      const Tensor zeros = at::zeros(value.sizes(), value.scalar_type());
+      const Tensor destination = i % 4 == 0   ? zeros
+                                 : i % 4 == 1 ? placed(zeros, placements()[2])
+                                 : i % 4 == 2 ? placed(zeros, placements()[i % placements().size()])
+                                              : zeros.t().contiguous().t();
+      requests.push_back({reader.find(name), destination});
+    }
+    std::vector<Reader::Request> shuffled = requests;
+    std::ranges::shuffle(shuffled, random);
+    reader.read(step == 2 ? std::span<const Reader::Request>(requests) : shuffled);
+    for (size_t i = 0; i < requests.size(); ++i)
+      EXPECT_TRUE(at::equal(plain(requests[i].destination), expected[i])) << requests[i].tensor->name;
+  }
+}
+
+TEST_F(Checkpoints, ReadATensorIntoSeveralDestinations) {
+  const Tensor value = at::rand({8, 1000});
+  const Reader reader = saved(contents_of({{"w", placed(value, placements()[1])}, {"v", at::rand({2})}}));
+  const Tensor one = at::zeros({8, 1000}), other = placed(at::zeros({8, 1000}), placements()[2]);
+  const std::vector<Reader::Request> requests{
+      {reader.find("w"), one}, {reader.find("v"), at::zeros({2})}, {reader.find("w"), other}};
+  reader.read(requests);
+  EXPECT_TRUE(at::equal(one, value));
+  EXPECT_TRUE(at::equal(gather(other), value));
+}
+
+TEST_F(Checkpoints, ChangeNothingWhereOneOfManyDestinationsDoesNotFit) {
+  const Reader reader = saved(contents_of({{"w", at::ones({4})}, {"v", at::ones({4})}}));
+  const Tensor w = at::zeros({4});
+  const std::vector<Reader::Request> requests{{reader.find("w"), w}, {reader.find("v"), at::zeros({5})}};
+  EXPECT_THAT(error_of([&] { reader.read(requests); }),
+              AllOf(HasSubstr("invalid_argument"), HasSubstr("'v'"), HasSubstr("Float [5]")));
+  EXPECT_TRUE(at::equal(w, at::zeros({4})));
+}
+
+TEST_F(Checkpoints, NameTheDamagedOneOfManyTensors) {
+  const auto tensors = many_tensors();
+  saved(contents_of(tensors));
+  const Reader reader(files_, "/ckpt");
+  for (const std::string name : {"layer/5", "layer/14", "layer/250", "whole"})
+    for (const IndexedShard& shard : reader.find(name)->shards) {
+      char& byte = files_.contents("/ckpt/" + file_name(shard.file))[shard.offset + shard.bytes - 1];
+      byte = static_cast<char>(byte ^ 4);
+      std::vector<Reader::Request> requests;
+      for (const auto& [each, value] : tensors)
+        requests.push_back({reader.find(each), at::zeros(value.sizes(), value.scalar_type())});
+      EXPECT_THAT(error_of([&] { reader.read(requests); }),
+                  AllOf(HasSubstr("data_loss"), HasSubstr(str("tensor '", name, "', shard ", shard.region.to_string())),
+                        HasSubstr(file_name(shard.file))));
+      byte = static_cast<char>(byte ^ 4);
+    }
 }
 
 TEST_F(Checkpoints, HoldAShardOfEachBufferAndAReplicatedValueOnce) {

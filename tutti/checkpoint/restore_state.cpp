@@ -1,6 +1,5 @@
 #include "tutti/checkpoint/restore_state.h"
 
-#include <algorithm>
 #include <unordered_set>
 
 #include "tutti/checkpoint/dtype_names.h"
@@ -19,9 +18,8 @@ class StoredVisitor : public GraphVisitor {
   bool has(const std::string& name, bool) override {
     const std::string path = path_of(name), inside = path + '/';
     if (reader_.find(path) || reader_.values().contains(path)) return true;
-    const auto tensor = std::ranges::lower_bound(reader_.tensors(), inside, {}, &IndexedTensor::name);
     const auto value = reader_.values().lower_bound(inside);
-    return (tensor != reader_.tensors().end() && tensor->name.starts_with(inside)) ||
+    return reader_.has_one_that_starts_with(inside) ||
            (value != reader_.values().end() && value->first.starts_with(inside));
   }
 
@@ -99,9 +97,7 @@ class Restorer : public StoredVisitor {
 
   bool restoring() const override { return true; }
   void tensor(const std::string& name, const Tensor& value) override {
-    const IndexedTensor* stored = reader_.find(path_of(name));
-    if (!stored) return;
-    for (Piece& piece : pieces_to_write(value)) requests_.push_back({stored, std::move(piece)});
+    if (const IndexedTensor* stored = reader_.find(path_of(name))) requests_.push_back({stored, value});
   }
   void number(const std::string& name, int64_t& value) override { take(name, value); }
   void number(const std::string& name, double& value) override { take(name, value); }

@@ -1,5 +1,7 @@
 #include "tutti/checkpoint/sealed_json.h"
 
+#include <array>
+
 #include "tutti/core/crc32c.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
@@ -13,6 +15,15 @@ constexpr size_t kDigits = 8;
 constexpr size_t kSealBytes = kBefore.size() + kDigits + kAfter.size();
 constexpr std::string_view kHexadecimal = "0123456789abcdef";
 
+constexpr uint8_t kNoDigit = 0x80;
+constexpr auto kDigitOf = [] {
+  std::array<uint8_t, 256> digits{};
+  digits.fill(kNoDigit);
+  for (uint8_t digit = 0; digit < kHexadecimal.size(); ++digit)
+    digits[static_cast<uint8_t>(kHexadecimal[digit])] = digit;
+  return digits;
+}();
+
 }  // namespace
 
 std::string crc_text(uint32_t crc) {
@@ -23,12 +34,13 @@ std::string crc_text(uint32_t crc) {
 
 std::optional<uint32_t> parse_crc(std::string_view text) {
   if (text.size() != kDigits) return {};
-  uint32_t crc = 0;
+  uint32_t crc = 0, all = 0;
   for (const char c : text) {
-    const bool is_digit = c >= '0' && c <= '9';
-    if (!is_digit && (c < 'a' || c > 'f')) return {};
-    crc = crc << 4 | static_cast<uint32_t>(is_digit ? c - '0' : c - 'a' + 10);
+    const uint32_t digit = kDigitOf[static_cast<unsigned char>(c)];
+    crc = crc << 4 | digit;
+    all |= digit;
   }
+  if (all & kNoDigit) return {};
   return crc;
 }
 

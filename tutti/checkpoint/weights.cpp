@@ -86,13 +86,12 @@ checkpoint::Differences compare(const Tensors& weights, const Tensors& stored, c
 }
 
 void overwrite(const Tensor& weight, const Tensor& value) {
-  for (const checkpoint::Piece& piece : checkpoint::pieces_to_write(weight)) {
+  checkpoint::for_each_buffer_to_write(weight, [&](checkpoint::Region&& region, const Tensor& buffer) {
     Tensor part = value;
     for (int64_t axis = 0; axis < part.dim(); ++axis)
-      part = part.narrow(axis, piece.region.first[static_cast<size_t>(axis)],
-                         piece.region.sizes[static_cast<size_t>(axis)]);
-    piece.tensor.detach().copy_(part);
-  }
+      part = part.narrow(axis, region.first[static_cast<size_t>(axis)], region.sizes[static_cast<size_t>(axis)]);
+    buffer.detach().copy_(part);
+  });
 }
 
 }  // namespace

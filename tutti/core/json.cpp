@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstring>
 #include <vector>
 
 #include "tutti/core/str.h"
@@ -98,6 +99,43 @@ void JsonReader::object(FunctionRef<void(std::string_view)> member) {
   decoded_keys_.resize(first_decoded);
 }
 
+void JsonReader::object(std::string_view what, std::initializer_list<Member> members) {
+  expect('{');
+  if (peek() == '}') return void(++at_);
+  uint64_t seen = 0;
+  const Member* next = members.begin();
+  do {
+    const Member* member = find_member(what, members, next);
+    const uint64_t bit = uint64_t{1} << (member - members.begin());
+    if (seen & bit) fail(str("the key \"", member->key, "\" comes twice"));
+    seen |= bit;
+    member->read();
+    next = member + 1;
+  } while (next_or('}'));
+}
+
+// Reads a key as programs write it, "key": without space or escape. False, with nothing read, for anything else.
+inline bool JsonReader::skip_key(std::string_view key) {
+  const std::string_view rest = text_.substr(at_);
+  if (rest.size() < key.size() + 3 || rest[0] != '"' || rest[key.size() + 1] != '"' || rest[key.size() + 2] != ':' ||
+      std::memcmp(rest.data() + 1, key.data(), key.size()) != 0)
+    return false;
+  at_ += key.size() + 3;
+  return true;
+}
+
+// Reads a key, which mostly is `next` or comes soon after.
+const JsonReader::Member* JsonReader::find_member(std::string_view what, std::initializer_list<Member> members,
+                                                  const Member* next) {
+  for (const Member* member = next; member != members.end(); ++member)
+    if (skip_key(member->key)) return member;
+  const std::string_view key = text_view();
+  const auto* const found = std::ranges::find(members, key, &Member::key);
+  if (found == members.end()) fail(str("unknown key \"", key, "\" of ", what));
+  expect(':');
+  return found;
+}
+
 // The keys from this one on differ.
 void JsonReader::check_keys(size_t first) {
   constexpr size_t kFew = 16;
@@ -114,10 +152,22 @@ void JsonReader::check_keys(size_t first) {
 }
 
 void JsonReader::array(FunctionRef<void()> element) {
+  if (begin_array()) elements_before(std::string_view::npos, element);
+}
+
+bool JsonReader::begin_array() {
   expect('[');
-  if (peek() == ']') return void(++at_);
-  do element();
-  while (next_or(']'));
+  if (peek() != ']') return true;
+  ++at_;
+  return false;
+}
+
+bool JsonReader::elements_before(size_t stop, FunctionRef<void()> element) {
+  do {
+    element();
+    if (!next_or(']')) return true;
+  } while (at_ < stop);
+  return false;
 }
 
 bool JsonReader::at_text() { return peek() == '"'; }

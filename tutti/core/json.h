@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,8 +24,23 @@ class JsonReader {
   // Calls member(key) for each member; it must read the value. A key lives until its object ends; one that comes twice
   // is an error.
   void object(FunctionRef<void(std::string_view key)> member);
+  // A member that an object may have; read() must read the value.
+  struct Member {
+    std::string_view key;
+    FunctionRef<void()> read;
+  };
+  // Reads an object of these members, at most 64, in any order, each at most once; fastest in this order. Another key
+  // is an error that tells of which object it is.
+  void object(std::string_view what, std::initializer_list<Member> members);
   // Calls element() for each element; it must read the value.
   void array(FunctionRef<void()> element);
+  // The same in two steps, by which an array can be read from any of its elements on: goes to the first element, false
+  // if there is none; reads the element here and those behind it, until the array ends (true) or one begins at or
+  // behind the byte `stop` (false).
+  bool begin_array();
+  bool elements_before(size_t stop, FunctionRef<void()> element);
+  size_t at() const { return at_; }
+  void go_to(size_t byte) { at_ = byte; }
   std::string text() { return std::string(text_view()); }
   // The same, valid until the next text is read.
   std::string_view text_view();
@@ -49,6 +65,8 @@ class JsonReader {
   uint32_t four_digits();
   std::string_view number_text();
   void check_keys(size_t first);
+  bool skip_key(std::string_view key);
+  const Member* find_member(std::string_view what, std::initializer_list<Member> members, const Member* next);
 
   std::string_view text_;
   std::string_view source_;

@@ -74,6 +74,43 @@ TEST(JsonReader, RefusesAKeyThatComesTwice) {
               HasSubstr("index.json: byte 19: the key \"a\" comes twice"));
 }
 
+TEST(JsonReader, ReadsMembersThatAreKnownInAnyOrder) {
+  const auto read = [](const std::string& json) {
+    JsonReader reader(json, "it");
+    std::string seen;
+    reader.object("a thing", {{"a", [&] { seen += str("a", reader.integer()); }},
+                              {"ab", [&] { seen += str("ab", reader.integer()); }},
+                              {"c", [&] { seen += str("c", reader.text()); }}});
+    reader.end();
+    return seen;
+  };
+  EXPECT_EQ(read("{}"), "");
+  EXPECT_EQ(read(R"({"a":1,"ab":2,"c":"3"})"), "a1ab2c3");
+  EXPECT_EQ(read(R"( { "c" : "3" , "ab" : 2 , "a" : 1 } )"), "c3ab2a1");
+  EXPECT_EQ(read(R"({"\u0061b":2,"c":"\u0033"})"), "ab2c3");
+  EXPECT_THAT(error_of([&] { read(R"({"a":1,"b":2})"); }), HasSubstr("it: byte 10: unknown key \"b\" of a thing"));
+  EXPECT_THAT(error_of([&] { read(R"({"a":1,"c":"","a":2})"); }), HasSubstr("the key \"a\" comes twice"));
+  EXPECT_THAT(error_of([&] { read(R"({"a":1,"\u0061":2})"); }), HasSubstr("the key \"a\" comes twice"));
+  for (const std::string bad :
+       {R"({"a")", R"({"a":)", R"({"a" 1})", R"({"a":1)", R"({"a":1,})", R"({"a":1 "ab":2})", "{"})
+    EXPECT_EQ(code_of([&] { read(bad); }), ErrorCode::data_loss) << bad;
+}
+
+TEST(JsonReader, ReadsAnArrayFromAnyOfItsElementsOn) {
+  const std::string json = "[10,20,30]";
+  JsonReader reader(json, "it"), other(json, "it");
+  std::vector<int64_t> seen;
+  const auto element = [&](JsonReader& from) { return [&] { seen.push_back(from.integer()); }; };
+  ASSERT_TRUE(reader.begin_array());
+  EXPECT_FALSE(reader.elements_before(4, element(reader)));
+  EXPECT_EQ(reader.at(), 4);
+  other.go_to(reader.at());
+  EXPECT_TRUE(other.elements_before(json.size(), element(other)));
+  other.end();
+  EXPECT_THAT(seen, testing::ElementsAre(10, 20, 30));
+  EXPECT_FALSE(JsonReader("[]", "it").begin_array());
+}
+
 TEST(JsonReader, ComparesKeysByWhatTheyMeanWithinTheirObject) {
   std::vector<std::string> seen;
   const auto read = [&](const std::string& json) {
