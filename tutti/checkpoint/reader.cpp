@@ -29,7 +29,7 @@ constexpr uint64_t kBytesWorthAThread = uint64_t{4} << 20;
 constexpr uint64_t kMaxGap = uint64_t{16} << 10;          // bytes that are read though nobody needs them
 constexpr uint64_t kLongRun = uint64_t{4} << 10;          // bytes that are worth a place of their own in a read
 constexpr uint64_t kSmallTensor = uint64_t{256} << 10;    // bytes of a tensor that is read together with others
-constexpr uint64_t kMaxBatch = uint64_t{512} << 10;       // bytes of tensors that are read together
+constexpr uint64_t kMaxBatch = uint64_t{256} << 10;       // bytes of tensors that are read together, in a core's cache
 constexpr uint64_t kMaxCopiedBytes = uint64_t{64} << 20;  // of several destinations that are read together
 
 [[noreturn]] void damaged(const std::string& what) { throw Error(ErrorCode::data_loss, str("checkpoint: ", what)); }
