@@ -118,10 +118,27 @@ Seen without_gradient(const View& view, const Write& write, const Tensor& x) {
   });
 }
 
+// In LibTorch a view that was multiplied by itself in place, the tensor under it, and the graph of both keep each other
+// alive until a backward pass releases the graph; none does where the write is refused.
+class GraphRelease {
+ public:
+  explicit GraphRelease(std::vector<Tensor> tensors) : tensors_(std::move(tensors)) {}
+  ~GraphRelease() {
+    for (const Tensor& tensor : tensors_)
+      if (auto* meta = torch::autograd::impl::get_autograd_meta(tensor)) meta->grad_fn_ = nullptr;
+  }
+  GraphRelease(const GraphRelease&) = delete;
+  GraphRelease& operator=(const GraphRelease&) = delete;
+
+ private:
+  std::vector<Tensor> tensors_;
+};
+
 Seen with_gradient(const View& view, const Write& write, const Tensor& leaf) {
   return see([&]() -> std::vector<Tensor> {
     const Tensor x = leaf * 1.5;
     Tensor v = view.of(x);
+    const GraphRelease release({x, v});
     write.to(v);
     const auto gradients = torch::autograd::grad({x.sin().sum() + v.cos().sum()}, {leaf});
     return {x.detach(), v.detach(), gradients[0]};
