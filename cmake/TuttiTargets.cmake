@@ -63,12 +63,17 @@ function(tutti_protoc proto variable)
   set(${variable} "${generated}.cc" PARENT_SCOPE)
 endfunction()
 
+# What every gtest binary is linked with.
+function(tutti_link_test name)
+  target_link_libraries(${name} PRIVATE tutti tutti_options tutti_same_random_numbers GTest::gmock GTest::gtest_main)
+endfunction()
+
 # tutti_test(NAME SOURCE...): a gtest binary linked with the library, its cases known to ctest.
 # The target tutti_tests builds every one of them.
 function(tutti_test name)
   add_executable(${name} ${ARGN})
   target_compile_options(${name} PRIVATE -O1)  # compiling costs more than running
-  target_link_libraries(${name} PRIVATE tutti tutti_options GTest::gmock GTest::gtest_main)
+  tutti_link_test(${name})
   get_property(first GLOBAL PROPERTY TUTTI_FIRST_TEST)
   if(first)
     target_precompile_headers(${name} REUSE_FROM ${first})
