@@ -9,8 +9,8 @@
 
 #include "input_layouts.h"
 #include "rule_cases.h"
+#include "tests/support/collected_warnings.h"
 #include "tutti/collectives/communications.h"
-#include "tutti/core/log.h"
 #include "tutti/core/str.h"
 #include "tutti/device/logical_devices.h"
 #include "tutti/tensor/mesh_tensor.h"
@@ -84,22 +84,16 @@ struct Outcome {
 // plain operand as replicated.
 class Watch {
  public:
-  Watch() : previous_(set_warning_sink([this](const std::string& warning) { warnings_ += warning; })) {}
-  ~Watch() { set_warning_sink(previous_); }
-  Watch(const Watch&) = delete;
-  Watch& operator=(const Watch&) = delete;
-
   void check_forward() const {
     for (const Communication& c : communications())
       if (c.op == "replicate") throw std::logic_error("a plain operand of " + c.cause);
   }
   void check() const {
-    if (!warnings_.empty()) throw std::logic_error(warnings_);
+    if (!warnings_.lines().empty()) throw std::logic_error(str_list(warnings_.lines()));
   }
 
  private:
-  std::string warnings_;
-  WarningSink previous_;
+  CollectedWarnings warnings_;
 };
 
 // Bytes that moved though the program did not ask for it; with merged buffers, that would have moved.

@@ -34,6 +34,7 @@ BoxCopy::BoxCopy(const Region& shard, const Region& destination, c10::IntArrayRe
       run_bytes_ *= static_cast<uint64_t>(count);
     } else if (count != 1) {
       num_runs_ *= count;
+      // Number by number: an axis that is copied as a whole would wait for the writes of its parts.
       Axis& counted = axes_.emplace_back();
       counted.count = count;
       counted.stride.shard = stride.shard;

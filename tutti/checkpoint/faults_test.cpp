@@ -11,12 +11,12 @@
 #include <map>
 #include <random>
 
+#include "tests/support/collected_warnings.h"
 #include "tests/support/error_of.h"
 #include "tests/support/hooked_file_system.h"
 #include "tests/support/memory_file_system.h"
 #include "tutti/checkpoint/folder.h"
 #include "tutti/checkpoint/writer.h"
-#include "tutti/core/log.h"
 #include "tutti/core/str.h"
 
 namespace tutti::checkpoint {
@@ -75,11 +75,6 @@ bool holds(const Reader& reader, const Contents& contents) {
 
 class Faults : public testing::Test {
  protected:
-  Faults() {
-    previous_ = set_warning_sink([this](const std::string& warning) { warnings_ += warning; });
-  }
-  ~Faults() override { set_warning_sink(previous_); }
-
   // One save, with a fault at operation `at`. Returns whether the fault was met.
   bool save_once(Fault fault, int at, const Retention& retention, std::optional<int64_t> number) {
     const Contents contents = random_contents(random_, ++step_);
@@ -107,15 +102,14 @@ class Faults : public testing::Test {
     const Folder folder(files_, "/run");
     for (const int64_t number : folder.numbers())
       ASSERT_NO_THROW(Reader(files_, folder.path_of(number)).verify()) << where << ": half of " << number << " is left";
-    ASSERT_EQ(warnings_, "") << where << ": a checkpoint is damaged";
+    ASSERT_THAT(warnings_.lines(), testing::IsEmpty()) << where << ": a checkpoint is damaged";
   }
 
   MemoryFileSystem files_;
   std::mt19937 random_{20240607};
   std::vector<Contents> attempts_;  // the last one that save() returned from, and those that were tried since
   size_t step_ = 0;
-  std::string warnings_;
-  WarningSink previous_;
+  CollectedWarnings warnings_;
 };
 
 TEST_F(Faults, TenThousandLoseNothingThatWasSaved) {

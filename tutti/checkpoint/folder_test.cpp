@@ -4,10 +4,10 @@
 #include <ATen/ops/full.h>
 #include <gmock/gmock.h>
 
+#include "tests/support/collected_warnings.h"
 #include "tests/support/error_of.h"
 #include "tests/support/hooked_file_system.h"
 #include "tests/support/memory_file_system.h"
-#include "tutti/core/log.h"
 
 namespace tutti::checkpoint {
 namespace {
@@ -25,11 +25,6 @@ Contents contents_of(int64_t value) {
 
 class Folders : public testing::Test {
  protected:
-  Folders() {
-    previous_ = set_warning_sink([this](const std::string& warning) { warnings_.push_back(warning); });
-  }
-  ~Folders() override { set_warning_sink(previous_); }
-
   Folder folder(Retention retention = {}) {
     return Folder(files_, "/run/checkpoints", retention, [this] { return now_; });
   }
@@ -46,8 +41,7 @@ class Folders : public testing::Test {
 
   MemoryFileSystem files_;
   std::chrono::system_clock::time_point now_{std::chrono::hours(1'000'000)};
-  std::vector<std::string> warnings_;
-  WarningSink previous_;
+  CollectedWarnings warnings_;
 };
 
 TEST_F(Folders, AreEmptyUntilTheFirstSave) {
@@ -58,7 +52,7 @@ TEST_F(Folders, AreEmptyUntilTheFirstSave) {
   EXPECT_EQ(empty.save(contents_of(5)), "/run/checkpoints/ckpt-1");
   EXPECT_EQ(empty.latest(), "/run/checkpoints/ckpt-1");
   EXPECT_EQ(restored(empty), 5);
-  EXPECT_THAT(warnings_, IsEmpty());
+  EXPECT_THAT(warnings_.lines(), IsEmpty());
 }
 
 TEST_F(Folders, CountOnFromTheLargestNumber) {
@@ -108,10 +102,11 @@ TEST_F(Folders, FallBackFromDamagedCheckpointsWithOneWarning) {
   damage("ckpt-3/tensors-00000.safetensors");
   damage("ckpt-2/index.json");
   EXPECT_EQ(restored(folder()), 1);
-  ASSERT_EQ(warnings_.size(), 1);
-  EXPECT_THAT(warnings_[0], AllOf(HasSubstr("restored '/run/checkpoints/ckpt-1' in the place of a newer checkpoint"),
-                                  HasSubstr("ckpt-3/tensors-00000.safetensors', tensor 'w'"),
-                                  HasSubstr("ckpt-2/index.json"), HasSubstr("stored CRC32C")));
+  ASSERT_EQ(warnings_.lines().size(), 1);
+  EXPECT_THAT(warnings_.lines()[0],
+              AllOf(HasSubstr("restored '/run/checkpoints/ckpt-1' in the place of a newer checkpoint"),
+                    HasSubstr("ckpt-3/tensors-00000.safetensors', tensor 'w'"), HasSubstr("ckpt-2/index.json"),
+                    HasSubstr("stored CRC32C")));
 }
 
 TEST_F(Folders, FallBackFromACheckpointThatTheDeviceCannotRead) {
@@ -123,8 +118,9 @@ TEST_F(Folders, FallBackFromACheckpointThatTheDeviceCannotRead) {
     });
     warnings_.clear();
     EXPECT_EQ(restored(Folder(failing, "/run/checkpoints")), 1);
-    EXPECT_THAT(warnings_, ElementsAre(AllOf(HasSubstr("restored '/run/checkpoints/ckpt-1' in the place of a newer"),
-                                             HasSubstr("a bad sector"))));
+    EXPECT_THAT(warnings_.lines(),
+                ElementsAre(AllOf(HasSubstr("restored '/run/checkpoints/ckpt-1' in the place of a newer"),
+                                  HasSubstr("a bad sector"))));
     reads = 0;
     EXPECT_EQ(code_of([&] { Reader(failing, "/run/checkpoints/ckpt-2").read("w"); }), ErrorCode::data_loss);
   }
@@ -154,8 +150,8 @@ TEST_F(Folders, FindAllWithoutTheListAndWarnOfADamagedOne) {
     bytes = list.substr(0, i);
     EXPECT_EQ(restored(folder()), 3);
   }
-  EXPECT_EQ(warnings_.size(), 2 * list.size());
-  EXPECT_THAT(warnings_[0], HasSubstr("'/run/checkpoints/checkpoint'"));
+  EXPECT_EQ(warnings_.lines().size(), 2 * list.size());
+  EXPECT_THAT(warnings_.lines()[0], HasSubstr("'/run/checkpoints/checkpoint'"));
   folder({.max_to_keep = 1}).save(contents_of(4));
   folder({.max_to_keep = 1}).save(contents_of(5));
   EXPECT_THAT(folder().numbers(), ElementsAre(1, 2, 3, 5)) << "what the list said is not known: nothing is deleted";

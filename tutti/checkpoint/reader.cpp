@@ -28,8 +28,7 @@ constexpr unsigned kMaxThreads = 8;
 constexpr uint64_t kBytesWorthAThread = uint64_t{4} << 20;
 constexpr uint64_t kMaxGap = uint64_t{16} << 10;          // bytes that are read though nobody needs them
 constexpr uint64_t kLongRun = uint64_t{4} << 10;          // bytes that are worth a place of their own in a read
-constexpr uint64_t kSmallTensor = uint64_t{256} << 10;    // bytes of a tensor that is read together with others
-constexpr uint64_t kMaxBatch = uint64_t{256} << 10;       // bytes of tensors that are read together, in a core's cache
+constexpr uint64_t kMaxBatch = uint64_t{256} << 10;       // bytes of small tensors read together, in a core's cache
 constexpr uint64_t kMaxCopiedBytes = uint64_t{64} << 20;  // of several destinations that are read together
 
 [[noreturn]] void damaged(const std::string& what) { throw Error(ErrorCode::data_loss, str("checkpoint: ", what)); }
@@ -104,7 +103,9 @@ struct Chunk {
   }
 };
 
+// For a chunk, or for a batch of small tensors and a gap behind it.
 std::byte* thread_buffer() {
+  static_assert(kMaxBatch + kMaxGap <= kChunkBytes);
   thread_local const auto buffer = std::make_unique_for_overwrite<std::byte[]>(kChunkBytes);
   return buffer.get();
 }
@@ -539,7 +540,7 @@ void Reader::State::read_together(std::span<Destination> destinations) const {
   for (Destination& destination : destinations) {
     destination.make_copy();
     bytes += destination.bytes();
-    (destination.target().tensor_bytes <= kSmallTensor ? small : large).push_back(&destination.target());
+    (destination.target().tensor_bytes <= kMaxBatch ? small : large).push_back(&destination.target());
   }
   const std::vector<Batch> batches = batches_of(small);
   std::vector<std::vector<Use>> uses(files.size());

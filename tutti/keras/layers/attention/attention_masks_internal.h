@@ -6,9 +6,7 @@
 
 namespace tutti::keras::layers {
 
-// What to add to scores [..., T, S] so that softmax leaves out what is masked: 0, or a large negative number of the
-// scores' dtype; a row in which nothing counts becomes uniform, not NaN. Undefined if nothing is masked. Masks are
-// bool, true where a step counts, and any of them may be undefined.
+// bool, true where a step counts; any of them may be undefined.
 struct AttentionMasks {
   Tensor query = {};      // [N, T]
   Tensor value = {};      // [N, S]
@@ -16,6 +14,9 @@ struct AttentionMasks {
   Tensor attention = {};  // [N, T, S]: which steps each step looks at
   bool causal = false;    // no step looks at later ones
 };
+
+// What to add to scores [..., T, S] so that softmax leaves out what is masked: 0, or a large negative number of the
+// scores' dtype; a row in which nothing counts becomes uniform, not NaN. Undefined if nothing is masked.
 Tensor attention_bias(const Tensor& query, const Tensor& value, const AttentionMasks& masks);
 
 }  // namespace tutti::keras::layers

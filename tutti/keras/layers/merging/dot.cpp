@@ -24,8 +24,7 @@ class DotImpl : public LayerImpl {
   void build_all(const std::vector<Shape>& input_shapes) override { (void)compute_output_shapes(input_shapes); }
 
   std::vector<Tensor> call_all(const std::vector<Tensor>& inputs, const CallOptions&) const override {
-    std::vector<Shape> shapes;
-    for (const Tensor& input : inputs) shapes.push_back(input.sizes().vec());
+    const std::vector<Shape> shapes = shapes_of(inputs);
     const Shape output_shape = compute_output_shapes(shapes)[0];
     const auto [a, b] = axes(shapes);
     const Tensor first = options_.normalize ? normalized(inputs[0], a) : inputs[0];
