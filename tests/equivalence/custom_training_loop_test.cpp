@@ -18,14 +18,14 @@
 namespace tutti::equivalence {
 namespace {
 
-constexpr int kSteps = 60;
+constexpr int kLoopSteps = 60;
 constexpr double kKernel = -0.55429743;
 constexpr double kTolerance = 2e-7;
 
 std::vector<double> losses(int replicas) {
   MirroredStrategy strategy({.devices = configure_logical_cpus(replicas)});
   const auto dataset =
-      data::from_tensors(torch::ones({1}), torch::ones({1})).repeat(5 * replicas * kSteps).batch(5 * replicas);
+      data::from_tensors(torch::ones({1}), torch::ones({1})).repeat(5 * replicas * kLoopSteps).batch(5 * replicas);
   const auto [model, optimizer] = strategy.build([] {
     keras::Sequential model({keras::layers::Dense({.units = 1,
                                                    .kernel_initializer = keras::initializers::Constant(kKernel),
@@ -50,7 +50,7 @@ std::vector<double> losses(int replicas) {
 std::vector<double> exact_losses() {
   std::vector<double> values;
   double w = kKernel, b = 0;
-  for (int step = 0; step < kSteps; ++step) {
+  for (int step = 0; step < kLoopSteps; ++step) {
     values.push_back(std::log1p(std::exp(-w - b)) + 1e-4 * w * w);
     const double slope = -1 / (1 + std::exp(w + b));
     w -= 0.01 * (slope + 2e-4 * w);

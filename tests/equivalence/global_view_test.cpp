@@ -16,15 +16,15 @@ struct Setup {
   bool sharded;
 };
 
-struct Parameters {
+struct GlobalParameters {
   ModuleCase module;
   Setup setup;
 };
 
-void PrintTo(const Parameters& parameters, std::ostream* out) { *out << parameters.module.name; }
+void PrintTo(const GlobalParameters& parameters, std::ostream* out) { *out << parameters.module.name; }
 
-std::vector<Parameters> all_parameters() {
-  std::vector<Parameters> all;
+std::vector<GlobalParameters> all_global_parameters() {
+  std::vector<GlobalParameters> all;
   for (const ModuleCase& module : module_cases())
     for (const int devices : {1, 2, 3, 4})
       for (const bool merge : {true, false})
@@ -32,13 +32,13 @@ std::vector<Parameters> all_parameters() {
   return all;
 }
 
-std::string name_of(const testing::TestParamInfo<Parameters>& info) {
+std::string global_name_of(const testing::TestParamInfo<GlobalParameters>& info) {
   const auto& [module, setup] = info.param;
   return module.name + "_" + std::to_string(setup.devices) + (setup.merge ? "_merged" : "_separate") +
          (setup.sharded ? "_sharded" : "_replicated");
 }
 
-void expect_close(const Tensor& actual, const Tensor& expected, const std::string& what) {
+void expect_globally_close(const Tensor& actual, const Tensor& expected, const std::string& what) {
   const Tensor value = gather(actual.detach());
   ASSERT_EQ(value.sizes(), expected.sizes()) << what;
   EXPECT_TRUE(torch::allclose(value, expected.detach(), 1e-9, 1e-10))
@@ -46,7 +46,7 @@ void expect_close(const Tensor& actual, const Tensor& expected, const std::strin
 }
 
 // Loss with a different weight for each element of the output, so that no two errors cancel.
-Tensor loss_of(const Tensor& output) {
+Tensor global_loss_of(const Tensor& output) {
   const Tensor weights = torch::linspace(0.5, 1.5, output.numel()).view(output.sizes());
   return (output * (is_mesh_tensor(output)
                         ? relayout(distribute_tensor(weights, Layout::replicated(layout_of(output).mesh(),
@@ -56,7 +56,7 @@ Tensor loss_of(const Tensor& output) {
       .sum();
 }
 
-class GlobalView : public testing::TestWithParam<Parameters> {
+class GlobalView : public testing::TestWithParam<GlobalParameters> {
  protected:
   void SetUp() override { torch::set_default_dtype(caffe2::TypeMeta::Make<double>()); }
   void TearDown() override { torch::set_default_dtype(caffe2::TypeMeta::Make<float>()); }
@@ -85,29 +85,31 @@ TEST_P(GlobalView, EqualsOneDevice) {
 
     torch::manual_seed(step);
     const Tensor expected = plain.forward({x});
-    loss_of(expected).backward();
+    global_loss_of(expected).backward();
     torch::manual_seed(step);
     const Tensor output = meshed.forward({mesh_x});
     ASSERT_TRUE(is_mesh_tensor(output));
-    loss_of(output).backward();
+    global_loss_of(output).backward();
 
-    expect_close(output, expected, "output");
+    expect_globally_close(output, expected, "output");
     const auto parameters = meshed.module->parameters(), wanted = plain.module->parameters();
     for (size_t i = 0; i < wanted.size(); ++i) {
       ASSERT_EQ(parameters[i].grad().defined(), wanted[i].grad().defined());
       if (wanted[i].grad().defined())
-        expect_close(parameters[i].grad(), wanted[i].grad(), "gradient " + std::to_string(i));
+        expect_globally_close(parameters[i].grad(), wanted[i].grad(), "gradient " + std::to_string(i));
     }
     plain_optimizer.step();
     optimizer.step();
-    for (size_t i = 0; i < wanted.size(); ++i) expect_close(parameters[i], wanted[i], "weight " + std::to_string(i));
+    for (size_t i = 0; i < wanted.size(); ++i)
+      expect_globally_close(parameters[i], wanted[i], "weight " + std::to_string(i));
     const auto buffers = meshed.module->buffers(), wanted_buffers = plain.module->buffers();
     for (size_t i = 0; i < wanted_buffers.size(); ++i)
-      expect_close(buffers[i].to(torch::kDouble), wanted_buffers[i].to(torch::kDouble), "buffer " + std::to_string(i));
+      expect_globally_close(buffers[i].to(torch::kDouble), wanted_buffers[i].to(torch::kDouble),
+                            "buffer " + std::to_string(i));
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Modules, GlobalView, testing::ValuesIn(all_parameters()), name_of);
+INSTANTIATE_TEST_SUITE_P(Modules, GlobalView, testing::ValuesIn(all_global_parameters()), global_name_of);
 
 }  // namespace
 }  // namespace tutti::equivalence

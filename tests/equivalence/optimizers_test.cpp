@@ -63,23 +63,23 @@ std::vector<OptimizerCase> optimizer_cases() {
   };
 }
 
-struct Parameters {
+struct OptimizerParameters {
   OptimizerCase optimizer;
   int devices;
   bool merge;
 };
 
-void PrintTo(const Parameters& parameters, std::ostream* out) { *out << parameters.optimizer.name; }
+void PrintTo(const OptimizerParameters& parameters, std::ostream* out) { *out << parameters.optimizer.name; }
 
-std::vector<Parameters> all_parameters() {
-  std::vector<Parameters> all;
+std::vector<OptimizerParameters> all_optimizer_parameters() {
+  std::vector<OptimizerParameters> all;
   for (const OptimizerCase& optimizer : optimizer_cases())
     for (const int devices : {1, 2, 3, 4})
       for (const bool merge : {true, false}) all.push_back({optimizer, devices, merge});
   return all;
 }
 
-std::string name_of(const testing::TestParamInfo<Parameters>& info) {
+std::string optimizer_name_of(const testing::TestParamInfo<OptimizerParameters>& info) {
   return info.param.optimizer.name + "_" + std::to_string(info.param.devices) +
          (info.param.merge ? "_merged" : "_separate");
 }
@@ -157,7 +157,7 @@ class Double : public testing::Test {
   Watchdog watchdog_{std::chrono::seconds(120)};
 };
 
-class Optimizers : public Double, public testing::WithParamInterface<Parameters> {
+class Optimizers : public Double, public testing::WithParamInterface<OptimizerParameters> {
  protected:
   const OptimizerCase& kind() const { return GetParam().optimizer; }
 
@@ -233,7 +233,7 @@ TEST_P(Optimizers, ClippedInsideRunEqualOneDevice) {
   expect_equal(model, one_device(kind(), kClip));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Optimizers, testing::ValuesIn(all_parameters()), name_of);
+INSTANTIATE_TEST_SUITE_P(All, Optimizers, testing::ValuesIn(all_optimizer_parameters()), optimizer_name_of);
 
 // The rest of a training loop, with SGD on three replicas of uneven shards.
 class TrainingLoop : public Double {

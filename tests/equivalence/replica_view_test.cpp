@@ -12,21 +12,21 @@
 namespace tutti::equivalence {
 namespace {
 
-struct Parameters {
+struct ReplicaParameters {
   ModuleCase module;
   int devices;
 };
 
-void PrintTo(const Parameters& parameters, std::ostream* out) { *out << parameters.module.name; }
+void PrintTo(const ReplicaParameters& parameters, std::ostream* out) { *out << parameters.module.name; }
 
-std::vector<Parameters> all_parameters() {
-  std::vector<Parameters> all;
+std::vector<ReplicaParameters> all_replica_parameters() {
+  std::vector<ReplicaParameters> all;
   for (const ModuleCase& module : module_cases())
     for (const int devices : {1, 2, 3, 4}) all.push_back({module, devices});
   return all;
 }
 
-std::string name_of(const testing::TestParamInfo<Parameters>& info) {
+std::string replica_name_of(const testing::TestParamInfo<ReplicaParameters>& info) {
   return info.param.module.name + "_" + std::to_string(info.param.devices);
 }
 
@@ -40,7 +40,7 @@ Tensor loss_of(const Tensor& output) {
   return (output * torch::linspace(0.5, 1.5, output.numel()).view(output.sizes())).sum();
 }
 
-class ReplicaView : public testing::TestWithParam<Parameters> {
+class ReplicaView : public testing::TestWithParam<ReplicaParameters> {
  protected:
   void SetUp() override { torch::set_default_dtype(caffe2::TypeMeta::Make<double>()); }
   void TearDown() override { torch::set_default_dtype(caffe2::TypeMeta::Make<float>()); }
@@ -138,7 +138,7 @@ TEST_P(ReplicaView, EqualsPlainCopiesWithSummedGradients) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Modules, ReplicaView, testing::ValuesIn(all_parameters()), name_of);
+INSTANTIATE_TEST_SUITE_P(Modules, ReplicaView, testing::ValuesIn(all_replica_parameters()), replica_name_of);
 
 }  // namespace
 }  // namespace tutti::equivalence

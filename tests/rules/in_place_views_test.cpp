@@ -145,11 +145,11 @@ Seen with_gradient(const View& view, const Write& write, const Tensor& leaf) {
   });
 }
 
-struct Counts {
+struct WriteCounts {
   int equal = 0, refused = 0, refused_by_both = 0;
 };
 
-void compare(const Seen& mesh, const Seen& plain, Counts& counts) {
+void compare(const Seen& mesh, const Seen& plain, WriteCounts& counts) {
   if (plain.refused) {
     EXPECT_TRUE(mesh.refused);
     ++counts.refused_by_both;
@@ -188,7 +188,7 @@ class InPlaceViews : public testing::TestWithParam<bool> {
 TEST_P(InPlaceViews, WriteWhatOneDeviceWrites) {
   torch::manual_seed(1);
   const Tensor value = torch::randn({6, 4});
-  Counts counts;
+  WriteCounts counts;
   for (const auto& dimensions : std::vector<std::vector<MeshDimension>>{{{"x", 2}}, {{"x", 3}}, {{"x", 2}, {"y", 3}}}) {
     const int devices = static_cast<int>(dimensions.size() == 1 ? dimensions[0].size : 6);
     const Mesh mesh(dimensions, configure_logical_cpus(devices), {.merge = GetParam()});

@@ -11,7 +11,7 @@
 namespace tutti::checkpoint {
 namespace {
 
-constexpr std::string_view kFormat = "tutti checkpoint list";
+constexpr std::string_view kListFormat = "tutti checkpoint list";
 
 ListedCheckpoint parse_checkpoint(JsonReader& json) {
   ListedCheckpoint checkpoint;
@@ -74,7 +74,7 @@ std::vector<int64_t> CheckpointList::expire(const Retention& retention) {
 }
 
 std::string list_text(const CheckpointList& list) {
-  std::string out = str("{\"format\":\"", kFormat, "\",\"version\":");
+  std::string out = str("{\"format\":\"", kListFormat, "\",\"version\":");
   out.append(std::to_string(kFormatVersion)).append(",\"last_preserved_at\":");
   out.append(std::to_string(list.last_preserved_at)).append(",\"checkpoints\":[");
   for (const ListedCheckpoint& checkpoint : list.checkpoints) {
@@ -96,7 +96,7 @@ CheckpointList parse_list(std::string text, const std::string& source) {
     if (key == "format")
       format = json.text();
     else if (key == "version")
-      version = read_version(json, kFormat, format);
+      version = read_version(json, kListFormat, format);
     else if (key == "last_preserved_at")
       list.last_preserved_at = json.integer();
     else if (key == "checkpoints")

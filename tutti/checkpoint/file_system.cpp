@@ -11,8 +11,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kTemporary = ".tmp-";
-constexpr size_t kDigits = 16;
-constexpr std::string_view kHexadecimal = "0123456789abcdef";
+constexpr size_t kSuffixDigits = 16;
+constexpr std::string_view kSuffixAlphabet = "0123456789abcdef";
 
 // What could not be finished is of no use; the error that is under way says more than one from here.
 void remove_if_possible(FileSystem& files, const fs::path& file) {
@@ -78,15 +78,15 @@ fs::path directory_of(const fs::path& path) { return path.has_parent_path() ? pa
 std::string temporary_suffix() {
   std::random_device random;
   std::string suffix(kTemporary);
-  for (size_t i = 0; i < kDigits; ++i) suffix += kHexadecimal[random() % kHexadecimal.size()];
+  for (size_t i = 0; i < kSuffixDigits; ++i) suffix += kSuffixAlphabet[random() % kSuffixAlphabet.size()];
   return suffix;
 }
 
 bool is_temporary(const std::string& name) {
-  if (name.size() < kTemporary.size() + kDigits) return false;
-  const std::string_view suffix = std::string_view(name).substr(name.size() - kTemporary.size() - kDigits);
+  if (name.size() < kTemporary.size() + kSuffixDigits) return false;
+  const std::string_view suffix = std::string_view(name).substr(name.size() - kTemporary.size() - kSuffixDigits);
   return suffix.starts_with(kTemporary) &&
-         suffix.find_first_not_of(kHexadecimal, kTemporary.size()) == std::string_view::npos;
+         suffix.find_first_not_of(kSuffixAlphabet, kTemporary.size()) == std::string_view::npos;
 }
 
 }  // namespace tutti::checkpoint

@@ -18,8 +18,8 @@
 namespace tutti::checkpoint {
 namespace {
 
-constexpr std::string_view kFormat = "tutti checkpoint";
-constexpr int64_t kMaxRank = 64;
+constexpr std::string_view kIndexFormat = "tutti checkpoint";
+constexpr int64_t kMaxIndexedRank = 64;
 constexpr size_t kEndOfText = std::string_view::npos;
 constexpr size_t kTextWorthAThread = size_t{256} << 10;
 constexpr size_t kMaxReservedShards = 16;  // before the text was seen that describes them
@@ -186,7 +186,7 @@ class TensorParser {
   void read_sizes(Region::Axes& sizes) {
     json_.array([&] {
       sizes.push_back(static_cast<int64_t>(read_count(json_)));
-      if (sizes.size() > kMaxRank) json_.fail(str("a shape of more than ", kMaxRank, " axes"));
+      if (sizes.size() > kMaxIndexedRank) json_.fail(str("a shape of more than ", kMaxIndexedRank, " axes"));
     });
   }
 
@@ -204,7 +204,7 @@ class IndexParser {
     json_.object(
         "an index",
         {{"format", [&] { format = json_.text(); }},
-         {"version", [&] { version = read_version(json_, kFormat, format); }},
+         {"version", [&] { version = read_version(json_, kIndexFormat, format); }},
          {"step", [&] { index_.step = json_.integer(); }},
          {"chunk_bytes", [&] { chunk_bytes = json_.integer(); }},
          {"values", [&] { json_.object([&](std::string_view name) { index_.values[std::string(name)] = value(); }); }},
@@ -329,7 +329,7 @@ std::string file_name(size_t number) {
 }
 
 std::string index_text(const Index& index) {
-  std::string out = str("{\"format\":\"", kFormat, "\"");
+  std::string out = str("{\"format\":\"", kIndexFormat, "\"");
   out.append(",\"version\":").append(std::to_string(kFormatVersion));
   out.append(",\"step\":").append(std::to_string(index.step));
   out.append(",\"chunk_bytes\":").append(std::to_string(kChunkBytes));

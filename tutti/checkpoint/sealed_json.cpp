@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::string_view kBefore = ",\"crc32c\":\"";
 constexpr std::string_view kAfter = "\"}\n";
-constexpr size_t kDigits = 8;
-constexpr size_t kSealBytes = kBefore.size() + kDigits + kAfter.size();
+constexpr size_t kSealDigits = 8;
+constexpr size_t kSealBytes = kBefore.size() + kSealDigits + kAfter.size();
 constexpr std::string_view kHexadecimal = "0123456789abcdef";
 
 constexpr uint8_t kNoDigit = 0x80;
@@ -27,13 +27,13 @@ constexpr auto kDigitOf = [] {
 }  // namespace
 
 std::string crc_text(uint32_t crc) {
-  std::string text(kDigits, '0');
-  for (size_t i = kDigits; i-- > 0; crc >>= 4) text[i] = kHexadecimal[crc & 15];
+  std::string text(kSealDigits, '0');
+  for (size_t i = kSealDigits; i-- > 0; crc >>= 4) text[i] = kHexadecimal[crc & 15];
   return text;
 }
 
 std::optional<uint32_t> parse_crc(std::string_view text) {
-  if (text.size() != kDigits) return {};
+  if (text.size() != kSealDigits) return {};
   uint32_t crc = 0, all = 0;
   for (const char c : text) {
     const uint32_t digit = kDigitOf[static_cast<unsigned char>(c)];
@@ -66,7 +66,7 @@ std::string unseal(std::string sealed, const std::string& source) {
     fail(str("has ", sealed.size(), " bytes; its CRC32C alone takes ", kSealBytes, ": it is truncated"));
   const size_t length = sealed.size() - kSealBytes;
   const std::string_view ending = std::string_view(sealed).substr(length);
-  const auto stored = parse_crc(ending.substr(kBefore.size(), kDigits));
+  const auto stored = parse_crc(ending.substr(kBefore.size(), kSealDigits));
   if (!ending.starts_with(kBefore) || !ending.ends_with(kAfter) || !stored)
     fail(str("does not end with its CRC32C: its ", sealed.size(), " bytes are truncated or damaged"));
   if (const uint32_t computed = crc32c(sealed.data(), length); computed != *stored)

@@ -62,7 +62,7 @@ uint64_t of_up_to_64(const char* s, size_t size) {
 }
 
 // 56 bytes of state that take in 64 bytes at a time.
-struct State {
+struct FingerprintState {
   struct Pair {
     uint64_t first = 0, second = 0;
   };
@@ -94,7 +94,7 @@ struct State {
 uint64_t of_many(const char* s, size_t size) {
   constexpr uint64_t kSeed = 81;
   constexpr uint64_t kY = kSeed * k1 + 113;
-  State state{.x = kSeed * k2 + word(s), .y = kY, .z = shift_mix(kY * k2 + 113) * k2};
+  FingerprintState state{.x = kSeed * k2 + word(s), .y = kY, .z = shift_mix(kY * k2 + 113) * k2};
   const char* const last64 = s + size - 64;
   for (; s < last64; s += 64) state.take64(s, k1, 1);
 

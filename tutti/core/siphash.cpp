@@ -8,7 +8,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little);
 
-struct State {
+struct SipState {
   uint64_t v0, v1, v2, v3;
 
   void rounds(int count) {
@@ -33,8 +33,8 @@ struct State {
 
 uint64_t siphash24(std::string_view bytes, uint64_t first_key, uint64_t second_key) {
   // "somepseudorandomlygeneratedbytes"
-  State state{first_key ^ 0x736f6d6570736575, second_key ^ 0x646f72616e646f6d, first_key ^ 0x6c7967656e657261,
-              second_key ^ 0x7465646279746573};
+  SipState state{first_key ^ 0x736f6d6570736575, second_key ^ 0x646f72616e646f6d, first_key ^ 0x6c7967656e657261,
+                 second_key ^ 0x7465646279746573};
   uint64_t last = uint64_t{bytes.size()} << 56;
   for (; bytes.size() >= 8; bytes.remove_prefix(8)) {
     uint64_t word;

@@ -15,7 +15,7 @@ namespace {
 
 // No stream of deflate grows more than this many times (zlib's technical notes).
 constexpr uint64_t kMaxExpansion = 1032;
-constexpr size_t kBlock = 64 * 1024;
+constexpr size_t kInputBlock = 64 * 1024;
 constexpr uint64_t kPiece = uint64_t{64} << 20;
 
 std::filesystem::path checked(const std::filesystem::path& path) {
@@ -40,11 +40,11 @@ CompressedFile::CompressedFile(const std::filesystem::path& path, Compression co
       compression_(compression),
       file_(path, std::ios::binary),
       max_bytes_(std::filesystem::file_size(path)),
-      block_(std::make_unique_for_overwrite<char[]>(kBlock)) {
+      block_(std::make_unique_for_overwrite<char[]>(kInputBlock)) {
   if (!file_) throw Error(ErrorCode::unavailable, str("cannot open '", path.string(), "'"));
   if (compression == Compression::none) return;
   max_bytes_ *= kMaxExpansion;
-  input_ = std::make_unique_for_overwrite<char[]>(kBlock);
+  input_ = std::make_unique_for_overwrite<char[]>(kInputBlock);
   stream_ = std::make_unique<z_stream_s>();
   if (inflateInit2(stream_.get(), compression_internal::window_bits(compression)) != Z_OK) throw std::bad_alloc();
 }
@@ -58,7 +58,7 @@ size_t CompressedFile::read(void* to, size_t num_bytes) {
   size_t done = 0;
   while (done < num_bytes) {
     size_t got = copy_from_block(bytes + done, num_bytes - done);
-    if (got == 0 && num_bytes - done >= kBlock) got = produce(bytes + done, num_bytes - done);
+    if (got == 0 && num_bytes - done >= kInputBlock) got = produce(bytes + done, num_bytes - done);
     if (got == 0 && at_end()) break;
     done += got;
     position_ += got;
@@ -81,7 +81,7 @@ std::string CompressedFile::read_string(uint64_t num_bytes) {
 bool CompressedFile::at_end() {
   if (begin_ == end_) {
     begin_ = 0;
-    end_ = produce(block_.get(), kBlock);
+    end_ = produce(block_.get(), kInputBlock);
   }
   return begin_ == end_;
 }
@@ -125,7 +125,7 @@ size_t CompressedFile::inflate_to(void* to, unsigned num_bytes) {
   while (stream_->avail_out > 0 && !finished_) {
     if (stream_->avail_in == 0) {
       stream_->next_in = reinterpret_cast<Bytef*>(input_.get());
-      stream_->avail_in = static_cast<unsigned>(read_file(input_.get(), kBlock));
+      stream_->avail_in = static_cast<unsigned>(read_file(input_.get(), kInputBlock));
     }
     const int code = inflate(stream_.get(), Z_NO_FLUSH);
     finished_ = code == Z_STREAM_END;

@@ -15,7 +15,7 @@
 namespace tutti::data {
 namespace {
 
-constexpr size_t kBlock = 256 * 1024;
+constexpr size_t kOutputBlock = 256 * 1024;
 constexpr int kMemoryLevel = 9;  // TensorFlow's choice, which the compressed bytes depend on
 
 }  // namespace
@@ -26,7 +26,7 @@ CompressedFileWriter::CompressedFileWriter(const std::filesystem::path& path, Co
     throw Error(ErrorCode::invalid_argument, str("a compression level is -1 (the default) or 0 to 9, not ", level));
   if (compression != Compression::none) {
     stream_ = std::make_unique<z_stream_s>();
-    output_ = std::make_unique_for_overwrite<char[]>(kBlock);
+    output_ = std::make_unique_for_overwrite<char[]>(kOutputBlock);
     if (deflateInit2(stream_.get(), level, Z_DEFLATED, compression_internal::window_bits(compression), kMemoryLevel,
                      Z_DEFAULT_STRATEGY) != Z_OK)
       throw std::bad_alloc();
@@ -38,7 +38,7 @@ CompressedFileWriter::CompressedFileWriter(const std::filesystem::path& path, Co
     throw Error(error == ENOENT ? ErrorCode::not_found : ErrorCode::unavailable,
                 str("cannot create '", path.string(), "': ", std::strerror(error)));
   }
-  std::setvbuf(file_, nullptr, _IOFBF, kBlock);
+  std::setvbuf(file_, nullptr, _IOFBF, kOutputBlock);
 }
 
 CompressedFileWriter::~CompressedFileWriter() {
@@ -86,9 +86,9 @@ void CompressedFileWriter::check_open() const {
 void CompressedFileWriter::deflate_to_file(int flush) {
   do {
     stream_->next_out = reinterpret_cast<Bytef*>(output_.get());
-    stream_->avail_out = kBlock;
+    stream_->avail_out = kOutputBlock;
     deflate(stream_.get(), flush);  // cannot fail: its arguments are right
-    write_file(output_.get(), kBlock - stream_->avail_out);
+    write_file(output_.get(), kOutputBlock - stream_->avail_out);
   } while (stream_->avail_out == 0);
   stream_->next_in = nullptr;
 }

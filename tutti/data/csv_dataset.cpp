@@ -17,17 +17,17 @@ namespace tutti::data {
 namespace {
 
 // The order of an element's leaves, and the names of its dictionaries.
-struct Form {
+struct RowForm {
   std::vector<size_t> columns;  // leaf i is this column
   graph::Keys keys = nullptr;
 };
 
 // A CsvRow: the numbers, then the strings, each by name.
-Form by_name(const CsvSchema& schema) {
+RowForm by_name(const CsvSchema& schema) {
   std::map<std::string, size_t> numbers, strings;
   for (size_t i = 0; i < schema.columns.size(); ++i)
     (schema.columns[i].type == CsvType::string ? strings : numbers)[schema.columns[i].name] = i;
-  Form form;
+  RowForm form;
   std::vector<std::vector<std::string>> keys;
   for (const auto& group : {numbers, strings}) {
     keys.emplace_back();
@@ -40,8 +40,8 @@ Form by_name(const CsvSchema& schema) {
   return form;
 }
 
-Form in_order(const CsvSchema& schema) {
-  Form form;
+RowForm in_order(const CsvSchema& schema) {
+  RowForm form;
   for (size_t i = 0; i < schema.columns.size(); ++i) form.columns.push_back(i);
   return form;
 }
@@ -94,7 +94,7 @@ class BlockColumn {
 class CsvReader : public graph::RecordReader {
  public:
   CsvReader(const std::filesystem::path& path, std::shared_ptr<const CsvSchema> schema,
-            std::shared_ptr<const Form> form)
+            std::shared_ptr<const RowForm> form)
       : path_(path),
         schema_(std::move(schema)),
         form_(std::move(form)),
@@ -169,7 +169,7 @@ class CsvReader : public graph::RecordReader {
 
   std::filesystem::path path_;
   std::shared_ptr<const CsvSchema> schema_;
-  std::shared_ptr<const Form> form_;
+  std::shared_ptr<const RowForm> form_;
   int64_t block_rows_;
   CsvParser parser_;
   std::vector<std::string> fields_;
@@ -178,9 +178,9 @@ class CsvReader : public graph::RecordReader {
   std::exception_ptr failure_;                 // of the row after the block
 };
 
-graph::NodePtr read_rows_as(std::vector<std::filesystem::path> files, CsvSchema schema, Form form) {
+graph::NodePtr read_rows_as(std::vector<std::filesystem::path> files, CsvSchema schema, RowForm form) {
   const auto shared_schema = std::make_shared<const CsvSchema>(std::move(schema));
-  const auto shared_form = std::make_shared<const Form>(std::move(form));
+  const auto shared_form = std::make_shared<const RowForm>(std::move(form));
   return graph::read_files(
       std::move(files),
       [=](const std::filesystem::path& file) { return std::make_unique<CsvReader>(file, shared_schema, shared_form); },
@@ -191,14 +191,14 @@ graph::NodePtr read_rows_as(std::vector<std::filesystem::path> files, CsvSchema 
 
 Dataset<CsvRow> csv_dataset(std::vector<std::filesystem::path> files, const CsvOptions& options) {
   CsvSchema schema = csv_schema(files, options, {});
-  Form form = by_name(schema);
+  RowForm form = by_name(schema);
   return Dataset<CsvRow>(read_rows_as(std::move(files), std::move(schema), std::move(form)));
 }
 
 graph::NodePtr csv_internal::read_rows(std::vector<std::filesystem::path> files, const CsvOptions& options,
                                        const Kinds& kinds) {
   CsvSchema schema = csv_schema(files, options, kinds);
-  Form form = in_order(schema);
+  RowForm form = in_order(schema);
   return read_rows_as(std::move(files), std::move(schema), std::move(form));
 }
 

@@ -12,13 +12,13 @@ namespace {
 
 constexpr size_t kMaxRecord = size_t{1} << 30;
 constexpr size_t kMaxFields = size_t{1} << 20;
-constexpr size_t kBlock = 64 * 1024;
+constexpr size_t kCsvBlock = 64 * 1024;
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 }  // namespace
 
 CsvParser::CsvParser(const std::filesystem::path& path, char delimiter, bool quotes)
-    : path_(path), file_(path), delimiter_(static_cast<unsigned char>(delimiter)), quotes_(quotes), block_(kBlock) {
+    : path_(path), file_(path), delimiter_(static_cast<unsigned char>(delimiter)), quotes_(quotes), block_(kCsvBlock) {
   for (const int byte : {delimiter_, int{'\n'}, int{'\r'}}) ends_run_[static_cast<size_t>(byte)] = true;
   ends_run_['"'] |= quotes;
   if (fill() && std::string_view(block_.data(), end_).starts_with(kByteOrderMark)) begin_ = kByteOrderMark.size();

@@ -20,7 +20,7 @@ namespace {
 // A progressive image may repeat its whole area in each of any number of tiny scans; real ones have about 10.
 constexpr int kMaxScans = 200;
 
-struct Decoder {
+struct JpegDecoder {
   jpeg_decompress_struct info{};
   jpeg_error_mgr errors{};
   jpeg_progress_mgr progress{};
@@ -28,14 +28,14 @@ struct Decoder {
   char message[JMSG_LENGTH_MAX] = {};
   const std::string& where;
 
-  explicit Decoder(const std::string& name) : where(name) {}
-  ~Decoder() { jpeg_destroy_decompress(&info); }
+  explicit JpegDecoder(const std::string& name) : where(name) {}
+  ~JpegDecoder() { jpeg_destroy_decompress(&info); }
 };
 
-Decoder& decoder_of(j_common_ptr info) { return *static_cast<Decoder*>(info->client_data); }
+JpegDecoder& decoder_of(j_common_ptr info) { return *static_cast<JpegDecoder*>(info->client_data); }
 
 void fail(j_common_ptr info) {
-  Decoder& decoder = decoder_of(info);
+  JpegDecoder& decoder = decoder_of(info);
   info->err->format_message(info, decoder.message);
   std::longjmp(decoder.failed, 1);
 }
@@ -54,7 +54,7 @@ void on_message(j_common_ptr info, int level) {
 }
 
 void on_progress(j_common_ptr info) {
-  Decoder& decoder = decoder_of(info);
+  JpegDecoder& decoder = decoder_of(info);
   if (decoder.info.input_scan_number <= kMaxScans) return;
   std::snprintf(decoder.message, sizeof decoder.message, "more than %d scans", kMaxScans);
   std::longjmp(decoder.failed, 1);
@@ -62,13 +62,13 @@ void on_progress(j_common_ptr info) {
 
 // Calls a step of the decoder; an error of libjpeg in it becomes data_loss.
 template <class Step>
-void protect(Decoder& decoder, const Step& step) {
+void protect(JpegDecoder& decoder, const Step& step) {
   static_assert(std::is_trivially_destructible_v<Step>);
   if (setjmp(decoder.failed) == 0) return step();
   throw Error(ErrorCode::data_loss, str(decoder.where, " is damaged: ", decoder.message));
 }
 
-void begin(Decoder& decoder, std::string_view bytes) {
+void begin(JpegDecoder& decoder, std::string_view bytes) {
   decoder.info.client_data = &decoder;
   decoder.info.err = jpeg_std_error(&decoder.errors);
   decoder.errors.error_exit = fail;
@@ -97,7 +97,7 @@ void cmyk_to_rgb(const uint8_t* from, uint8_t* to, size_t pixels) {
 }  // namespace
 
 Tensor decode_jpeg(std::string_view bytes, const DecodeImageOptions& options, const std::string& where) {
-  Decoder decoder(where);
+  JpegDecoder decoder(where);
   begin(decoder, bytes);
   jpeg_decompress_struct& info = decoder.info;
   info.out_color_space = output_space(info, options.channels);

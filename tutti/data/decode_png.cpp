@@ -15,9 +15,9 @@ namespace tutti::data {
 namespace {
 
 // No stream of deflate grows more than this many times (zlib's technical notes).
-constexpr uint64_t kMaxExpansion = 1032;
+constexpr uint64_t kMaxPngExpansion = 1032;
 
-struct Decoder {
+struct PngDecoder {
   png_structp png = nullptr;
   png_infop info = nullptr;
   std::string_view left;  // bytes not yet read
@@ -25,12 +25,12 @@ struct Decoder {
   char message[128] = {};
   const std::string& where;
 
-  Decoder(std::string_view bytes, const std::string& name) : left(bytes), where(name) {}
-  ~Decoder() { png_destroy_read_struct(&png, &info, nullptr); }
+  PngDecoder(std::string_view bytes, const std::string& name) : left(bytes), where(name) {}
+  ~PngDecoder() { png_destroy_read_struct(&png, &info, nullptr); }
 };
 
 [[noreturn]] void fail(png_structp png, png_const_charp message) {
-  auto& decoder = *static_cast<Decoder*>(png_get_error_ptr(png));
+  auto& decoder = *static_cast<PngDecoder*>(png_get_error_ptr(png));
   std::strncpy(decoder.message, message, sizeof decoder.message - 1);
   std::longjmp(decoder.failed, 1);
 }
@@ -38,7 +38,7 @@ struct Decoder {
 void on_warning(png_structp, png_const_charp) {}
 
 void read_bytes(png_structp png, png_bytep to, size_t count) {
-  auto& left = static_cast<Decoder*>(png_get_io_ptr(png))->left;
+  auto& left = static_cast<PngDecoder*>(png_get_io_ptr(png))->left;
   if (left.size() < count) fail(png, "it is truncated");
   std::memcpy(to, left.data(), count);
   left.remove_prefix(count);
@@ -46,13 +46,13 @@ void read_bytes(png_structp png, png_bytep to, size_t count) {
 
 // Calls a step of the decoder; an error of libpng in it becomes data_loss.
 template <class Step>
-void protect(Decoder& decoder, const Step& step) {
+void protect(PngDecoder& decoder, const Step& step) {
   static_assert(std::is_trivially_destructible_v<Step>);
   if (setjmp(decoder.failed) == 0) return step();
   throw Error(ErrorCode::data_loss, str(decoder.where, " is damaged: ", decoder.message));
 }
 
-void begin(Decoder& decoder) {
+void begin(PngDecoder& decoder) {
   decoder.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &decoder, fail, on_warning);
   if (!decoder.png) throw std::bad_alloc();
   protect(decoder, [&] {
@@ -63,7 +63,7 @@ void begin(Decoder& decoder) {
 }
 
 // How many channels the image has once palette and transparent colour are expanded.
-int own_channels(const Decoder& decoder) {
+int own_channels(const PngDecoder& decoder) {
   const int type = png_get_color_type(decoder.png, decoder.info);
   const bool has_alpha =
       (type & PNG_COLOR_MASK_ALPHA) != 0 || png_get_valid(decoder.png, decoder.info, PNG_INFO_tRNS) != 0;
@@ -71,7 +71,7 @@ int own_channels(const Decoder& decoder) {
 }
 
 // Asks libpng for rows of 8 bits in so many channels.
-void set_transformations(Decoder& decoder, int channels) {
+void set_transformations(PngDecoder& decoder, int channels) {
   const int own = own_channels(decoder);
   const bool has_alpha = own % 2 == 0, has_colour = own > 2;
   png_set_expand(decoder.png);
@@ -87,14 +87,14 @@ void set_transformations(Decoder& decoder, int channels) {
 }  // namespace
 
 Tensor decode_png(std::string_view bytes, const DecodeImageOptions& options, const std::string& where) {
-  Decoder decoder(bytes, where);
+  PngDecoder decoder(bytes, where);
   begin(decoder);
   const uint32_t height = png_get_image_height(decoder.png, decoder.info);
   const uint32_t width = png_get_image_width(decoder.png, decoder.info);
   const uint64_t packed_bits = uint64_t{width} * height * png_get_bit_depth(decoder.png, decoder.info) *
                                png_get_channels(decoder.png, decoder.info);
   const int channels = options.channels == 0 ? own_channels(decoder) : options.channels;
-  if (packed_bits / 8 > bytes.size() * kMaxExpansion)
+  if (packed_bits / 8 > bytes.size() * kMaxPngExpansion)
     throw Error(ErrorCode::data_loss, str(where, " says that it has ", height, " x ", width, " pixels, which its ",
                                           bytes.size(), " bytes cannot hold"));
   const Tensor image = empty_image(height, width, channels, options, where);

@@ -15,7 +15,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-struct Example {  // as torch::data::Example<> is
+struct LoadedRow {  // as torch::data::Example<> is
   Tensor data;
   Tensor target;
 };
@@ -30,18 +30,18 @@ TEST(DistributeTensors, CutsAStructureAlongItsFirstAxis) {
 }
 
 // A loader knows no position, so that a checkpoint cannot have it.
-static_assert(!std::is_base_of_v<Savable, DistributedLoader<std::list<Example>>::Iterator>);
+static_assert(!std::is_base_of_v<Savable, DistributedLoader<std::list<LoadedRow>>::Iterator>);
 
 TEST(DistributedLoader, DividesStackedBatches) {
-  std::list<Example> loader{{at::arange(5), at::arange(5)}, {at::arange(1), at::arange(1)}};
+  std::list<LoadedRow> loader{{at::arange(5), at::arange(5)}, {at::arange(1), at::arange(1)}};
   std::vector<std::vector<double>> seen;
   for (const auto& batch : DistributedLoader(loader, 2))
-    for (const Example& example : batch) seen.push_back(numbers(example.data + example.target));
+    for (const LoadedRow& example : batch) seen.push_back(numbers(example.data + example.target));
   EXPECT_EQ(seen, (Numbers{{0, 2, 4}, {6, 8}, {0}, {}}));
 }
 
 TEST(DistributedLoader, DividesVectorsOfExamples) {
-  std::vector<std::vector<Example>> loader{std::vector<Example>(3, Example{at::arange(2), at::arange(2)})};
+  std::vector<std::vector<LoadedRow>> loader{std::vector<LoadedRow>(3, LoadedRow{at::arange(2), at::arange(2)})};
   const Placement placement = [](const Tensor& leaf, int replica_id) { return leaf + replica_id; };
   for (const auto& batch : DistributedLoader(loader, 2, placement)) {
     ASSERT_EQ(batch[0].size(), 2U);

@@ -8,14 +8,14 @@
 namespace tutti::data {
 namespace {
 
-struct Form {
+struct FileForm {
   uint64_t record, header, footer;  // bytes
   Compression compression;
 };
 
 class FixedLengthReader : public graph::RecordReader {
  public:
-  FixedLengthReader(const std::filesystem::path& path, const Form& form)
+  FixedLengthReader(const std::filesystem::path& path, const FileForm& form)
       : path_(path), form_(form), file_(path, form.compression) {
     if (form.compression == Compression::none) check_size(file_.max_left());
     go_to(form.header);
@@ -61,7 +61,7 @@ class FixedLengthReader : public graph::RecordReader {
   }
 
   std::filesystem::path path_;
-  Form form_;
+  FileForm form_;
   CompressedFile file_;
   std::string ahead_;  // as long as a footer
 };
@@ -74,10 +74,10 @@ Dataset<Strings> fixed_length_record_dataset(std::vector<std::filesystem::path> 
     throw Error(ErrorCode::invalid_argument, str("fixed_length_record_dataset: records of ", record_bytes,
                                                  " bytes, a header of ", options.header_bytes, " and a footer of ",
                                                  options.footer_bytes, "; a record has at least 1 byte, the others 0"));
-  const Form form{.record = static_cast<uint64_t>(record_bytes),
-                  .header = static_cast<uint64_t>(options.header_bytes),
-                  .footer = static_cast<uint64_t>(options.footer_bytes),
-                  .compression = options.compression};
+  const FileForm form{.record = static_cast<uint64_t>(record_bytes),
+                      .header = static_cast<uint64_t>(options.header_bytes),
+                      .footer = static_cast<uint64_t>(options.footer_bytes),
+                      .compression = options.compression};
   return Dataset<Strings>(graph::read_files(
       std::move(files),
       [form](const std::filesystem::path& file) { return std::make_unique<FixedLengthReader>(file, form); },

@@ -20,7 +20,7 @@ constexpr size_t kMaxAxes = 16;
   throw Error(ErrorCode::data_loss, str("read_idx: '", path.string(), "' ", what));
 }
 
-struct Header {
+struct IdxHeader {
   at::ScalarType dtype;
   std::vector<int64_t> sizes;
   uint64_t num_bytes;  // of the elements
@@ -38,7 +38,7 @@ at::ScalarType dtype_of(uint8_t code, const std::filesystem::path& path) {
   damaged(path, str("has the element type ", int{code}, ", which IDX doesn't know"));
 }
 
-Header read_header(CompressedFile& file, const std::filesystem::path& path) {
+IdxHeader read_header(CompressedFile& file, const std::filesystem::path& path) {
   std::array<uint8_t, 4> magic;
   const size_t got = file.read(magic.data(), magic.size());
   if (got < magic.size()) damaged(path, str("has ", got, " bytes; the header alone has more"));
@@ -47,7 +47,7 @@ Header read_header(CompressedFile& file, const std::filesystem::path& path) {
   if (axes < 1 || axes > kMaxAxes) damaged(path, str("has ", axes, " axes; 1 to ", kMaxAxes, " are supported"));
 
   const at::ScalarType dtype = dtype_of(magic[2], path);
-  Header header{.dtype = dtype, .sizes = {}, .num_bytes = c10::elementSize(dtype)};
+  IdxHeader header{.dtype = dtype, .sizes = {}, .num_bytes = c10::elementSize(dtype)};
   auto stride_bytes = static_cast<int64_t>(header.num_bytes);  // as num_bytes, but an axis of size 0 counts as 1
   bool overflow = false;
   for (size_t axis = 0; axis < axes; ++axis) {
@@ -68,7 +68,7 @@ Header read_header(CompressedFile& file, const std::filesystem::path& path) {
 
 Tensor read_idx(const std::filesystem::path& path) {
   CompressedFile file(path);
-  const Header header = read_header(file, path);
+  const IdxHeader header = read_header(file, path);
   Tensor result = at::empty(header.sizes, header.dtype);
   auto* bytes = static_cast<std::byte*>(result.mutable_data_ptr());
   const size_t got = file.read(bytes, header.num_bytes);

@@ -19,7 +19,7 @@ struct Sample {
   auto parts() { return std::tie(image, boxes); }
 };
 
-struct Example {  // as torch::data::Example<> is
+struct LabeledRow {  // as torch::data::Example<> is
   Tensor data;
   Tensor target;
 };
@@ -45,8 +45,8 @@ TEST(Structure, ReadsBackWhatItWrote) {
 }
 
 TEST(Structure, ExamplesHaveDataAndTarget) {
-  const auto dataset = from_tensor_slices(Example{at::arange(4), at::arange(4, 8)}).shuffle(4, {.seed = 0}).batch(2);
-  for (const Example& batch : dataset) EXPECT_EQ(numbers(batch.data + 4), numbers(batch.target));
+  const auto dataset = from_tensor_slices(LabeledRow{at::arange(4), at::arange(4, 8)}).shuffle(4, {.seed = 0}).batch(2);
+  for (const LabeledRow& batch : dataset) EXPECT_EQ(numbers(batch.data + 4), numbers(batch.target));
 }
 
 struct Image {

@@ -11,11 +11,11 @@ namespace tutti::data {
 namespace {
 
 constexpr size_t kMaxLine = size_t{1} << 30;
-constexpr size_t kBlock = 64 * 1024;
+constexpr size_t kLineBlock = 64 * 1024;
 
 class LineReader : public graph::RecordReader {
  public:
-  explicit LineReader(const std::filesystem::path& path) : path_(path), file_(path), block_(kBlock) {}
+  explicit LineReader(const std::filesystem::path& path) : path_(path), file_(path), block_(kLineBlock) {}
 
   bool next(graph::Element& record) override {
     std::string line;

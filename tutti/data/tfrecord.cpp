@@ -18,7 +18,7 @@ static_assert(std::endian::native == std::endian::little);
 
 uint32_t checksum(const void* bytes, size_t num_bytes) { return mask_crc32c(crc32c(bytes, num_bytes)); }
 
-struct Header {
+struct RecordHeader {
   std::array<char, 12> bytes;  // the length, and its checksum
 
   uint64_t length() const { return number<uint64_t>(0); }
@@ -39,7 +39,7 @@ class TFRecordReader : public graph::RecordReader {
 
   bool next(graph::Element& element) override {
     offset_ = file_.position();
-    Header header;
+    RecordHeader header;
     const size_t got = file_.read(header.bytes.data(), header.bytes.size());
     if (got == 0) return false;
     if (got < header.bytes.size()) damaged(str("the file ends after ", got, " of the 12 bytes before a record"));
@@ -63,7 +63,7 @@ class TFRecordReader : public graph::RecordReader {
   }
 
  private:
-  void check_header(const Header& header) const {
+  void check_header(const RecordHeader& header) const {
     if (header.stored() != header.computed())
       damaged(str("the masked CRC-32C of its length is ", hex(header.computed()), ", the file says ",
                   hex(header.stored()),

@@ -78,8 +78,8 @@ Payload gather_values(const ReplicaContext& context, int64_t axis, Leaves leaves
 }
 
 // One call of a collective, kept for its gradient, which the same replica must compute.
-struct Call final : torch::CustomClassHolder {
-  Call(const ReplicaContext& context, const char* name, std::string form)
+struct CollectiveCall final : torch::CustomClassHolder {
+  CollectiveCall(const ReplicaContext& context, const char* name, std::string form)
       : context(context), place(DistributionContext::current()), name(name), form(std::move(form)) {}
 
   ReplicaContext context;
@@ -90,9 +90,9 @@ struct Call final : torch::CustomClassHolder {
   int64_t axis = 0;                    // of a gather
   std::vector<int64_t> begins, sizes;  // of a gather: this replica's part of each leaf
 };
-using CallPtr = c10::intrusive_ptr<Call>;
+using CollectiveCallPtr = c10::intrusive_ptr<CollectiveCall>;
 
-void save(AutogradContext* graph, const CallPtr& call, const variable_list& results) {
+void save(AutogradContext* graph, const CollectiveCallPtr& call, const variable_list& results) {
   graph->saved_data["call"] = at::IValue::make_capsule(call);
   variable_list integers;
   for (const Tensor& result : results)
@@ -100,10 +100,10 @@ void save(AutogradContext* graph, const CallPtr& call, const variable_list& resu
   graph->mark_non_differentiable(integers);
 }
 
-const Call& saved_call(AutogradContext* graph, at::IValue& capsule) {
+const CollectiveCall& saved_call(AutogradContext* graph, at::IValue& capsule) {
   capsule = graph->saved_data["call"];
   const auto holder = capsule.toCapsule();
-  const auto& call = static_cast<const Call&>(*holder);
+  const auto& call = static_cast<const CollectiveCall&>(*holder);
   const auto& now = DistributionContext::current();
   if (call.place.rendezvous != now.rendezvous || call.place.replica != now.replica)
     throw Error(ErrorCode::failed_precondition,
@@ -113,15 +113,15 @@ const Call& saved_call(AutogradContext* graph, at::IValue& capsule) {
   return call;
 }
 
-std::vector<Tensor> differentiable_all_reduce(CallPtr call, const Leaves& leaves);
+std::vector<Tensor> differentiable_all_reduce(CollectiveCallPtr call, const Leaves& leaves);
 
 // The gradients of a call's leaves, reduced; undefined for those without one.
-variable_list reduce_incoming(const Call& call, const char* name, const variable_list& incoming) {
+variable_list reduce_incoming(const CollectiveCall& call, const char* name, const variable_list& incoming) {
   Leaves floats{.form = call.form};
   for (const Tensor& gradient : incoming)
     if (gradient.defined() && torch::autograd::isDifferentiableType(gradient.scalar_type()))
       floats.leaves.push_back(gradient);
-  const auto reduction = c10::make_intrusive<Call>(call.context, name, call.form);
+  const auto reduction = c10::make_intrusive<CollectiveCall>(call.context, name, call.form);
   reduction->op = call.op;
   const auto reduced = differentiable_all_reduce(reduction, floats);
   variable_list gradients;
@@ -134,14 +134,14 @@ variable_list reduce_incoming(const Call& call, const char* name, const variable
 }
 
 struct AllReduce : torch::autograd::Function<AllReduce> {
-  static variable_list forward(AutogradContext* graph, at::TensorList leaves, const CallPtr& call) {
+  static variable_list forward(AutogradContext* graph, at::TensorList leaves, const CollectiveCallPtr& call) {
     auto results = reduce_values(call->context, call->name, call->op, {leaves.vec(), call->form});
     save(graph, call, results);
     return results;
   }
   static variable_list backward(AutogradContext* graph, const variable_list& incoming) {
     at::IValue capsule;
-    const Call& call = saved_call(graph, capsule);
+    const CollectiveCall& call = saved_call(graph, capsule);
     auto gradients = reduce_incoming(call, "gradient of all_reduce", incoming);
     gradients.emplace_back();  // of the call
     return gradients;
@@ -149,7 +149,7 @@ struct AllReduce : torch::autograd::Function<AllReduce> {
 };
 
 struct AllGather : torch::autograd::Function<AllGather> {
-  static variable_list forward(AutogradContext* graph, at::TensorList leaves, const CallPtr& call) {
+  static variable_list forward(AutogradContext* graph, at::TensorList leaves, const CollectiveCallPtr& call) {
     Payload payload = gather_values(call->context, call->axis, {leaves.vec(), call->form});
     for (const Tensor& leaf : leaves) call->sizes.push_back(leaf.size(call->axis));
     call->begins = std::move(payload.begins);
@@ -158,7 +158,7 @@ struct AllGather : torch::autograd::Function<AllGather> {
   }
   static variable_list backward(AutogradContext* graph, const variable_list& incoming) {
     at::IValue capsule;
-    const Call& call = saved_call(graph, capsule);
+    const CollectiveCall& call = saved_call(graph, capsule);
     auto gradients = reduce_incoming(call, "gradient of all_gather", incoming);
     for (size_t i = 0; i < gradients.size(); ++i)
       if (gradients[i].defined()) gradients[i] = gradients[i].narrow(call.axis, call.begins[i], call.sizes[i]);
@@ -179,7 +179,7 @@ bool needs_graph(const char* name, const Leaves& leaves) {
   return any;
 }
 
-std::vector<Tensor> differentiable_all_reduce(CallPtr call, const Leaves& leaves) {
+std::vector<Tensor> differentiable_all_reduce(CollectiveCallPtr call, const Leaves& leaves) {
   if (needs_graph(call->name, leaves)) return AllReduce::apply(at::TensorList(leaves.leaves), call);
   return reduce_values(call->context, call->name, call->op, leaves);
 }
@@ -194,7 +194,7 @@ Leaves own(Leaves leaves) {
 
 std::vector<Tensor> all_reduce_leaves(const ReplicaContext& context, ReduceOp op, Leaves leaves) {
   leaves = own(std::move(leaves));
-  const auto call = c10::make_intrusive<Call>(context, "all_reduce", leaves.form);
+  const auto call = c10::make_intrusive<CollectiveCall>(context, "all_reduce", leaves.form);
   call->op = op;
   return differentiable_all_reduce(call, leaves);
 }
@@ -202,7 +202,7 @@ std::vector<Tensor> all_reduce_leaves(const ReplicaContext& context, ReduceOp op
 std::vector<Tensor> all_gather_leaves(const ReplicaContext& context, Leaves leaves, int64_t axis) {
   leaves = own(std::move(leaves));
   if (!needs_graph("all_gather", leaves)) return gather_values(context, axis, std::move(leaves)).out;
-  const auto call = c10::make_intrusive<Call>(context, "all_gather", leaves.form);
+  const auto call = c10::make_intrusive<CollectiveCall>(context, "all_gather", leaves.form);
   call->axis = axis;
   return AllGather::apply(at::TensorList(leaves.leaves), call);
 }

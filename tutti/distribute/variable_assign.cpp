@@ -68,7 +68,7 @@ constexpr Update kScatterUpdate{
     .adds_up = false};
 
 // One call of a user's: what is written, how, and from where.
-struct Call {
+struct AssignCall {
   const Variable& variable;
   const Update& update;
   std::source_location location;
@@ -81,7 +81,7 @@ struct Call {
   }
 };
 
-Tensor checked(const Call& call, const Tensor& value) {
+Tensor checked(const AssignCall& call, const Tensor& value) {
   const Variable& variable = call.variable;
   const Tensor plain = ThreadView::current().replica >= 0 ? local(value) : gather(value);
   if (plain.sizes() != variable.sizes() || plain.dtype() != variable.dtype())
@@ -91,7 +91,7 @@ Tensor checked(const Call& call, const Tensor& value) {
   return plain.detach();
 }
 
-Tensor checked(const Call& call, const at::Scalar& value) {
+Tensor checked(const AssignCall& call, const at::Scalar& value) {
   const at::ScalarType dtype = call.variable.scalar_type();
   if (!at::canCast(value.type(), dtype))
     call.refuse(ErrorCode::invalid_argument, "of ", at::toString(dtype), " gets a number of ",
@@ -99,7 +99,7 @@ Tensor checked(const Call& call, const at::Scalar& value) {
   return at::scalar_tensor(value, at::TensorOptions().dtype(dtype).device(call.variable.device()));
 }
 
-Operand checked_rows(const Call& call, const Tensor& indices, const Tensor& values) {
+Operand checked_rows(const AssignCall& call, const Tensor& indices, const Tensor& values) {
   const Variable& variable = call.variable;
   if (call.policy.on_read())
     call.refuse(ErrorCode::unimplemented, "is on_read, whose rows cannot be updated; write the component in place");
@@ -142,7 +142,7 @@ Operand aggregated(VariableAggregation aggregation, const std::vector<Operand>& 
 }
 
 // The same update of every component. Components that agree are written once, in the buffer that they share.
-void write_all(const Call& call, const Operand& operand) {
+void write_all(const AssignCall& call, const Operand& operand) {
   auto& impl = mesh_impl(call.variable);
   auto& values = impl.require_replica_values();
   const auto apply = [&](const Tensor& component) {
@@ -157,7 +157,7 @@ void write_all(const Call& call, const Operand& operand) {
   values.components();  // whoever holds a component sees the new value
 }
 
-void record(const Call& call, int num_replicas, const Tensor& value) {
+void record(const AssignCall& call, int num_replicas, const Tensor& value) {
   if (num_replicas == 1) return;
   const bool reduces = call.policy.aggregation != VariableAggregation::only_first_replica;
   communication_counter(
@@ -165,7 +165,7 @@ void record(const Call& call, int num_replicas, const Tensor& value) {
       .record(static_cast<int64_t>(value.nbytes()));
 }
 
-void write_in_replica(const Call& call, Operand operand) {
+void write_in_replica(const AssignCall& call, Operand operand) {
   const Tensor component = local(call.variable);
   const bool shared = mesh_impl(call.variable).require_replica_values().read_only();
   const bool none = call.policy.aggregation == VariableAggregation::none;
@@ -184,7 +184,7 @@ void write_in_replica(const Call& call, Operand operand) {
   get_replica_context(call.location).meet(call.update.name, &operand, together, key);
 }
 
-void write_outside(const Call& call, Operand operand) {
+void write_outside(const AssignCall& call, Operand operand) {
   if (call.policy.on_read()) {
     const auto aggregation = call.policy.aggregation;
     if (aggregation == VariableAggregation::none)
@@ -204,7 +204,7 @@ void write_outside(const Call& call, Operand operand) {
   write_all(call, operand);
 }
 
-void write_each(const Call& call, const PerReplica<Tensor>& values) {
+void write_each(const AssignCall& call, const PerReplica<Tensor>& values) {
   if (call.policy.on_read())
     call.refuse(ErrorCode::invalid_argument,
                 "is on_read: outside of replicas it takes one value; give each component its own by Strategy::update");
@@ -219,14 +219,14 @@ void write_each(const Call& call, const PerReplica<Tensor>& values) {
 }
 
 // A variable that no strategy made has one component, which replicas would write at once.
-void check_made_here(const Call& call) {
+void check_made_here(const AssignCall& call) {
   const auto& context = DistributionContext::current();
   if (context.rendezvous && context.replica >= 0 && context.rendezvous->num_replicas() > 1)
     call.refuse(ErrorCode::failed_precondition, "was made under no strategy, and replica ", context.replica, " of ",
                 context.rendezvous->num_replicas(), " writes it; make it in the strategy's scope");
 }
 
-void write(const Call& call, const Operand& operand) {
+void write(const AssignCall& call, const Operand& operand) {
   if (!is_mesh_tensor(call.variable)) {
     check_made_here(call);
     return call.update.apply(call.variable, operand);
@@ -235,7 +235,7 @@ void write(const Call& call, const Operand& operand) {
   write_outside(call, operand);
 }
 
-const Variable& assign_value(const Call& call, const VariableValue& value) {
+const Variable& assign_value(const AssignCall& call, const VariableValue& value) {
   const at::NoGradGuard no_grad;
   const bool in_replica = ThreadView::current().replica >= 0;
   std::optional<ThreadViewGuard> outside_of_scopes;
@@ -254,7 +254,7 @@ const Variable& assign_value(const Call& call, const VariableValue& value) {
   return call.variable;
 }
 
-const Variable& update_rows(const Call& call, const Tensor& indices, const Tensor& values) {
+const Variable& update_rows(const AssignCall& call, const Tensor& indices, const Tensor& values) {
   const at::NoGradGuard no_grad;
   std::optional<ThreadViewGuard> outside_of_scopes;
   if (ThreadView::current().replica < 0) outside_of_scopes.emplace(ThreadView{});

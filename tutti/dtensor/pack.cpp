@@ -15,22 +15,24 @@
 namespace tutti::dtensor {
 namespace {
 
-[[noreturn]] void refuse(const std::string& message) { throw Error(ErrorCode::invalid_argument, "pack: " + message); }
+[[noreturn]] void refuse_pack(const std::string& message) {
+  throw Error(ErrorCode::invalid_argument, "pack: " + message);
+}
 
 void check_components(const std::vector<Tensor>& components, const Layout& layout) {
   if (static_cast<int64_t>(components.size()) != layout.mesh().num_devices())
-    refuse(str(components.size(), " components for the ", layout.mesh().num_devices(), " devices of ",
-               layout.mesh().to_string(), "; there must be one for each"));
+    refuse_pack(str(components.size(), " components for the ", layout.mesh().num_devices(), " devices of ",
+                    layout.mesh().to_string(), "; there must be one for each"));
   for (size_t i = 0; i < components.size(); ++i) {
     const Tensor& component = components[i];
-    if (!component.defined()) refuse(str("component ", i, " is undefined"));
-    if (is_mesh_tensor(component)) refuse(str("component ", i, " is a mesh tensor; a component is a plain one"));
-    if (component.layout() != at::kStrided) refuse(str("component ", i, " is not a dense tensor"));
+    if (!component.defined()) refuse_pack(str("component ", i, " is undefined"));
+    if (is_mesh_tensor(component)) refuse_pack(str("component ", i, " is a mesh tensor; a component is a plain one"));
+    if (component.layout() != at::kStrided) refuse_pack(str("component ", i, " is not a dense tensor"));
     if (component.requires_grad() && at::GradMode::is_enabled())
-      refuse(str("component ", i, " needs a gradient, which would end here; detach() it"));
+      refuse_pack(str("component ", i, " needs a gradient, which would end here; detach() it"));
     if (component.scalar_type() != components[0].scalar_type())
-      refuse(str("component ", i, " is ", component.toString(), ", component 0 ", components[0].toString(),
-                 "; dtypes must be equal"));
+      refuse_pack(str("component ", i, " is ", component.toString(), ", component 0 ", components[0].toString(),
+                      "; dtypes must be equal"));
   }
 }
 
@@ -61,8 +63,8 @@ class Packer {
     for (int device = 0; device < num_devices(); ++device) {
       const int first = first_with(distinct_, device);
       if (!at::equal(component(device).to(component(first).device()), component(first)))
-        refuse(str("components ", first, " and ", device, " differ; in the layout ", layout_.to_string(), " on ",
-                   layout_.mesh().to_string(), " they are copies of one value"));
+        refuse_pack(str("components ", first, " and ", device, " differ; in the layout ", layout_.to_string(), " on ",
+                        layout_.mesh().to_string(), " they are copies of one value"));
     }
   }
 

@@ -10,7 +10,9 @@
 namespace tutti {
 namespace {
 
-[[noreturn]] void refuse(const std::string& message) { throw Error(ErrorCode::invalid_argument, "Layout" + message); }
+[[noreturn]] void refuse_layout(const std::string& message) {
+  throw Error(ErrorCode::invalid_argument, "Layout" + message);
+}
 
 // `axis` in [0, rank), counted from the end where it is negative.
 size_t resolved(const char* function, int axis, int rank) {
@@ -21,11 +23,11 @@ size_t resolved(const char* function, int axis, int rank) {
 
 // `a` + `b`, or `a` * `b`, both at least 0.
 int64_t checked_sum(int64_t a, int64_t b) {
-  if (a > std::numeric_limits<int64_t>::max() - b) refuse(": a size that 64 bits do not hold");
+  if (a > std::numeric_limits<int64_t>::max() - b) refuse_layout(": a size that 64 bits do not hold");
   return a + b;
 }
 int64_t checked_product(int64_t a, int64_t b) {
-  if (b != 0 && a > std::numeric_limits<int64_t>::max() / b) refuse(": a size that 64 bits do not hold");
+  if (b != 0 && a > std::numeric_limits<int64_t>::max() / b) refuse_layout(": a size that 64 bits do not hold");
   return a * b;
 }
 
@@ -37,8 +39,8 @@ Layout::Layout(const std::vector<std::string>& axes, Mesh mesh, const std::vecto
   const auto take = [&](const std::string& name) {
     const int dimension = mesh_.dimension(name);
     if (used >> dimension & 1)
-      refuse(str(": mesh dimension \"", name, "\" is used twice in ", str_list(axes),
-                 "; it can split one axis or hold one sum"));
+      refuse_layout(str(": mesh dimension \"", name, "\" is used twice in ", str_list(axes),
+                        "; it can split one axis or hold one sum"));
     used |= DimensionMask{1} << dimension;
     return dimension;
   };
@@ -48,13 +50,13 @@ Layout::Layout(const std::vector<std::string>& axes, Mesh mesh, const std::vecto
 }
 
 Layout Layout::replicated(const Mesh& mesh, int rank) {
-  if (rank < 0) refuse(str("::replicated: rank is ", rank));
+  if (rank < 0) refuse_layout(str("::replicated: rank is ", rank));
   return Layout(mesh, std::vector<int>(static_cast<size_t>(rank), kUnshardedAxis));
 }
 
 Layout Layout::batch_sharded(const Mesh& mesh, const std::string& dimension, int rank, int axis) {
   if (rank < 1 || axis < 0 || axis >= rank)
-    refuse(str("::batch_sharded: axis ", axis, " of rank ", rank, "; it must be from 0 to rank - 1"));
+    refuse_layout(str("::batch_sharded: axis ", axis, " of rank ", rank, "; it must be from 0 to rank - 1"));
   std::vector<int> axes(static_cast<size_t>(rank), kUnshardedAxis);
   axes[static_cast<size_t>(axis)] = mesh.dimension(dimension);
   return Layout(mesh, std::move(axes));
@@ -95,7 +97,7 @@ Layout Layout::delete_axes(const std::vector<int>& axes) const {
   std::vector<bool> deleted(axes_.size());
   for (const int axis : axes) {
     const size_t at = resolved("delete_axes", axis, rank());
-    if (deleted[at]) refuse(str("::delete_axes: axis ", at, " is named twice"));
+    if (deleted[at]) refuse_layout(str("::delete_axes: axis ", at, " is named twice"));
     deleted[at] = true;
   }
   Layout result = *this;
@@ -108,8 +110,8 @@ Layout Layout::delete_axes(const std::vector<int>& axes) const {
 Layout Layout::matched(const Layout& source) const {
   if (!has_match()) return *this;
   if (source.rank() != rank() || !(source.mesh_ == mesh_))
-    refuse(str("::matched: ", to_string(), " on ", mesh_.to_string(), " takes entries of ", source.to_string(), " on ",
-               source.mesh_.to_string(), "; rank and mesh must be the same"));
+    refuse_layout(str("::matched: ", to_string(), " on ", mesh_.to_string(), " takes entries of ", source.to_string(),
+                      " on ", source.mesh_.to_string(), "; rank and mesh must be the same"));
   auto specs = sharding_specs();
   const auto source_specs = source.sharding_specs();
   for (size_t axis = 0; axis < specs.size(); ++axis)
@@ -123,11 +125,11 @@ int64_t Layout::num_shards(int axis) const {
 }
 
 void Layout::check_shape(const char* function, const Shape& shape) const {
-  if (has_match()) refuse(str("::", function, ": ", to_string(), " is a layout for relayout() alone"));
+  if (has_match()) refuse_layout(str("::", function, ": ", to_string(), " is a layout for relayout() alone"));
   if (static_cast<int>(shape.size()) != rank())
-    refuse(str("::", function, ": shape ", str_list(shape), " and a layout ", to_string(), " of rank ", rank()));
+    refuse_layout(str("::", function, ": shape ", str_list(shape), " and a layout ", to_string(), " of rank ", rank()));
   for (const int64_t size : shape)
-    if (size < 0) refuse(str("::", function, ": shape ", str_list(shape), " has a negative size"));
+    if (size < 0) refuse_layout(str("::", function, ": shape ", str_list(shape), " has a negative size"));
 }
 
 Layout::Shape Layout::local_shape_from_global_shape(const Shape& global_shape, int64_t device) const {
@@ -160,12 +162,12 @@ Layout::Shape Layout::global_shape_from_local_shape(const Shape& local_shape) co
 
 Layout::Shape Layout::global_shape_from_local_shapes(const std::vector<Shape>& local_shapes) const {
   if (static_cast<int64_t>(local_shapes.size()) != mesh_.num_devices())
-    refuse(str(": ", local_shapes.size(), " components for the ", mesh_.num_devices(), " devices of ",
-               mesh_.to_string(), "; there must be one for each"));
+    refuse_layout(str(": ", local_shapes.size(), " components for the ", mesh_.num_devices(), " devices of ",
+                      mesh_.to_string(), "; there must be one for each"));
   for (size_t device = 0; device < local_shapes.size(); ++device)
     if (static_cast<int>(local_shapes[device].size()) != rank())
-      refuse(str(": component ", device, " has shape ", str_list(local_shapes[device]), ", of rank ",
-                 local_shapes[device].size(), "; the layout ", to_string(), " has rank ", rank()));
+      refuse_layout(str(": component ", device, " has shape ", str_list(local_shapes[device]), ", of rank ",
+                        local_shapes[device].size(), "; the layout ", to_string(), " has rank ", rank()));
   check_shape("global_shape_from_local_shapes", local_shapes[0]);
   const auto strides = mesh_.strides();
   Shape global = local_shapes[0];
@@ -177,8 +179,9 @@ Layout::Shape Layout::global_shape_from_local_shapes(const std::vector<Shape>& l
   for (size_t device = 0; device < local_shapes.size(); ++device)
     if (const Shape wanted = local_shape_from_global_shape(global, static_cast<int64_t>(device));
         wanted != local_shapes[device])
-      refuse(str(": component ", device, " has shape ", str_list(local_shapes[device]), "; in the layout ", to_string(),
-                 " on ", mesh_.to_string(), " a tensor of shape ", str_list(global), " has there ", str_list(wanted)));
+      refuse_layout(str(": component ", device, " has shape ", str_list(local_shapes[device]), "; in the layout ",
+                        to_string(), " on ", mesh_.to_string(), " a tensor of shape ", str_list(global), " has there ",
+                        str_list(wanted)));
   return global;
 }
 

@@ -18,40 +18,42 @@ struct Mesh::State {
 
 namespace {
 
-[[noreturn]] void refuse(const std::string& message) { throw Error(ErrorCode::invalid_argument, "Mesh: " + message); }
+[[noreturn]] void refuse_mesh(const std::string& message) {
+  throw Error(ErrorCode::invalid_argument, "Mesh: " + message);
+}
 
 void check_name(const std::string& name, size_t position) {
-  if (name.empty()) refuse(str("dimension ", position, " has no name"));
-  if (name == "unsharded" || name == "match") refuse(str("a dimension cannot be named \"", name, '"'));
+  if (name.empty()) refuse_mesh(str("dimension ", position, " has no name"));
+  if (name == "unsharded" || name == "match") refuse_mesh(str("a dimension cannot be named \"", name, '"'));
   if (name.find_first_of("|,=: \n") != std::string::npos)
-    refuse(str("a dimension is named \"", name, "\"; none of \"|,=:\" and white space may be in a name"));
+    refuse_mesh(str("a dimension is named \"", name, "\"; none of \"|,=:\" and white space may be in a name"));
 }
 
 void check_dimensions(const std::vector<MeshDimension>& dimensions, size_t num_devices) {
   if (dimensions.size() > static_cast<size_t>(Mesh::kMaxDimensions))
-    refuse(str(dimensions.size(), " dimensions; there may be ", Mesh::kMaxDimensions));
+    refuse_mesh(str(dimensions.size(), " dimensions; there may be ", Mesh::kMaxDimensions));
   uint64_t product = 1;
   for (size_t i = 0; i < dimensions.size(); ++i) {
     const auto& [name, size] = dimensions[i];
     check_name(name, i);
-    if (size < 1) refuse(str("dimension \"", name, "\" has size ", size, "; it must be at least 1"));
+    if (size < 1) refuse_mesh(str("dimension \"", name, "\" has size ", size, "; it must be at least 1"));
     for (size_t j = 0; j < i; ++j)
-      if (dimensions[j].name == name) refuse(str("dimension \"", name, "\" is there twice"));
+      if (dimensions[j].name == name) refuse_mesh(str("dimension \"", name, "\" is there twice"));
     if (product > num_devices / static_cast<uint64_t>(size)) {
-      refuse(str(num_devices, " devices for dimensions whose product is more; the two must be equal"));
+      refuse_mesh(str(num_devices, " devices for dimensions whose product is more; the two must be equal"));
     }
     product *= static_cast<uint64_t>(size);
   }
   if (product != num_devices)
-    refuse(str(num_devices, " devices for dimensions whose product is ", product, "; the two must be equal"));
+    refuse_mesh(str(num_devices, " devices for dimensions whose product is ", product, "; the two must be equal"));
 }
 
 void check_devices(const std::vector<Device>& devices) {
-  if (devices.empty()) refuse("the list of devices is empty; name at least one, such as \"CPU:0\"");
+  if (devices.empty()) refuse_mesh("the list of devices is empty; name at least one, such as \"CPU:0\"");
   for (size_t i = 0; i < devices.size(); ++i) {
     if (std::find(devices.begin(), devices.begin() + static_cast<std::ptrdiff_t>(i), devices[i]) !=
         devices.begin() + static_cast<std::ptrdiff_t>(i))
-      refuse(str("device ", devices[i], " is listed twice"));
+      refuse_mesh(str("device ", devices[i], " is listed twice"));
   }
 }
 
@@ -61,7 +63,7 @@ Mesh::Mesh(std::vector<MeshDimension> dimensions, std::vector<Device> devices, M
   for (Device& device : devices) device = require_logical_device(device);
   if (options.home) options.home = require_logical_device(*options.home);
   if (options.name.find_first_of("|\n") != std::string::npos)
-    refuse(str("it is named \"", options.name, "\"; '|' may not be in the name"));
+    refuse_mesh(str("it is named \"", options.name, "\"; '|' may not be in the name"));
   check_devices(devices);
   check_dimensions(dimensions, devices.size());
   static std::mutex mutex;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kMinRunBytes = 128;           // LibTorch's own loops are faster below
 constexpr size_t kMinParallelBytes = 1 << 20;  // from here on a second thread pays for being woken
-constexpr int64_t kMinParallelTiles = 16;
+constexpr int64_t kMinTilesOfBoxes = 16;
 
 bool is_plain_host_memory(const Tensor& tensor) {
   return tensor.is_cpu() && tensor.layout() == at::kStrided && !tensor.is_conj() && !tensor.is_neg();
@@ -126,7 +126,7 @@ void HostBoxes::run() {
     at::parallel_for(0, num_copies, 1, copy);
   if (!sums_.empty()) {
     Reduction reduction(sums_);
-    if (reduction.num_tiles() < kMinParallelTiles)
+    if (reduction.num_tiles() < kMinTilesOfBoxes)
       reduction.run();
     else
       at::parallel_for(0, at::get_num_threads(), 1, [&](int64_t, int64_t) { reduction.run(); });

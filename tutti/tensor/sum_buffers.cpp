@@ -13,7 +13,7 @@ namespace tutti {
 namespace {
 
 // From here on a second thread pays for being woken.
-constexpr int64_t kMinParallelTiles = 64;
+constexpr int64_t kMinTilesOfSum = 64;
 
 // Whether element i of every value lies at the same place of a dense buffer in host memory.
 bool are_dense_alike(const BufferSum& item) {
@@ -70,7 +70,7 @@ void sum_buffers(std::span<BufferSum> items, const ParallelCall& parallel, SumLi
   }
   if (reductions.empty()) return;
   Reduction reduction(reductions);
-  if (parallel && reduction.num_tiles() >= kMinParallelTiles)
+  if (parallel && reduction.num_tiles() >= kMinTilesOfSum)
     parallel([&] { reduction.run(); });
   else
     reduction.run();

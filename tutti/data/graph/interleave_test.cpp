@@ -6,12 +6,12 @@ namespace tutti::data {
 namespace {
 
 // x, x, … as many times as x says.
-Dataset<Tensor> copies(const Tensor& x) { return from_tensors(x).repeat(x.item<int64_t>()); }
+Dataset<Tensor> own_number_of_copies(const Tensor& x) { return from_tensors(x).repeat(x.item<int64_t>()); }
 
 TEST(FlatMap, JoinsTheDatasetsThatTheFunctionMakes) {
-  EXPECT_EQ(numbers(range(4).flat_map(copies)), (Numbers{{1}, {2}, {2}, {3}, {3}, {3}}));
-  EXPECT_EQ(numbers(range(0).flat_map(copies)), Numbers{});
-  EXPECT_EQ(range(4).flat_map(copies).cardinality(), kUnknown);
+  EXPECT_EQ(numbers(range(4).flat_map(own_number_of_copies)), (Numbers{{1}, {2}, {2}, {3}, {3}, {3}}));
+  EXPECT_EQ(numbers(range(0).flat_map(own_number_of_copies)), Numbers{});
+  EXPECT_EQ(range(4).flat_map(own_number_of_copies).cardinality(), kUnknown);
 }
 
 // The example of tf.data.Dataset.interleave's documentation.
@@ -34,15 +34,16 @@ TEST(Interleave, OpensNoMoreThanItsCycle) {
 }
 
 TEST(Interleave, RefusesNoCycleAndNoBlock) {
-  EXPECT_THAT(error_of([] { range(4).interleave(copies, {.cycle_length = 0}); }),
+  EXPECT_THAT(error_of([] { range(4).interleave(own_number_of_copies, {.cycle_length = 0}); }),
               ::testing::HasSubstr("invalid_argument: interleave: cycle_length 0, block_length 1"));
-  EXPECT_THAT(error_of([] { range(4).interleave(copies, {.block_length = -1}); }), ::testing::HasSubstr("at least 1"));
+  EXPECT_THAT(error_of([] { range(4).interleave(own_number_of_copies, {.block_length = -1}); }),
+              ::testing::HasSubstr("at least 1"));
 }
 
 TEST(Interleave, PassesOnWhatTheFunctionThrows) {
   const auto failing = range(4).flat_map([](const Tensor& x) -> Dataset<Tensor> {
     if (x.item<int64_t>() == 2) throw std::runtime_error("two");
-    return copies(x);
+    return own_number_of_copies(x);
   });
   EXPECT_THROW(numbers(failing), std::runtime_error);
 }

@@ -18,18 +18,18 @@ using callbacks::MonitorMode;
 using callbacks::TerminateOnNaN;
 using ::testing::HasSubstr;
 
-constexpr int64_t kEpochs = 6;
+constexpr int64_t kMaxEpochs = 6;
 
 // After how many epochs training ends.
 size_t epochs_until_stop(const EarlyStopping& stopping, std::vector<double> values,
                          const std::string& name = "val_loss") {
-  values.resize(kEpochs, values.back());
-  return train(line(0), kEpochs, {scripted(name, values), stopping}).history.epoch.size();
+  values.resize(kMaxEpochs, values.back());
+  return train(line(0), kMaxEpochs, {scripted(name, values), stopping}).history.epoch.size();
 }
 
 TEST(EarlyStopping, StopsWhenPatienceEnds) {
   const EarlyStopping stopping({.patience = 2, .verbose = true});
-  const Training training = train(line(), kEpochs, {scripted("val_loss", {5, 4, 4.5, 4.2, 3, 2}), stopping});
+  const Training training = train(line(), kMaxEpochs, {scripted("val_loss", {5, 4, 4.5, 4.2, 3, 2}), stopping});
   EXPECT_EQ(training.history.epoch.size(), 4U);
   EXPECT_EQ(training.printed, "Epoch 4: early stopping\n");
   EXPECT_EQ(stopping.stopped_epoch(), 3);
@@ -70,7 +70,7 @@ TEST(EarlyStopping, RestoresTheWeightsOfTheBestEpoch) {
     weights.push_back(weight_of(state.model));
   }});
   const EarlyStopping stopping({.patience = 2, .verbose = true, .restore_best_weights = true});
-  const Training training = train(model, kEpochs, {note, scripted("val_loss", {5, 4, 6, 7, 8, 9}), stopping});
+  const Training training = train(model, kMaxEpochs, {note, scripted("val_loss", {5, 4, 6, 7, 8, 9}), stopping});
   ASSERT_EQ(weights.size(), 4U);
   EXPECT_NE(weights[1], weights[3]);
   EXPECT_EQ(weight_of(model), weights[1]);

@@ -11,7 +11,7 @@
 namespace tutti::keras::losses {
 namespace {
 
-Tensor from_probabilities(const Tensor& labels, const Tensor& probabilities) {
+Tensor from_label_probabilities(const Tensor& labels, const Tensor& probabilities) {
   const Tensor p = probabilities.clamp(kEpsilon, 1 - kEpsilon);
   return -(labels * p.log() + (1 - labels) * (1 - p).log());
 }
@@ -19,7 +19,7 @@ Tensor from_probabilities(const Tensor& labels, const Tensor& probabilities) {
 Tensor focal(const BinaryFocalCrossentropyOptions& options, const Tensor& labels, const Tensor& predictions) {
   const Tensor p = options.from_logits ? predictions.sigmoid() : predictions;
   const Tensor of_label = labels * p + (1 - labels) * (1 - p);
-  const Tensor values = (1 - of_label).pow(options.gamma) * from_probabilities(labels, p);
+  const Tensor values = (1 - of_label).pow(options.gamma) * from_label_probabilities(labels, p);
   if (!options.apply_class_balancing) return values;
   return (labels * options.alpha + (1 - labels) * (1 - options.alpha)) * values;
 }
@@ -32,7 +32,7 @@ BinaryCrossentropy::BinaryCrossentropy(const BinaryCrossentropyOptions& options)
         const Tensor labels = smoothed(raw_labels, options.label_smoothing, /*classes=*/2);
         const Tensor values =
             options.from_logits ? at::binary_cross_entropy_with_logits(predictions, labels, {}, {}, at::Reduction::None)
-                                : from_probabilities(labels, predictions);
+                                : from_label_probabilities(labels, predictions);
         return values.mean(checked_axis_of_sample(options.name, options.axis, values.dim()));
       }) {
   checked_label_smoothing(options.name, options.label_smoothing);

@@ -19,7 +19,7 @@ namespace {
 constexpr int64_t kIgnoreNothing = std::numeric_limits<int64_t>::min();  // LibTorch's default leaves out label -100
 
 // -log of what a softmax of the logarithms would give, without taking more than two of them for each label.
-Tensor from_probabilities(const Tensor& labels, const Tensor& probabilities) {
+Tensor from_class_probabilities(const Tensor& labels, const Tensor& probabilities) {
   const Tensor clipped = probabilities.clamp(kEpsilon, 1 - kEpsilon);
   const Tensor of_label = -at::nll_loss(clipped, labels, {}, at::Reduction::None, kIgnoreNothing);
   return clipped.sum(-1).log() - of_label.log();
@@ -30,7 +30,7 @@ Tensor crossentropy(const SparseCategoricalCrossentropyOptions& options, const T
                     const Tensor& predictions) {
   try {
     return options.from_logits ? at::cross_entropy_loss(predictions, labels, {}, at::Reduction::None, kIgnoreNothing)
-                               : from_probabilities(labels, predictions);
+                               : from_class_probabilities(labels, predictions);
   } catch (const c10::IndexError&) {
     throw Error(ErrorCode::invalid_argument, str(options.name, ": a label lies outside of [0, ", predictions.size(-1),
                                                  "), the classes of the predictions"));

@@ -17,7 +17,7 @@ using losses::kEpsilon;
 constexpr double kNothing = 1e-9;  // predictions as small as this are never the largest
 
 // The rows of the state, each [classes].
-enum Row : int64_t { kTruePositives, kFalsePositives, kFalseNegatives, kLabels, kNumRows };
+enum FScoreRow : int64_t { kTruePositives, kFalsePositives, kFalseNegatives, kLabels, kNumFScoreRows };
 
 Tensor chosen(const FBetaScoreOptions& options, const Tensor& predictions) {
   if (options.threshold) return predictions > *options.threshold;
@@ -65,7 +65,7 @@ void check(const FBetaScoreOptions& options) {
 
 FBetaScore::FBetaScore(const FBetaScoreOptions& options)
     : Metric(
-          options.name, {kNumRows, kUnknown},
+          options.name, {kNumFScoreRows, kUnknown},
           [options](const Tensor& y_true, const Tensor& y_pred, const Tensor& sample_weight) {
             return f_contribution(options, y_true, y_pred, sample_weight);
           },

@@ -22,15 +22,15 @@ namespace {
 
 using ::testing::HasSubstr;
 
-double value(const Metric& metric) { return metric.result().item<double>(); }
+double result_of(const Metric& metric) { return metric.result().item<double>(); }
 
 TEST(Metric, CopiesAreTheSameMetric) {
   const Mean mean;
   const Metric copy = mean;
   mean.update_state(at::tensor({1.0, 2.0}));
-  EXPECT_EQ(value(copy), 1.5);
+  EXPECT_EQ(result_of(copy), 1.5);
   copy.reset_state();
-  EXPECT_EQ(value(mean), 0);
+  EXPECT_EQ(result_of(mean), 0);
 }
 
 TEST(Metric, ContributionsOfReplicasAddUpInAnyPartition) {
@@ -40,13 +40,13 @@ TEST(Metric, ContributionsOfReplicasAddUpInAnyPartition) {
   whole.update_state(y, p);
   for (const auto& [begin, end] : {std::pair{0, 3}, std::pair{3, 5}, std::pair{5, 5}})
     parts.add(parts.contribution(y.slice(0, begin, end), p.slice(0, begin, end)));
-  EXPECT_EQ(value(parts), value(whole));
+  EXPECT_EQ(result_of(parts), result_of(whole));
 }
 
 TEST(Metric, ContributionChangesNothing) {
   const Accuracy accuracy;
   (void)accuracy.contribution(at::ones({3}), at::ones({3}));
-  EXPECT_EQ(value(accuracy), 0);
+  EXPECT_EQ(result_of(accuracy), 0);
 }
 
 TEST(Metric, LeavesWhatItAddsAlone) {
@@ -55,7 +55,7 @@ TEST(Metric, LeavesWhatItAddsAlone) {
   accuracy.add(contribution);
   accuracy.add(contribution);
   EXPECT_EQ(contribution[0].item<double>(), 1);
-  EXPECT_EQ(value(accuracy), 0.5);
+  EXPECT_EQ(result_of(accuracy), 0.5);
 }
 
 TEST(Metric, OfUnknownShapeLearnsItFromTheFirstUpdate) {
@@ -63,14 +63,14 @@ TEST(Metric, OfUnknownShapeLearnsItFromTheFirstUpdate) {
   EXPECT_THAT(error_of([&] { score.result(); }),
               HasSubstr("failed_precondition: f1_score: no samples were seen, so the number of classes is not known"));
   score.update_state(at::ones({2, 3}), at::ones({2, 3}));
-  EXPECT_NEAR(value(score), 1, 1e-6);
+  EXPECT_NEAR(result_of(score), 1, 1e-6);
   EXPECT_THAT(error_of([&] {
                 score.update_state(at::ones({2, 4}), at::ones({2, 4}));
               }),
               HasSubstr("these samples have a state of shape (4, 4), those before of (4, 3)"));
   score.reset_state();
   score.update_state(at::ones({2, 4}), at::ones({2, 4}));
-  EXPECT_NEAR(value(score), 1, 1e-6);
+  EXPECT_NEAR(result_of(score), 1, 1e-6);
 }
 
 TEST(Metric, GivesMaskedSamplesNoWeight) {
@@ -80,14 +80,14 @@ TEST(Metric, GivesMaskedSamplesNoWeight) {
   const Tensor weight = at::tensor({1.0, 5.0, 3.0});
   const BinaryAccuracy accuracy;
   accuracy.update_state(y.view({3, 1}), p.view({3, 1}), weight, mask);
-  EXPECT_NEAR(value(accuracy), 0.25, 1e-9);
+  EXPECT_NEAR(result_of(accuracy), 0.25, 1e-9);
   const Precision precision;
   precision.update_state(y, p, {}, mask);
-  EXPECT_EQ(value(precision), 1);
+  EXPECT_EQ(result_of(precision), 1);
   const SparseCategoricalAccuracy steps;
   steps.update_state(at::tensor({0, 1, 0, 0}).view({2, 2}), at::tensor({0.9, 0.1}).expand({2, 2, 2}),
                      at::tensor({1.0, 2.0}), at::tensor({1, 1, 0, 1}).view({2, 2}).to(at::kBool));
-  EXPECT_NEAR(value(steps), 3.0 / 4, 1e-9);
+  EXPECT_NEAR(result_of(steps), 3.0 / 4, 1e-9);
 }
 
 TEST(Metric, SaysWhichWayIsBetter) {
@@ -111,9 +111,9 @@ TEST(Metric, CarriesKerasName) {
 TEST(Mean, WeighsValues) {
   const Mean mean;
   mean.update_state(at::tensor({1.0, 5.0}), at::tensor({3.0, 1.0}));
-  EXPECT_EQ(value(mean), 2);
+  EXPECT_EQ(result_of(mean), 2);
   mean.update_state(at::ones({4, 2}));
-  EXPECT_EQ(value(mean), (8 + 4) / 8.0);
+  EXPECT_EQ(result_of(mean), (8 + 4) / 8.0);
   EXPECT_THAT(error_of([&] { mean.update_state(at::ones({2}), at::ones({2, 3})); }), HasSubstr("invalid_argument"));
 }
 
@@ -121,7 +121,7 @@ TEST(Sum, AddsAllElements) {
   const Sum sum;
   sum.update_state(at::ones({4, 2}));
   sum.update_state(at::ones({2}), at::tensor({0.5, 2.0}));
-  EXPECT_EQ(value(sum), 10.5);
+  EXPECT_EQ(result_of(sum), 10.5);
 }
 
 TEST(BinaryAccuracy, RefusesAThresholdOutsideOfTheUnitInterval) {
@@ -131,9 +131,9 @@ TEST(BinaryAccuracy, RefusesAThresholdOutsideOfTheUnitInterval) {
 TEST(Mean, GivesAllSamplesTheWeightOfOne) {
   const Mean mean;
   mean.update_state(at::tensor({1.0, 5.0}), at::tensor({0.5}));
-  EXPECT_EQ(value(mean), 3);
+  EXPECT_EQ(result_of(mean), 3);
   mean.update_state(at::tensor({9.0}), at::tensor({1.0}));
-  EXPECT_EQ(value(mean), (0.5 * 6 + 9) / 2);
+  EXPECT_EQ(result_of(mean), (0.5 * 6 + 9) / 2);
   EXPECT_THAT(error_of([&] { mean.update_state(at::ones({3}), at::ones({2})); }),
               HasSubstr("mean: weights of shape (2,) do not fit values of shape (3,)"));
 }

@@ -14,7 +14,7 @@ namespace tutti::keras::metrics {
 namespace {
 
 // The rows of the state, each [outputs].
-enum Row : int64_t { kSum, kSquaredSum, kResidual, kCount, kNumSamples, kNumRows };
+enum R2Row : int64_t { kSum, kSquaredSum, kResidual, kCount, kNumSamples, kNumR2Rows };
 
 Tensor r2_contribution(const std::string& name, const Tensor& y_true, const Tensor& y_pred,
                        const Tensor& sample_weight) {
@@ -61,7 +61,7 @@ Tensor r2_result(const R2ScoreOptions& options, const Tensor& state) {
 
 R2Score::R2Score(const R2ScoreOptions& options)
     : Metric(
-          options.name, {kNumRows, kUnknown},
+          options.name, {kNumR2Rows, kUnknown},
           [name = options.name](const Tensor& y_true, const Tensor& y_pred, const Tensor& sample_weight) {
             return r2_contribution(name, y_true, y_pred, sample_weight);
           },

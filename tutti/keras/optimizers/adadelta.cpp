@@ -6,7 +6,7 @@ namespace tutti::keras::optimizers {
 namespace {
 
 // Slots: mean squares of the gradient, and of the steps before the learning rate.
-struct Rule {
+struct AdadeltaRule {
   static constexpr size_t kNumSlots = 2;
   std::array<double, kNumSlots> initial_slots() const { return {}; }
 
@@ -30,7 +30,7 @@ struct Rule {
 std::shared_ptr<OptimizerImpl> make_adadelta(const AdadeltaOptions& options) {
   require(options.rho >= 0 && options.rho <= 1, options.name, "rho", options.rho, "in [0, 1]");
   require_not_negative(options.name, "epsilon", options.epsilon);
-  return make_elementwise(options, Rule{options.rho, options.epsilon});
+  return make_elementwise(options, AdadeltaRule{options.rho, options.epsilon});
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 namespace tutti::keras::optimizers {
 namespace {
 
-struct Rule {
+struct AdagradRule {
   static constexpr size_t kNumSlots = 1;
   std::array<double, kNumSlots> initial_slots() const { return {initial_value}; }
 
@@ -24,7 +24,7 @@ struct Rule {
 std::shared_ptr<OptimizerImpl> make_adagrad(const AdagradOptions& options) {
   require_not_negative(options.name, "initial_accumulator_value", options.initial_accumulator_value);
   require_not_negative(options.name, "epsilon", options.epsilon);
-  return make_elementwise(options, Rule{options.initial_accumulator_value, options.epsilon});
+  return make_elementwise(options, AdagradRule{options.initial_accumulator_value, options.epsilon});
 }
 
 }  // namespace

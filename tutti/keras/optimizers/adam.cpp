@@ -7,7 +7,7 @@ namespace {
 
 // Slots: first moment, second moment, with amsgrad the largest second moment so far.
 template <bool kAmsgrad>
-struct Rule {
+struct AdamRule {
   static constexpr size_t kNumSlots = 2 + kAmsgrad;
   std::array<double, kNumSlots> initial_slots() const { return {}; }
 
@@ -32,8 +32,8 @@ std::shared_ptr<OptimizerImpl> make_adam(const AdamOptions& options) {
   require_decay(options.name, "beta_2", options.beta_2);
   require_not_negative(options.name, "epsilon", options.epsilon);
   const auto make = [&](const auto& rule) { return make_elementwise(options, rule); };
-  if (options.amsgrad) return make(Rule<true>{options.beta_1, options.beta_2, options.epsilon});
-  return make(Rule<false>{options.beta_1, options.beta_2, options.epsilon});
+  if (options.amsgrad) return make(AdamRule<true>{options.beta_1, options.beta_2, options.epsilon});
+  return make(AdamRule<false>{options.beta_1, options.beta_2, options.epsilon});
 }
 
 }  // namespace

@@ -6,7 +6,7 @@ namespace tutti::keras::optimizers {
 namespace {
 
 // Slots: first moment, decaying maximum of the gradient's magnitude.
-struct Rule {
+struct AdamaxRule {
   static constexpr size_t kNumSlots = 2;
   std::array<double, kNumSlots> initial_slots() const { return {}; }
 
@@ -28,7 +28,7 @@ std::shared_ptr<OptimizerImpl> make_adamax(const AdamaxOptions& options) {
   require_decay(options.name, "beta_1", options.beta_1);
   require_decay(options.name, "beta_2", options.beta_2);
   require_not_negative(options.name, "epsilon", options.epsilon);
-  return make_elementwise(options, Rule{options.beta_1, options.beta_2, options.epsilon});
+  return make_elementwise(options, AdamaxRule{options.beta_1, options.beta_2, options.epsilon});
 }
 
 }  // namespace

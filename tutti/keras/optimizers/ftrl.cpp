@@ -9,7 +9,7 @@ constexpr double kSmallest = 1e-30;  // stands for a denominator of 0, where not
 
 // Slots: accumulator, linear. kRoot: the power is that of a square root.
 template <bool kRoot>
-struct Rule {
+struct FtrlRule {
   static constexpr size_t kNumSlots = 2;
   std::array<double, kNumSlots> initial_slots() const { return {options.initial_accumulator_value, 0}; }
 
@@ -49,8 +49,8 @@ std::shared_ptr<OptimizerImpl> make_ftrl(const FtrlOptions& options) {
   require_not_negative(options.name, "l2_shrinkage_regularization_strength",
                        options.l2_shrinkage_regularization_strength);
   require_not_negative(options.name, "beta", options.beta);
-  if (options.learning_rate_power == -0.5) return make_elementwise(options, Rule<true>{options});
-  return make_elementwise(options, Rule<false>{options});
+  if (options.learning_rate_power == -0.5) return make_elementwise(options, FtrlRule<true>{options});
+  return make_elementwise(options, FtrlRule<false>{options});
 }
 
 }  // namespace

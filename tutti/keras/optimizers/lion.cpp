@@ -5,7 +5,7 @@
 namespace tutti::keras::optimizers {
 namespace {
 
-struct Rule {
+struct LionRule {
   static constexpr size_t kNumSlots = 1;
   std::array<double, kNumSlots> initial_slots() const { return {}; }
 
@@ -25,7 +25,7 @@ struct Rule {
 std::shared_ptr<OptimizerImpl> make_lion(const LionOptions& options) {
   require(options.beta_1 > 0 && options.beta_1 <= 1, options.name, "beta_1", options.beta_1, "in (0, 1]");
   require(options.beta_2 >= 0 && options.beta_2 <= 1, options.name, "beta_2", options.beta_2, "in [0, 1]");
-  return make_elementwise(options, Rule{options.beta_1, options.beta_2});
+  return make_elementwise(options, LionRule{options.beta_1, options.beta_2});
 }
 
 }  // namespace

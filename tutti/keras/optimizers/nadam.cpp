@@ -18,7 +18,7 @@ double product_of_momentum(double beta_1, int64_t step) {
 }
 
 // Slots: first moment, second moment.
-struct Rule {
+struct NadamRule {
   static constexpr size_t kNumSlots = 2;
   std::array<double, kNumSlots> initial_slots() const { return {}; }
 
@@ -47,7 +47,7 @@ std::shared_ptr<OptimizerImpl> make_nadam(const NadamOptions& options) {
   require_decay(options.name, "beta_1", options.beta_1);
   require_decay(options.name, "beta_2", options.beta_2);
   require_not_negative(options.name, "epsilon", options.epsilon);
-  return make_elementwise(options, Rule{options.beta_1, options.beta_2, options.epsilon});
+  return make_elementwise(options, NadamRule{options.beta_1, options.beta_2, options.epsilon});
 }
 
 }  // namespace

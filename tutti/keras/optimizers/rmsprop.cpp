@@ -7,7 +7,7 @@ namespace {
 
 // Slots: velocity, momentum if there is any, average gradient if centered.
 template <bool kMomentum, bool kCentered>
-struct Rule {
+struct RMSpropRule {
   static constexpr size_t kNumSlots = 1 + kMomentum + kCentered;
   std::array<double, kNumSlots> initial_slots() const { return {}; }
 
@@ -44,10 +44,10 @@ std::shared_ptr<OptimizerImpl> make_rmsprop(const RMSpropOptions& options) {
   require_momentum(options.name, options.momentum);
   require_not_negative(options.name, "epsilon", options.epsilon);
   if (options.momentum == 0)
-    return options.centered ? make_elementwise(options, Rule<false, true>{options})
-                            : make_elementwise(options, Rule<false, false>{options});
-  return options.centered ? make_elementwise(options, Rule<true, true>{options})
-                          : make_elementwise(options, Rule<true, false>{options});
+    return options.centered ? make_elementwise(options, RMSpropRule<false, true>{options})
+                            : make_elementwise(options, RMSpropRule<false, false>{options});
+  return options.centered ? make_elementwise(options, RMSpropRule<true, true>{options})
+                          : make_elementwise(options, RMSpropRule<true, false>{options});
 }
 
 }  // namespace

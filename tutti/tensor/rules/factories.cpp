@@ -14,7 +14,7 @@ namespace tutti {
 namespace {
 
 using at::IValue;
-using Results = std::optional<std::vector<IValue>>;
+using MadeResults = std::optional<std::vector<IValue>>;
 
 // The layout of a new tensor: from the first axis on and from the last back, axes as long as self's are sharded as
 // they.
@@ -65,7 +65,7 @@ std::vector<IValue> call(const char* name, std::vector<IValue> arguments) {
 
 // One buffer, however many pieces self has.
 template <const char* const& kName>
-Results decompose_new(at::ArrayRef<IValue> a) {
+MadeResults decompose_new(at::ArrayRef<IValue> a) {
   auto& self = mesh_impl(a[0].toTensor());
   std::vector<IValue> arguments(a.begin(), a.end());
   arguments[0] = self.read()[0];
@@ -74,7 +74,7 @@ Results decompose_new(at::ArrayRef<IValue> a) {
 
 // The same where the result would be replicated.
 template <const char* const& kName>
-Results decompose_new_like(at::ArrayRef<IValue> a) {
+MadeResults decompose_new_like(at::ArrayRef<IValue> a) {
   const at::DimVector sizes = a[1].toDimVector();
   if (layout_like(*mesh_impl(a[0].toTensor()).spec(), sizes) != unsharded(static_cast<int64_t>(sizes.size())))
     return {};
@@ -88,7 +88,7 @@ constexpr const char* kFull = "aten::new_full";
 constexpr const char* kEmptyStrided = "aten::new_empty_strided";
 
 // A tensor of self's sizes is laid out as self, with the strides' order of axes in each piece.
-Results decompose_new_empty_strided(at::ArrayRef<IValue> a) {
+MadeResults decompose_new_empty_strided(at::ArrayRef<IValue> a) {
   const Tensor& self = a[0].toTensor();
   if (self.sizes() != at::IntArrayRef(a[1].toDimVector())) return decompose_new<kEmptyStrided>(a);
   const at::DimVector strides = a[2].toDimVector();

@@ -38,7 +38,7 @@ void add_to_tensor_once(const c10::OperatorHandle& op, Stack& call, const AxisPi
 bool adds_parts(const Planner& p) { return !p.info().writes[0] || p.mesh().mesh.shares_memory(); }
 
 // In the calls on the pieces of an axis of an operand, all that they add is to be added to the tensor once.
-void add_once(Planner& p, int argument, int item, size_t axis) {
+void add_source_once(Planner& p, int argument, int item, size_t axis) {
   if (!p.parts_of_first_result() || p.info().writes[0]) return;
   const Spec* spec = item < 0 ? p.spec(argument) : p.specs(argument)[static_cast<size_t>(item)];
   p.local_call(add_to_tensor_once, p.axes_of(argument, item)[axis], spec->sizes[axis]);
@@ -67,7 +67,7 @@ bool scatter(Planner& p) {
       l.self = whole_at(l.self, {i});
     }
   shard(p, {{0, l.self}, {2, l.index}, {3, l.index}}, {l.self});
-  add_once(p, 2, -1, static_cast<size_t>(axis));
+  add_source_once(p, 2, -1, static_cast<size_t>(axis));
   return true;
 }
 
@@ -94,7 +94,7 @@ bool index_write(Planner& p) {
   added[static_cast<size_t>(axis)] = place;
   if (source && source->rank() != self->rank()) added = "";  // a number
   shard(p, {{0, all}, {2, std::string(static_cast<size_t>(index->rank()), place)}, {3, added}}, {all});
-  if (place == 'z') add_once(p, 2, -1, 0);
+  if (place == 'z') add_source_once(p, 2, -1, 0);
   return true;
 }
 
@@ -192,7 +192,7 @@ bool index_put(Planner& p) {
   const bool in_parts = p.boolean(3) && adds_parts(p);
   const CutPlaces cut = in_parts && p.info().writes[0] ? CutPlaces() : keep_one_cut(p, *indexing, in_parts);
   shard(p, indexing->terms, {indexing->terms[0].letters});
-  if (cut.term) add_once(p, cut.term->argument, cut.term->item, cut.axis);
+  if (cut.term) add_source_once(p, cut.term->argument, cut.term->item, cut.axis);
   return true;
 }
 

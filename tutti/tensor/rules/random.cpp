@@ -15,7 +15,7 @@ namespace {
 
 using at::IValue;
 using Generator = std::optional<at::Generator>;
-using Results = std::optional<std::vector<IValue>>;
+using DrawnResults = std::optional<std::vector<IValue>>;
 
 Generator generator_of(const IValue& value) { return value.isNone() ? Generator() : Generator(value.toGenerator()); }
 
@@ -40,18 +40,18 @@ struct Like {
   }
 };
 
-Results decompose_rand_like(at::ArrayRef<IValue> a) {
+DrawnResults decompose_rand_like(at::ArrayRef<IValue> a) {
   Like like(a);
   return std::vector<IValue>{like.result.uniform_(0, 1, like.generator)};
 }
 
-Results decompose_randn_like(at::ArrayRef<IValue> a) {
+DrawnResults decompose_randn_like(at::ArrayRef<IValue> a) {
   Like like(a);
   return std::vector<IValue>{like.result.normal_(0, 1, like.generator)};
 }
 
 // randint_like(self, high) or (self, low, high)
-Results decompose_randint_like(at::ArrayRef<IValue> a) {
+DrawnResults decompose_randint_like(at::ArrayRef<IValue> a) {
   if (!a[1].isInt()) return {};
   Like like(a);
   const int64_t low = like.num_bounds == 2 ? a[1].toInt() : 0, high = a[like.num_bounds].toInt();
@@ -62,7 +62,7 @@ Results decompose_randint_like(at::ArrayRef<IValue> a) {
 bool draws_in_order(const Tensor& tensor) { return tensor.device().is_cpu(); }
 
 // bernoulli_(self, p, generator) with a tensor of probabilities.
-Results decompose_bernoulli_in_place(at::ArrayRef<IValue> a) {
+DrawnResults decompose_bernoulli_in_place(at::ArrayRef<IValue> a) {
   if (!a[1].isTensor() || !draws_in_order(a[0].toTensor())) return {};
   const Tensor &self = a[0].toTensor(), &probabilities = a[1].toTensor();
   const Tensor drawn = at::empty_like(self, probabilities.options()).uniform_(0, 1, generator_of(a[2]));
@@ -70,7 +70,7 @@ Results decompose_bernoulli_in_place(at::ArrayRef<IValue> a) {
 }
 
 // bernoulli(self, generator), bernoulli(self, p, generator): a number or a tensor
-Results decompose_bernoulli(at::ArrayRef<IValue> a) {
+DrawnResults decompose_bernoulli(at::ArrayRef<IValue> a) {
   const Tensor& self = a[0].toTensor();
   if (a.size() == 3 && a[1].isDouble())
     return std::vector<IValue>{at::empty_like(self).bernoulli_(a[1].toDouble(), generator_of(a[2]))};
@@ -80,7 +80,7 @@ Results decompose_bernoulli(at::ArrayRef<IValue> a) {
 }
 
 // normal(mean, std, generator), each a number or a tensor.
-Results decompose_normal(at::ArrayRef<IValue> a) {
+DrawnResults decompose_normal(at::ArrayRef<IValue> a) {
   const bool has_mean = a[0].isTensor(), has_deviation = a[1].isTensor();
   if (!has_mean && !has_deviation) return {};
   const Tensor& like = a[has_mean ? 0 : 1].toTensor();
@@ -92,7 +92,7 @@ Results decompose_normal(at::ArrayRef<IValue> a) {
 }
 
 // native_dropout(input, p, train) -> (output, mask)
-Results decompose_dropout(at::ArrayRef<IValue> a) {
+DrawnResults decompose_dropout(at::ArrayRef<IValue> a) {
   const Tensor& input = a[0].toTensor();
   if (!draws_in_order(input)) return {};
   const auto mask_options = input.options().dtype(at::kBool);

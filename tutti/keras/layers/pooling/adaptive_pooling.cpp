@@ -50,7 +50,7 @@ Tensor average(const Tensor& images, at::IntArrayRef output_size) {
                            : at::adaptive_avg_pool2d(images, output_size);
 }
 
-Tensor largest(const Tensor& images, at::IntArrayRef output_size) {
+Tensor largest_of_bins(const Tensor& images, at::IntArrayRef output_size) {
   return std::get<0>(images.dim() == 5 ? at::adaptive_max_pool3d(images, output_size)
                                        : at::adaptive_max_pool2d(images, output_size));
 }
@@ -63,7 +63,7 @@ AdaptiveAveragePooling<Rank>::AdaptiveAveragePooling(const AdaptivePoolingOption
 
 template <size_t Rank>
 AdaptiveMaxPooling<Rank>::AdaptiveMaxPooling(const AdaptivePoolingOptions<Rank>& options)
-    : Layer(std::make_shared<AdaptivePoolingImpl>("AdaptiveMaxPooling", options, largest)) {}
+    : Layer(std::make_shared<AdaptivePoolingImpl>("AdaptiveMaxPooling", options, largest_of_bins)) {}
 
 template class AdaptiveAveragePooling<1>;
 template class AdaptiveAveragePooling<2>;

@@ -42,7 +42,7 @@ class GlobalPoolingImpl : public LayerImpl {
   Reduction reduction_;
 };
 
-Tensor largest(const Tensor& x, const Tensor& /*mask*/, at::IntArrayRef axes, bool keepdims) {
+Tensor largest_of_all(const Tensor& x, const Tensor& /*mask*/, at::IntArrayRef axes, bool keepdims) {
   return x.amax(axes, keepdims);
 }
 
@@ -57,7 +57,7 @@ Tensor mean(const Tensor& x, const Tensor& mask, at::IntArrayRef axes, bool keep
 
 template <size_t Rank>
 GlobalMaxPooling<Rank>::GlobalMaxPooling(const GlobalPoolingOptions& options)
-    : Layer(std::make_shared<GlobalPoolingImpl>("GlobalMaxPooling", Rank, largest, options)) {}
+    : Layer(std::make_shared<GlobalPoolingImpl>("GlobalMaxPooling", Rank, largest_of_all, options)) {}
 
 template <size_t Rank>
 GlobalAveragePooling<Rank>::GlobalAveragePooling(const GlobalPoolingOptions& options)

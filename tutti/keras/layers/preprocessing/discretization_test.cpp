@@ -21,12 +21,12 @@ using ::testing::FloatEq;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-std::vector<int64_t> bins(const Tensor& x) {
+std::vector<int64_t> bins_of(const Tensor& x) {
   const Tensor flat = x.to(at::kLong).contiguous();
   return {flat.const_data_ptr<int64_t>(), flat.const_data_ptr<int64_t>() + flat.numel()};
 }
 
-Discretization adapted(const DiscretizationOptions& options, const Tensor& x) {
+Discretization adapted_bins(const DiscretizationOptions& options, const Tensor& x) {
   Discretization layer(options);
   layer.adapt(x);
   return layer;
@@ -43,21 +43,21 @@ Tensor scattered() {
 // The examples of Keras's documentation.
 TEST(Discretization, PutsNumbersBetweenBoundaries) {
   const Discretization layer({.bin_boundaries = {{0., 1., 2.}}});
-  EXPECT_THAT(bins(layer(examples())), ElementsAre(0, 2, 3, 1, 1, 3, 2, 1));
-  EXPECT_THAT(bins(layer(at::tensor({1, 2, -1}))), ElementsAre(2, 3, 0));
+  EXPECT_THAT(bins_of(layer(examples())), ElementsAre(0, 2, 3, 1, 1, 3, 2, 1));
+  EXPECT_THAT(bins_of(layer(at::tensor({1, 2, -1}))), ElementsAre(2, 3, 0));
   EXPECT_EQ(layer(at::full({1}, std::numeric_limits<double>::quiet_NaN())).item<int64_t>(), 3);
 }
 
 TEST(Discretization, FindsBoundariesOfEquallyFullBins) {
-  const Discretization layer = adapted({.num_bins = 4}, examples());
+  const Discretization layer = adapted_bins({.num_bins = 4}, examples());
   EXPECT_THAT(layer.bin_boundaries(), ElementsAre(0, 0.5, FloatEq(1.3)));
-  EXPECT_THAT(bins(layer(examples())), ElementsAre(0, 2, 3, 2, 1, 3, 3, 1));
-  EXPECT_THAT(adapted({.num_bins = 3}, at::tensor({7, 7, 7, 7})).bin_boundaries(), ElementsAre(7, 7));
+  EXPECT_THAT(bins_of(layer(examples())), ElementsAre(0, 2, 3, 2, 1, 3, 3, 1));
+  EXPECT_THAT(adapted_bins({.num_bins = 3}, at::tensor({7, 7, 7, 7})).bin_boundaries(), ElementsAre(7, 7));
 }
 
 // Expected: Keras's summarize and merge_summaries on the same numbers.
 TEST(Discretization, SummarizesManyNumbersAsKerasDoes) {
-  EXPECT_THAT(adapted({.num_bins = 4}, scattered()).bin_boundaries(),
+  EXPECT_THAT(adapted_bins({.num_bins = 4}, scattered()).bin_boundaries(),
               ElementsAre(FloatEq(26.000011444091797), FloatEq(48.40004348754883), FloatEq(74.20003509521484)));
   Discretization halves({.num_bins = 5});
   halves.adapt(std::vector{scattered().narrow(0, 0, 500), scattered().narrow(0, 500, 509)});
@@ -72,7 +72,7 @@ TEST(Discretization, AdaptingBatchByBatchIsAdaptingToAllWhileTheSummaryHoldsAll)
   Discretization layer({.num_bins = 3});
   layer.adapt(std::vector{at::tensor({1., 2., 3.}), at::zeros({0}), at::tensor({4., 5., 6.})});
   EXPECT_THAT(layer.bin_boundaries(), ElementsAre(2, 4));
-  EXPECT_EQ(layer.bin_boundaries(), adapted({.num_bins = 3}, at::arange(1., 7.)).bin_boundaries());
+  EXPECT_EQ(layer.bin_boundaries(), adapted_bins({.num_bins = 3}, at::arange(1., 7.)).bin_boundaries());
 }
 
 // Values of Keras's tests.
@@ -81,13 +81,13 @@ TEST(Discretization, EncodesEachNumberOrEachSample) {
   const Tensor one_hot =
       Discretization({.bin_boundaries = boundaries, .output_mode = OutputMode::one_hot})(at::tensor({0.1, 0.8}));
   EXPECT_EQ(one_hot.scalar_type(), at::kFloat);
-  EXPECT_THAT(bins(one_hot), ElementsAre(0, 1, 0, 0, 0, 0, 1, 0));
+  EXPECT_THAT(bins_of(one_hot), ElementsAre(0, 1, 0, 0, 0, 0, 1, 0));
   const Tensor samples = at::tensor({0.15, 0.75, 0.85, 0.45}).reshape({1, 2, 2});
   const Discretization multi_hot({.bin_boundaries = boundaries, .output_mode = OutputMode::multi_hot});
-  EXPECT_THAT(bins(multi_hot(samples)), ElementsAre(0, 1, 1, 0, 0, 1, 1, 0));
+  EXPECT_THAT(bins_of(multi_hot(samples)), ElementsAre(0, 1, 1, 0, 0, 1, 1, 0));
   EXPECT_EQ(multi_hot(samples).sizes(), multi_hot.compute_output_shape({1, 2, 2}));
   const Discretization count({.bin_boundaries = boundaries, .output_mode = OutputMode::count});
-  EXPECT_THAT(bins(count(at::tensor({0.1, 0.8, 0.9}).unsqueeze(0))), ElementsAre(0, 1, 2, 0));
+  EXPECT_THAT(bins_of(count(at::tensor({0.1, 0.8, 0.9}).unsqueeze(0))), ElementsAre(0, 1, 2, 0));
 }
 
 TEST(Discretization, RefusesWhatDoesNotFit) {

@@ -19,7 +19,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-Normalization adapted(const NormalizationOptions& options, const Tensor& x) {
+Normalization adapted_normalization(const NormalizationOptions& options, const Tensor& x) {
   Normalization layer(options);
   layer.adapt(x);
   return layer;
@@ -29,12 +29,12 @@ Tensor features() { return at::tensor({0., 7., 4., 2., 9., 6., 0., 7., 4., 2., 9
 
 // The examples of Keras's documentation.
 TEST(Normalization, LearnsOneMeanForAll) {
-  const Normalization layer = adapted({.axis = {}}, at::arange(1., 6.));
+  const Normalization layer = adapted_normalization({.axis = {}}, at::arange(1., 6.));
   EXPECT_TRUE(at::allclose(layer(at::arange(1., 4.)), at::tensor({-1.4142135, -0.70710677, 0.}, at::kFloat)));
 }
 
 TEST(Normalization, LearnsAMeanForEachFeature) {
-  const Normalization layer = adapted({}, features());
+  const Normalization layer = adapted_normalization({}, features());
   EXPECT_TRUE(at::allclose(layer(features().narrow(0, 0, 1)), at::tensor({-1., -1., -1.}, at::kFloat)));
   ASSERT_EQ(layer.weights().size(), 3U);
   EXPECT_EQ(layer.weights()[0].name, "mean");
@@ -54,14 +54,16 @@ TEST(Normalization, TakesGivenNumbers) {
 
 TEST(Normalization, InvertsItself) {
   const Tensor input = at::tensor({1., 2., 3.}, at::kFloat).reshape({1, 3});
-  EXPECT_TRUE(at::allclose(adapted({.invert = true}, features())(input), at::tensor({2., 10., 8.}, at::kFloat)));
+  EXPECT_TRUE(
+      at::allclose(adapted_normalization({.invert = true}, features())(input), at::tensor({2., 10., 8.}, at::kFloat)));
   const Tensor x = at::randn({5, 3});
-  EXPECT_TRUE(at::allclose(adapted({.invert = true}, features())(adapted({}, features())(x)), x, 1e-5, 1e-6));
+  EXPECT_TRUE(at::allclose(
+      adapted_normalization({.invert = true}, features())(adapted_normalization({}, features())(x)), x, 1e-5, 1e-6));
 }
 
 TEST(Normalization, KeepsSeveralAxes) {
   const Tensor x = at::randn({6, 2, 5, 3}, at::kDouble);
-  const Normalization layer = adapted({.axis = {-1, 1}}, x);
+  const Normalization layer = adapted_normalization({.axis = {-1, 1}}, x);
   const Tensor mean = x.mean(at::IntArrayRef{0, 2}, true), variance = x.var(at::IntArrayRef{0, 2}, false, true);
   EXPECT_EQ(layer.weights()[0].value.sizes(), (Shape{2, 3}));
   EXPECT_TRUE(at::allclose(layer(x), (x - mean) / variance.sqrt(), 1e-5, 1e-6));
@@ -72,21 +74,21 @@ TEST(Normalization, AdaptingBatchByBatchIsAdaptingToAll) {
   const Tensor x = at::randn({100, 3}) * 5 + 1000;
   Normalization layer;
   layer.adapt(data::from_tensor_slices(x).batch(33));
-  const Normalization whole = adapted({}, x);
+  const Normalization whole = adapted_normalization({}, x);
   EXPECT_TRUE(at::allclose(layer.weights()[0].value, whole.weights()[0].value, 1e-7, 0));
   EXPECT_TRUE(at::allclose(layer.weights()[1].value, whole.weights()[1].value, 1e-6, 0));
   EXPECT_EQ(layer.weights()[2].value.item<double>(), 100);
 }
 
 TEST(Normalization, MapsADataset) {
-  const Normalization layer = adapted({}, features());
+  const Normalization layer = adapted_normalization({}, features());
   for (const Tensor& x : data::from_tensor_slices(features()).batch(2).map(layer))
     EXPECT_TRUE(at::allclose(x.abs(), at::zeros({2, 3}) + 1));
 }
 
 TEST(Normalization, AConstantFeatureStaysFinite) {
   const Tensor x = at::zeros({4, 1}) + 7;
-  EXPECT_EQ(adapted({}, x)(x).abs().sum().item<double>(), 0);
+  EXPECT_EQ(adapted_normalization({}, x)(x).abs().sum().item<double>(), 0);
 }
 
 TEST(Normalization, RefusesWhatDoesNotFit) {

@@ -26,7 +26,7 @@ std::vector<int64_t> values(const Tensor& x) {
   return {x.const_data_ptr<int64_t>(), x.const_data_ptr<int64_t>() + x.numel()};
 }
 
-TextVectorization adapted(const TextVectorizationOptions& options, const Strings& texts = kTexts) {
+TextVectorization adapted_text(const TextVectorizationOptions& options, const Strings& texts = kTexts) {
   TextVectorization layer(options);
   layer.adapt(texts);
   return layer;
@@ -45,7 +45,7 @@ class TemporaryFile {
 
 // The example of Keras's documentation.
 TEST(TextVectorization, OrdersTokensByCountThenByBytesBothDescending) {
-  const TextVectorization layer = adapted({.output_sequence_length = 4});
+  const TextVectorization layer = adapted_text({.output_sequence_length = 4});
   EXPECT_THAT(layer.get_vocabulary(), ElementsAre("", "[UNK]", "baz", "bar", "foo", "boom", "bada"));
   EXPECT_THAT(layer.get_vocabulary(/*include_special_tokens=*/false), ElementsAre("baz", "bar", "foo", "boom", "bada"));
   const Tensor ids = layer(Strings(std::vector<std::string>{"foo qux bar", "qux baz"}));
@@ -54,7 +54,7 @@ TEST(TextVectorization, OrdersTokensByCountThenByBytesBothDescending) {
 }
 
 TEST(TextVectorization, IsAsWideAsTheLongestRow) {
-  const TextVectorization layer = adapted({});
+  const TextVectorization layer = adapted_text({});
   EXPECT_THAT(values(layer(Strings(std::vector<std::string>{"", "Bar, bar!"}))), ElementsAre(0, 0, 3, 3));
   EXPECT_EQ(layer(Strings(std::vector<std::string>{})).sizes(), (std::vector<int64_t>{0, 0}));
   EXPECT_THAT(values(layer("foo bar baz")), ElementsAre(4, 3, 2));
@@ -63,12 +63,12 @@ TEST(TextVectorization, IsAsWideAsTheLongestRow) {
 
 TEST(TextVectorization, CountsAndWeighsTokens) {
   const Strings text(std::vector<std::string>{"baz baz qux", ""});
-  const Tensor counts = adapted({.output_mode = OutputMode::count})(text);
+  const Tensor counts = adapted_text({.output_mode = OutputMode::count})(text);
   EXPECT_THAT(values(counts), ElementsAre(1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0));
-  const Tensor hot = adapted({.max_tokens = 3, .output_mode = OutputMode::multi_hot})(text);
+  const Tensor hot = adapted_text({.max_tokens = 3, .output_mode = OutputMode::multi_hot})(text);
   EXPECT_THAT(values(hot), ElementsAre(1, 1, 0, 0, 0, 0));
 
-  const TextVectorization layer = adapted({.output_mode = OutputMode::tf_idf});
+  const TextVectorization layer = adapted_text({.output_mode = OutputMode::tf_idf});
   const float common = std::log(2.0F), rare = std::log(2.5F), mean = (2 * common + 3 * rare) / 5;
   EXPECT_THAT(layer.idf_weights(), ElementsAre(FloatEq(mean), FloatEq(common), FloatEq(common), FloatEq(rare),
                                                FloatEq(rare), FloatEq(rare)));
@@ -81,7 +81,7 @@ TEST(TextVectorization, CountsAndWeighsTokens) {
 
 TEST(TextVectorization, PadsToMaxTokens) {
   const TextVectorization layer =
-      adapted({.max_tokens = 9, .output_mode = OutputMode::count, .pad_to_max_tokens = true});
+      adapted_text({.max_tokens = 9, .output_mode = OutputMode::count, .pad_to_max_tokens = true});
   EXPECT_EQ(layer.vocabulary_size(), 6);
   EXPECT_THAT(values(layer("baz")), ElementsAre(0, 1, 0, 0, 0, 0, 0, 0, 0));
 }
@@ -89,19 +89,19 @@ TEST(TextVectorization, PadsToMaxTokens) {
 TEST(TextVectorization, AdaptsToAnyRangeOfBatchesAndStartsAnew) {
   TextVectorization layer;
   layer.adapt(std::vector{kTexts.rows(0, 2), kTexts.rows(2, 1)});
-  EXPECT_EQ(layer.get_vocabulary(), adapted({}).get_vocabulary());
+  EXPECT_EQ(layer.get_vocabulary(), adapted_text({}).get_vocabulary());
   layer.adapt(std::views::iota(0, 3) | std::views::transform([](int i) { return "word" + std::to_string(i % 2); }));
   EXPECT_THAT(layer.get_vocabulary(), ElementsAre("", "[UNK]", "word0", "word1"));
 }
 
 TEST(TextVectorization, KeepsTheVocabularyWhenABatchThrows) {
-  TextVectorization layer = adapted({});
+  TextVectorization layer = adapted_text({});
   const auto batches = std::views::iota(0, 2) | std::views::transform([](int i) -> Strings {
                          if (i == 1) throw Error(ErrorCode::data_loss, "torn");
                          return "other";
                        });
   EXPECT_EQ(error_of([&] { layer.adapt(batches); }), "data_loss: torn");
-  EXPECT_EQ(layer.get_vocabulary(), adapted({}).get_vocabulary());
+  EXPECT_EQ(layer.get_vocabulary(), adapted_text({}).get_vocabulary());
 }
 
 TEST(TextVectorization, CopiesHaveOneVocabulary) {
@@ -113,37 +113,38 @@ TEST(TextVectorization, CopiesHaveOneVocabulary) {
 
 TEST(TextVectorization, TakesFunctionsToStandardizeAndSplit) {
   const TextVectorization layer =
-      adapted({.standardize = [](std::string_view text) { return "<" + std::string(text) + ">"; },
-               .split =
-                   [](std::string_view text) {
-                     const size_t at = text.find(' ');
-                     return std::vector{std::string(text.substr(0, at)), std::string(text.substr(at))};
-                   }},
-              Strings(std::vector<std::string>{"a b"}));
+      adapted_text({.standardize = [](std::string_view text) { return "<" + std::string(text) + ">"; },
+                    .split =
+                        [](std::string_view text) {
+                          const size_t at = text.find(' ');
+                          return std::vector{std::string(text.substr(0, at)), std::string(text.substr(at))};
+                        }},
+                   Strings(std::vector<std::string>{"a b"}));
   EXPECT_THAT(layer.get_vocabulary(false), ElementsAre("<a", " b>"));
 }
 
 TEST(TextVectorization, WithoutSplitTextsAreTokensAlongTheLastAxis) {
   const TextVectorizationOptions options{.split = Split::none};
-  const TextVectorization layer = adapted(options, Strings(std::vector<std::string>{"b b", "a", "A"}));
+  const TextVectorization layer = adapted_text(options, Strings(std::vector<std::string>{"b b", "a", "A"}));
   EXPECT_THAT(layer.get_vocabulary(false), ElementsAre("a", "b b"));
   EXPECT_EQ(layer("b b").dim(), 0);
   EXPECT_THAT(values(layer(Strings({"a", "", "c", "b b"}, {2, 2}))), ElementsAre(2, 0, 1, 3));
   const TextVectorization counts =
-      adapted({.split = Split::none, .output_mode = OutputMode::count}, Strings(std::vector<std::string>{"a"}));
+      adapted_text({.split = Split::none, .output_mode = OutputMode::count}, Strings(std::vector<std::string>{"a"}));
   EXPECT_THAT(values(counts(Strings(std::vector<std::string>{"a", "", "a", "c"}))), ElementsAre(1, 2));
 }
 
 TEST(TextVectorization, JoinsNgramsOfTheWidthsInTheirOrder) {
   const Strings text = "a b c";
-  EXPECT_THAT(adapted({.ngrams = 2}, text).get_vocabulary(false), ElementsAre("c", "b c", "b", "a b", "a"));
+  EXPECT_THAT(adapted_text({.ngrams = 2}, text).get_vocabulary(false), ElementsAre("c", "b c", "b", "a b", "a"));
   const TextVectorization layer({.ngrams = {3, 1}, .vocabulary = {{"a", "b", "c", "a b c"}}});
   EXPECT_THAT(values(layer(text)), ElementsAre(5, 2, 3, 4));
   EXPECT_THAT(values(layer("a b")), ElementsAre(2, 3));
 }
 
 TEST(TextVectorization, RaggedRowsHaveTheirOwnLength) {
-  const auto rows = adapted({.output_sequence_length = 2}).ragged(Strings(std::vector<std::string>{"", "foo x bar"}));
+  const auto rows =
+      adapted_text({.output_sequence_length = 2}).ragged(Strings(std::vector<std::string>{"", "foo x bar"}));
   ASSERT_EQ(rows.size(), 2U);
   EXPECT_EQ(rows[0].numel(), 0);
   EXPECT_THAT(values(rows[1]), ElementsAre(4, 1));
@@ -151,7 +152,7 @@ TEST(TextVectorization, RaggedRowsHaveTheirOwnLength) {
 
 TEST(TextVectorization, SplitsUtf8IntoCodePoints) {
   const Strings text = "é日😀";
-  EXPECT_THAT(adapted({.split = Split::character}, text).get_vocabulary(false), ElementsAre("😀", "日", "é"));
+  EXPECT_THAT(adapted_text({.split = Split::character}, text).get_vocabulary(false), ElementsAre("😀", "日", "é"));
 }
 
 // Each maximal subpart becomes one U+FFFD (The Unicode Standard, table 3-8).
@@ -159,7 +160,7 @@ TEST(TextVectorization, CharactersThatAreNotUtf8AreReplaced) {
   const Strings text = "a\xF1\x80\x80\xE1\x80\xC2\x62\x80\x63\xED\xA0\x80\xC0\xAF\xF4\x90\xE2\x82";
   const TextVectorization layer({.split = Split::character, .vocabulary = {{"a", "b", "c", "\uFFFD"}}});
   EXPECT_THAT(values(layer(text)), ElementsAre(2, 5, 5, 5, 3, 5, 4, 5, 5, 5, 5, 5, 5, 5, 5));
-  EXPECT_THAT(adapted({}, "b\xC3 \xFF").get_vocabulary(false), ElementsAre("\xFF", "b\xC3"));
+  EXPECT_THAT(adapted_text({}, "b\xC3 \xFF").get_vocabulary(false), ElementsAre("\xFF", "b\xC3"));
 }
 
 TEST(TextVectorization, AVocabularyMayHaveTheSpecialTokensInFront) {
@@ -175,7 +176,7 @@ TEST(TextVectorization, AVocabularyMayHaveTheSpecialTokensInFront) {
 
 TEST(TextVectorization, SavesAndLoadsItsVocabulary) {
   const TemporaryFile file;
-  const TextVectorization saved = adapted({}, "naïve\xFF c\rd 日");
+  const TextVectorization saved = adapted_text({}, "naïve\xFF c\rd 日");
   saved.save_vocabulary(file.path());
   TextVectorization loaded;
   loaded.load_vocabulary(file.path());
@@ -188,13 +189,13 @@ TEST(TextVectorization, SavesAndLoadsItsVocabulary) {
 
 TEST(TextVectorization, RefusesToSaveATokenThatIsNoLine) {
   const TemporaryFile file;
-  const TextVectorization layer = adapted({.split = Split::none}, "two\nlines");
+  const TextVectorization layer = adapted_text({.split = Split::none}, "two\nlines");
   EXPECT_THAT(error_of([&] { layer.save_vocabulary(file.path()); }),
               StartsWith(R"(invalid_argument: TextVectorization: the token "two\nlines" has a line feed)"));
   EXPECT_FALSE(std::filesystem::exists(file.path()));
   EXPECT_THAT(error_of([&] { TextVectorization().save_vocabulary(file.path()); }), HasSubstr("failed_precondition"));
   EXPECT_THAT(error_of([&] { TextVectorization().load_vocabulary(file.path()); }), StartsWith("not_found"));
-  EXPECT_THAT(error_of([&] { adapted({}).save_vocabulary(file.path() / "x"); }), StartsWith("unavailable"));
+  EXPECT_THAT(error_of([&] { adapted_text({}).save_vocabulary(file.path() / "x"); }), StartsWith("unavailable"));
 }
 
 TEST(TextVectorization, AMillionDistinctTokens) {
@@ -216,7 +217,7 @@ TEST(TextVectorization, AMillionDistinctTokens) {
 }
 
 TEST(TextVectorization, ThreadsMayCallAtOnce) {
-  const TextVectorization layer = adapted({.output_mode = OutputMode::tf_idf});
+  const TextVectorization layer = adapted_text({.output_mode = OutputMode::tf_idf});
   const Strings text(std::vector<std::string>(200, "foo bar baz qux"));
   const Tensor expected = layer(text);
   std::vector<std::jthread> threads;
@@ -267,7 +268,7 @@ TEST(TextVectorization, RefusesVocabularies) {
 }
 
 TEST(TextVectorization, ARefusedVocabularyLeavesTheOldOne) {
-  TextVectorization layer = adapted({});
+  TextVectorization layer = adapted_text({});
   EXPECT_THAT(error_of([&] { layer.set_vocabulary({"a", "a"}); }), HasSubstr("twice"));
   EXPECT_THAT(error_of([&] { layer.adapt(Strings("  ")); }),
               StartsWith("failed_precondition: TextVectorization: adapt() found no token in 1 documents"));
@@ -281,7 +282,7 @@ TEST(TextVectorization, RefusesCallsThatItIsNotReadyFor) {
   TextVectorization given({.vocabulary = {{"a"}}});
   EXPECT_THAT(error_of([&] { given.adapt(kTexts); }), StartsWith("invalid_argument"));
   EXPECT_THAT(error_of([&] { given(Strings({"a", "b"}, {1, 2})); }), HasSubstr("the last must be of size 1"));
-  const TextVectorization counts = adapted({.output_mode = OutputMode::count});
+  const TextVectorization counts = adapted_text({.output_mode = OutputMode::count});
   EXPECT_THAT(error_of([&] { counts(Strings({"a", "b"}, {1, 2, 1})); }), HasSubstr("rows along more than one axis"));
   EXPECT_THAT(error_of([&] { counts.ragged(kTexts); }), HasSubstr("ragged() is for OutputMode::int_"));
 }
