@@ -90,6 +90,12 @@ def check_torch(path, includes, ranks):
             yield f"<{name}>: headers below rank {FIRST_RANK_WITH_TENSORS} name tensors by tutti/core/tensor_fwd.h"
 
 
+def check_calls(path, text):
+    """at::parallel_for is one loop unless its caller is compiled with OpenMP, which nothing here is."""
+    if "at::parallel_for(" in text:
+        yield "at::parallel_for( uses one thread here: call parallel_ranges (tutti/tensor/parallel_ranges.h)"
+
+
 def check_file(root, path, ranks):
     text = (root / path).read_text()
     includes = INCLUDE.findall(text)
@@ -97,6 +103,7 @@ def check_file(root, path, ranks):
     yield from check_length(path, text)
     yield from check_pragma(path, text)
     yield from check_first_include(root, path, includes)
+    yield from check_calls(path, text)
     if path.parts[0] == "tutti" and path.as_posix() != FRONT:
         yield from check_ranks(path, includes, ranks)
         yield from check_torch(path, includes, ranks)

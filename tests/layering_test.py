@@ -53,6 +53,9 @@ class Layering(unittest.TestCase):
         self.assert_finds({"tutti/cluster/a.cpp": ""}, "no rank")
         self.assert_finds({"tutti/mesh/a.cpp": '#include "tutti/cluster/c.h"\n'}, "cluster has none")
 
+    def test_loops_that_only_look_parallel(self):
+        self.assert_finds({"tutti/core/a.cpp": "at::parallel_for(0, n, 1, f);\n"}, "call parallel_ranges")
+
     def test_relative_include(self):
         self.assert_finds({"tutti/core/a.cpp": '#include "b.h"\n'}, "written from the root")
 

@@ -1,6 +1,5 @@
 #include "tutti/dtensor/stateless_random.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 #include <c10/util/accumulate.h>
 
@@ -11,6 +10,7 @@
 #include "tutti/core/str.h"
 #include "tutti/dtensor/random_distributions.h"
 #include "tutti/tensor/mesh_tensor.h"
+#include "tutti/tensor/parallel_ranges.h"
 #include "tutti/tensor/placement.h"
 #include "tutti/tensor/view.h"
 
@@ -67,8 +67,8 @@ void fill(const Box& box, const StatelessSeed& seed, Finish finish, T* out) {
         out[local + i] = finish(numbers[static_cast<size_t>(lane)]);
     }
   };
-  at::parallel_for(0, c10::multiply_integers(box.sizes), kGrain,
-                   [&](int64_t begin, int64_t end) { for_each_run(box, begin, end, fill_run); });
+  parallel_ranges(c10::multiply_integers(box.sizes), kGrain,
+                  [&](int64_t begin, int64_t end) { for_each_run(box, begin, end, fill_run); });
 }
 
 using FillBox = FunctionRef<void(const Box& box, const Tensor& out)>;

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "tutti/tensor/dtype_of.h"
+#include "tutti/tensor/parallel_ranges.h"
 
 namespace tutti {
 namespace {
@@ -123,13 +124,13 @@ void HostBoxes::run() {
   if (copied_bytes_ < kMinParallelBytes)
     copy(0, num_copies);
   else
-    at::parallel_for(0, num_copies, 1, copy);
+    parallel_ranges(num_copies, 1, copy);
   if (!sums_.empty()) {
     Reduction reduction(sums_);
     if (reduction.num_tiles() < kMinTilesOfBoxes)
       reduction.run();
     else
-      at::parallel_for(0, at::get_num_threads(), 1, [&](int64_t, int64_t) { reduction.run(); });
+      parallel_ranges(at::get_num_threads(), 1, [&](int64_t, int64_t) { reduction.run(); });
   }
   *this = HostBoxes();
 }

@@ -9,9 +9,9 @@
 
 #include "tutti/collectives/local/half.h"
 #include "tutti/keras/optimizers/buffers_internal.h"
-#include "tutti/keras/optimizers/parallel_ranges_internal.h"
 #include "tutti/keras/optimizers/vector_code_internal.h"
 #include "tutti/tensor/mesh_tensor.h"
+#include "tutti/tensor/parallel_ranges.h"
 
 namespace tutti::keras::optimizers {
 namespace {
@@ -35,10 +35,10 @@ bool alike(const Tensor& a, const Tensor& b) { return a.sizes() == b.sizes() && 
 // Calls measure(begin, end) for the parts of a buffer, the same on any number of threads.
 template <class Measure>
 double sum_of_parts(int64_t count, Measure measure) {
-  constexpr int64_t kPart = 16 * 1024, kParts = 64;
+  constexpr int64_t kPart = 16 * 1024, kParts = 64, kMinPartsOfThread = 2;
   std::array<double, kParts> sums{};
   const int64_t part = std::max(kPart, (count + kParts - 1) / kParts);
-  parallel_ranges((count + part - 1) / part, [&](int64_t begin, int64_t end) {
+  parallel_ranges((count + part - 1) / part, kMinPartsOfThread, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i)
       sums[static_cast<size_t>(i)] = measure(i * part, std::min((i + 1) * part, count));
   });

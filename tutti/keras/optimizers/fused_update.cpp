@@ -2,14 +2,15 @@
 
 #include "tutti/collectives/local/half.h"
 #include "tutti/keras/optimizers/fused_update_internal.h"
-#include "tutti/keras/optimizers/parallel_ranges_internal.h"
 #include "tutti/keras/optimizers/vector_code_internal.h"
+#include "tutti/tensor/parallel_ranges.h"
 
 namespace tutti::keras::optimizers {
 namespace {
 
-constexpr int64_t kTile = 16 * 1024;  // elements that are one thread's at least
-constexpr int64_t kBlock = 1024;      // elements that are widened at once: all buffers of a block stay in the L1 cache
+constexpr int64_t kTile = 16 * 1024;      // elements
+constexpr int64_t kMinTilesOfThread = 2;  // for fewer, waking it costs more than it saves
+constexpr int64_t kBlock = 1024;  // elements that are widened at once: all buffers of a block stay in the L1 cache
 
 // The elements [begin, end) of a piece, without their buffers.
 template <class T>
@@ -84,7 +85,7 @@ void update(const Piece& piece, int64_t begin, int64_t end, const ElementRule& r
 void fused_update(std::span<const Piece> pieces, const ElementRule& rule) {
   int64_t total = 0;
   for (const Piece& piece : pieces) total += piece.count;
-  parallel_ranges((total + kTile - 1) / kTile, [&](int64_t begin, int64_t end) {
+  parallel_ranges((total + kTile - 1) / kTile, kMinTilesOfThread, [&](int64_t begin, int64_t end) {
     int64_t first = 0;  // of the piece's elements, in the sequence of all
     for (const Piece& piece : pieces) {
       const int64_t from = std::max(begin * kTile - first, int64_t{0});

@@ -1,4 +1,3 @@
-#include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
@@ -8,6 +7,7 @@
 
 #include "tutti/keras/layers/preprocessing/encode_ids_internal.h"
 #include "tutti/keras/layers/preprocessing/index_lookup_internal.h"
+#include "tutti/tensor/parallel_ranges.h"
 
 namespace tutti::keras::layers {
 namespace {
@@ -49,7 +49,7 @@ Tensor IndexLookup::encode(const Shape& shape, FunctionRef<int64_t(int64_t index
   constexpr int64_t kWorthAThread = 16 * 1024;
   Tensor ids = at::empty(shape, at::kLong);
   auto* out = ids.mutable_data_ptr<int64_t>();
-  at::parallel_for(0, ids.numel(), kWorthAThread, [&](int64_t begin, int64_t end) {
+  parallel_ranges(ids.numel(), kWorthAThread, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) out[i] = id(i);
   });
   if (mode_ == OutputMode::int_) return ids;

@@ -1,6 +1,5 @@
 #include "tutti/keras/layers/preprocessing/text_vectorization.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
@@ -15,6 +14,7 @@
 #include "tutti/keras/layers/preprocessing/token_counts_internal.h"
 #include "tutti/keras/layers/preprocessing/tokenizer_internal.h"
 #include "tutti/keras/layers/preprocessing/vocabulary_internal.h"
+#include "tutti/tensor/parallel_ranges.h"
 
 namespace tutti::keras::layers {
 namespace {
@@ -142,7 +142,7 @@ void TextVectorization::Impl::finalize() {
 
 void TextVectorization::Impl::for_each_row(const Strings& text, const Rows& rows,
                                            FunctionRef<void(int64_t row, Tokens tokens)> f) const {
-  at::parallel_for(0, rows.count, rows_worth_a_thread(text, rows), [&](int64_t begin, int64_t end) {
+  parallel_ranges(rows.count, rows_worth_a_thread(text, rows), [&](int64_t begin, int64_t end) {
     Tokenizer tokenizer(options_);
     for (int64_t row = begin; row < end; ++row) f(row, tokenizer(rows.texts(text, row)));
   });
