@@ -15,7 +15,7 @@ void parallel_ranges(int64_t count, int64_t grain, FunctionRef<void(int64_t begi
     return;
   }
   // An iterator over one byte for each range is what LibTorch divides among its threads.
-  const at::Tensor tickets = at::detail::empty_cpu({num_ranges}, at::kByte);
+  at::Tensor tickets = at::detail::empty_cpu({num_ranges}, at::kByte);
   auto iterator = at::TensorIterator::nullary_op(tickets);
   const auto* first = static_cast<const char*>(tickets.const_data_ptr());
   iterator.for_each(

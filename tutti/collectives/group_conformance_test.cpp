@@ -1,0 +1,436 @@
+// What every implementation of Group must do, run with members that are threads.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <complex>
+#include <cstring>
+#include <functional>
+#include <future>
+#include <map>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tutti/collectives/collective_queue.h"
+#include "tutti/collectives/group.h"
+#include "tutti/collectives/local/half.h"
+#include "tutti/collectives/local/local_group.h"
+#include "tutti/core/error.h"
+#include "tutti/core/str.h"
+
+namespace tutti {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::AllOf;
+using testing::HasSubstr;
+using Kind = CollectiveKind;
+using Groups = std::vector<std::unique_ptr<Group>>;
+using Bytes = std::vector<std::byte>;
+
+struct Implementation {
+  std::string name;
+  std::function<Groups(int size, std::chrono::milliseconds timeout)> make;
+};
+
+std::vector<Implementation> implementations() {
+  return {
+      {"local", [](int size, std::chrono::milliseconds timeout) { return local_groups(size, {.timeout = timeout}); }}};
+}
+
+constexpr Dtype kDtypes[] = {Dtype::float32,   Dtype::float64,    Dtype::float16, Dtype::bfloat16,
+                             Dtype::complex64, Dtype::complex128, Dtype::int8,    Dtype::uint8,
+                             Dtype::int16,     Dtype::int32,      Dtype::int64};
+
+template <class T>
+void put(std::byte* at, T value) {
+  std::memcpy(at, &value, sizeof(T));
+}
+
+// Writes a whole number that every dtype holds exactly.
+void put_number(std::byte* at, Dtype dtype, int number) {
+  switch (dtype) {
+    case Dtype::float32: return put(at, static_cast<float>(number));
+    case Dtype::float64: return put(at, static_cast<double>(number));
+    case Dtype::float16: return put(at, to_half(static_cast<float>(number)));
+    case Dtype::bfloat16: return put(at, to_bfloat16(static_cast<float>(number)));
+    case Dtype::complex64: return put(at, std::complex<float>(static_cast<float>(number), 1));
+    case Dtype::complex128: return put(at, std::complex<double>(number, 1));
+    case Dtype::int8:
+    case Dtype::uint8: return put(at, static_cast<uint8_t>(number));
+    case Dtype::int16: return put(at, static_cast<int16_t>(number));
+    case Dtype::int32: return put(at, int32_t{number});
+    case Dtype::int64: return put(at, int64_t{number});
+  }
+}
+
+// Element i of member `rank`: small, so that sums of nine stay exact in each dtype.
+int number_of(int rank, int64_t i) { return static_cast<int>((i * 7 + rank * 3) % 11); }
+
+Bytes numbers(Dtype dtype, int64_t count, const std::function<int(int64_t)>& number) {
+  Bytes bytes(static_cast<size_t>(count) * size_of(dtype));
+  for (int64_t i = 0; i < count; ++i)
+    put_number(bytes.data() + static_cast<size_t>(i) * size_of(dtype), dtype, number(i));
+  return bytes;
+}
+
+Bytes input_of(Dtype dtype, int64_t count, int rank) {
+  return numbers(dtype, count, [&](int64_t i) { return number_of(rank, i); });
+}
+
+// The sum of all members' elements [begin, begin + count). The imaginary part of each element is 1.
+Bytes sum_of(Dtype dtype, int64_t begin, int64_t count, int size) {
+  Bytes bytes = numbers(dtype, count, [&](int64_t i) {
+    int sum = 0;
+    for (int rank = 0; rank < size; ++rank) sum += number_of(rank, begin + i);
+    return sum;
+  });
+  for (int64_t i = 0; i < count; ++i) {
+    std::byte* imaginary = bytes.data() + static_cast<size_t>(i) * size_of(dtype) + size_of(dtype) / 2;
+    if (dtype == Dtype::complex64) put(imaginary, static_cast<float>(size));
+    if (dtype == Dtype::complex128) put(imaginary, static_cast<double>(size));
+  }
+  return bytes;
+}
+
+// Calls f(group) for each member on a thread of its own; what each threw, as text.
+std::vector<std::string> on_all(const Groups& groups, const std::function<void(Group&)>& f) {
+  std::vector<std::string> errors(groups.size());
+  std::vector<std::thread> threads;
+  for (size_t rank = 0; rank < groups.size(); ++rank)
+    threads.emplace_back([&, rank] {
+      try {
+        f(*groups[rank]);
+      } catch (const Error& error) {
+        errors[rank] = str(to_string(error.code()), ": ", error.what());
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  return errors;
+}
+
+void expect_no_errors(const std::vector<std::string>& errors) {
+  for (const std::string& error : errors) EXPECT_EQ(error, "");
+}
+
+class GroupConformance : public testing::TestWithParam<std::tuple<Implementation, int>> {
+ protected:
+  int size() const { return std::get<1>(GetParam()); }
+  Groups make(std::chrono::milliseconds timeout = 60s) const { return std::get<0>(GetParam()).make(size(), timeout); }
+};
+
+TEST_P(GroupConformance, SumsEveryDtypeOnAllMembers) {
+  const Groups groups = make();
+  for (const Dtype dtype : kDtypes)
+    for (const int64_t count : {0, 1, 2, 31, 1009, 70'001})
+      for (const bool in_place : {false, true})
+        expect_no_errors(on_all(groups, [&](Group& group) {
+          Bytes input = input_of(dtype, count, group.rank());
+          Bytes output(input.size());
+          void* result = in_place ? input.data() : output.data();
+          group.run(
+              {.kind = Kind::all_reduce, .dtype = dtype, .count = count, .input = input.data(), .output = result});
+          EXPECT_EQ(in_place ? input : output, sum_of(dtype, 0, count, size()))
+              << to_string(dtype) << ' ' << count << (in_place ? " in place" : "");
+        }));
+}
+
+TEST_P(GroupConformance, ScattersSums) {
+  const Groups groups = make();
+  for (const Dtype dtype : kDtypes)
+    for (const int64_t count : {0, 1, 31, 1009})
+      for (const bool in_place : {false, true})
+        expect_no_errors(on_all(groups, [&](Group& group) {
+          Bytes input = input_of(dtype, count * size(), group.rank());
+          const size_t part_bytes = static_cast<size_t>(count) * size_of(dtype);
+          Bytes output(part_bytes);
+          std::byte* own = input.data() + part_bytes * static_cast<size_t>(group.rank());
+          group.run({.kind = Kind::reduce_scatter,
+                     .dtype = dtype,
+                     .count = count,
+                     .input = input.data(),
+                     .output = in_place ? own : output.data()});
+          if (in_place) output.assign(own, own + part_bytes);
+          EXPECT_EQ(output, sum_of(dtype, count * group.rank(), count, size())) << to_string(dtype) << ' ' << count;
+        }));
+}
+
+TEST_P(GroupConformance, GathersInRankOrder) {
+  const Groups groups = make();
+  for (const Dtype dtype : kDtypes)
+    for (const int64_t count : {0, 1, 31, 1009})
+      for (const bool in_place : {false, true})
+        expect_no_errors(on_all(groups, [&](Group& group) {
+          const Bytes input = input_of(dtype, count, group.rank());
+          Bytes output(input.size() * static_cast<size_t>(size())), expected;
+          std::byte* own = output.data() + input.size() * static_cast<size_t>(group.rank());
+          if (in_place) std::ranges::copy(input, own);
+          group.run({.kind = Kind::all_gather,
+                     .dtype = dtype,
+                     .count = count,
+                     .input = in_place ? own : input.data(),
+                     .output = output.data()});
+          for (int rank = 0; rank < size(); ++rank)
+            std::ranges::copy(input_of(dtype, count, rank), back_inserter(expected));
+          EXPECT_EQ(output, expected) << to_string(dtype) << ' ' << count;
+        }));
+}
+
+TEST_P(GroupConformance, ExchangesParts) {
+  const Groups groups = make();
+  for (const Dtype dtype : {Dtype::uint8, Dtype::float32, Dtype::complex128})
+    for (const int64_t count : {0, 1, 31, 1009})
+      expect_no_errors(on_all(groups, [&](Group& group) {
+        const Bytes input = input_of(dtype, count * size(), group.rank());
+        Bytes output(input.size());
+        group.run(
+            {.kind = Kind::all_to_all, .dtype = dtype, .count = count, .input = input.data(), .output = output.data()});
+        const Bytes expected = numbers(dtype, count * size(), [&](int64_t i) {
+          return number_of(static_cast<int>(i / count), count * group.rank() + i % count);
+        });
+        EXPECT_EQ(output, expected) << to_string(dtype) << ' ' << count;
+      }));
+}
+
+TEST_P(GroupConformance, BroadcastsFromEachMember) {
+  const Groups groups = make();
+  for (int root = 0; root < size(); ++root)
+    for (const int64_t count : {0, 1, 1009})
+      expect_no_errors(on_all(groups, [&](Group& group) {
+        Bytes buffer = input_of(Dtype::int16, count, group.rank());
+        group.run({.kind = Kind::broadcast,
+                   .dtype = Dtype::int16,
+                   .count = count,
+                   .input = buffer.data(),
+                   .output = buffer.data(),
+                   .peer = root});
+        EXPECT_EQ(buffer, input_of(Dtype::int16, count, root));
+      }));
+}
+
+TEST_P(GroupConformance, SendsRoundTheRing) {
+  if (size() == 1) return;  // nobody to send to
+  const Groups groups = make();
+  expect_no_errors(on_all(groups, [&](Group& group) {
+    const int next = (group.rank() + 1) % size(), previous = (group.rank() + size() - 1) % size();
+    for (int64_t count = 0; count < 200; ++count) {
+      const Bytes input = input_of(Dtype::float32, count, group.rank());
+      Bytes output(input.size());
+      const Collective send{.kind = Kind::send, .count = count, .input = input.data(), .peer = next};
+      const Collective receive{.kind = Kind::receive, .count = count, .output = output.data(), .peer = previous};
+      group.run(group.rank() == 0 ? send : receive);
+      group.run(group.rank() == 0 ? receive : send);
+      EXPECT_EQ(output, input_of(Dtype::float32, count, previous));
+    }
+  }));
+}
+
+TEST_P(GroupConformance, HoldsMembersAtABarrier) {
+  const Groups groups = make();
+  std::atomic<int> num_arrived = 0;
+  expect_no_errors(on_all(groups, [&](Group& group) {
+    for (int round = 1; round <= 200; ++round) {
+      ++num_arrived;
+      group.run({});
+      EXPECT_GE(num_arrived, round * size());
+      group.run({});
+    }
+  }));
+}
+
+TEST_P(GroupConformance, DividesSumsToMeans) {
+  const Groups groups = make();
+  expect_no_errors(on_all(groups, [&](Group& group) {
+    std::vector<double> values{1.0 * group.rank(), 3.0};
+    group.run({.kind = Kind::all_reduce,
+               .dtype = Dtype::float64,
+               .count = 2,
+               .input = values.data(),
+               .output = values.data(),
+               .divisor = static_cast<double>(size())});
+    EXPECT_EQ(values, (std::vector<double>{(size() - 1) / 2.0, 3.0}));
+  }));
+}
+
+TEST_P(GroupConformance, SumsHaveTheSameBitsOnAllMembersAndInEveryRun) {
+  const Groups groups = make();
+  const int64_t count = 100'003;
+  std::vector<std::vector<float>> results(groups.size());
+  for (int run = 0; run < 3; ++run) {
+    expect_no_errors(on_all(groups, [&](Group& group) {
+      std::mt19937 random(static_cast<unsigned>(group.rank()));
+      std::normal_distribution<float> normal;
+      std::vector<float> values(count);
+      for (float& value : values) value = normal(random);
+      group.run({.kind = Kind::all_reduce, .count = count, .input = values.data(), .output = values.data()});
+      auto& result = results[static_cast<size_t>(group.rank())];
+      if (!result.empty()) {
+        EXPECT_EQ(values, result);
+      }
+      result = values;
+    }));
+    for (const auto& result : results) EXPECT_EQ(result, results[0]);
+  }
+}
+
+TEST_P(GroupConformance, QueuesWhatIsStarted) {
+  Groups groups = make();
+  std::vector<std::shared_ptr<Group>> shared;
+  for (auto& group : groups) shared.push_back(std::move(group));
+  std::vector<std::thread> threads;
+  for (const auto& group : shared)
+    threads.emplace_back([&, group] {
+      CollectiveQueue queue(group);
+      std::vector<std::vector<int64_t>> values(50);
+      std::vector<std::future<void>> done;
+      for (size_t i = 0; i < values.size(); ++i) {
+        values[i] = {static_cast<int64_t>(i), group->rank()};
+        done.push_back(queue.start({.kind = Kind::all_reduce,
+                                    .dtype = Dtype::int64,
+                                    .count = 2,
+                                    .input = values[i].data(),
+                                    .output = values[i].data()}));
+      }
+      for (size_t i = values.size(); i-- > 0;) {
+        done[i].get();
+        EXPECT_EQ(values[i][0], static_cast<int64_t>(i) * size());
+        EXPECT_EQ(values[i][1], size() * (size() - 1) / 2);
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST_P(GroupConformance, NamesBothOfTwoDifferentCalls) {
+  if (size() == 1) return;
+  const Collective calls[] = {
+      {.kind = Kind::all_reduce, .count = 1, .name = "loss"},
+      {.kind = Kind::broadcast, .count = 1, .name = "loss"},
+      {.kind = Kind::all_reduce, .count = 2, .name = "loss"},
+      {.kind = Kind::all_reduce, .dtype = Dtype::int32, .count = 1, .name = "loss"},
+      {.kind = Kind::all_reduce, .count = 1, .divisor = 2, .name = "loss"},
+      {.kind = Kind::all_reduce, .count = 1, .name = "gradients"},
+      {.kind = Kind::barrier},
+  };
+  for (size_t other = 1; other < std::size(calls); ++other) {
+    const Groups groups = make();
+    const auto errors = on_all(groups, [&](Group& group) {
+      float value[2] = {}, result[2] = {};
+      Collective call = calls[group.rank() == size() - 1 ? other : 0];
+      call.input = value;
+      call.output = result;
+      group.run(call);
+    });
+    for (const std::string& error : errors)
+      EXPECT_THAT(error,
+                  AllOf(HasSubstr("failed_precondition"), HasSubstr("rank 0 makes all_reduce of 1 float32 'loss' at"),
+                        HasSubstr(str("rank ", size() - 1, " makes ", to_string(calls[other])))));
+    EXPECT_THROW(groups[0]->run({}), Error) << "after a failure a group is of no more use";
+  }
+}
+
+TEST_P(GroupConformance, ReleasesThoseThatWaitForALostMember) {
+  if (size() == 1) return;
+  for (const bool waits_before : {false, true}) {
+    Groups groups = make();
+    std::thread leaving([&, last = std::move(groups.back())]() mutable {
+      if (!waits_before) std::this_thread::sleep_for(20ms);
+      last.reset();
+    });
+    groups.pop_back();
+    if (waits_before) leaving.join();
+    for (const std::string& error : on_all(groups, [](Group& group) { group.run({.name = "the end"}); }))
+      EXPECT_THAT(error,
+                  AllOf(HasSubstr("unavailable"), HasSubstr(str("rank ", size() - 1)), HasSubstr("barrier 'the end'")));
+    if (leaving.joinable()) leaving.join();
+  }
+}
+
+TEST_P(GroupConformance, ReleasesThoseThatWaitForOneThatGivesUp) {
+  if (size() == 1) return;
+  const Groups groups = make();
+  const auto errors = on_all(groups, [&](Group& group) {
+    if (group.rank() == 1) return group.abort("the data ran out");
+    group.run({});
+  });
+  EXPECT_EQ(errors[1], "");
+  EXPECT_THAT(errors[0], AllOf(HasSubstr("cancelled"), HasSubstr("rank 1"), HasSubstr("the data ran out")));
+}
+
+TEST_P(GroupConformance, EndsAtItsDeadline) {
+  if (size() == 1) return;
+  const Groups groups = make(50ms);
+  const auto errors = on_all(groups, [&](Group& group) {
+    if (group.rank() == size() - 1) return;
+    group.run({.kind = Kind::barrier, .name = "start"});
+  });
+  for (size_t rank = 0; rank + 1 < errors.size(); ++rank)
+    EXPECT_THAT(errors[rank], AllOf(HasSubstr("deadline_exceeded"), HasSubstr("50 ms"), HasSubstr("barrier 'start'"),
+                                    HasSubstr(str("rank ", size() - 1, " has not come"))));
+}
+
+TEST_P(GroupConformance, RefusesASendWithoutItsReceive) {
+  if (size() == 1) return;
+  const Groups groups = make(50ms);
+  float value = 0;
+  const auto errors = on_all(groups, [&](Group& group) {
+    if (group.rank() == 0) group.run({.kind = Kind::send, .count = 1, .input = &value, .peer = 1});
+  });
+  EXPECT_THAT(errors[0],
+              AllOf(HasSubstr("deadline_exceeded"), HasSubstr("send to rank 1"), HasSubstr("rank 1 has not come")));
+  const Groups unequal = make();
+  float three[3] = {};
+  for (const std::string& error : on_all(unequal, [&](Group& group) {
+         if (group.rank() == 0) group.run({.kind = Kind::send, .count = 1, .input = &value, .peer = 1});
+         if (group.rank() == 1) group.run({.kind = Kind::receive, .count = 3, .output = three, .peer = 0});
+       }))
+    EXPECT_TRUE(error.empty() || error.find("failed_precondition") == 0) << error;
+}
+
+TEST_P(GroupConformance, RefusesCallsThatCannotBeMadeAndGoesOn) {
+  const Groups groups = make();
+  float values[64] = {};
+  const Collective refused[] = {
+      {.kind = Kind::all_reduce, .count = -1, .input = values, .output = values},
+      {.kind = Kind::all_reduce, .count = INT64_MAX / 2, .input = values, .output = values},
+      {.kind = Kind::all_reduce, .count = 1, .output = values},
+      {.kind = Kind::all_gather, .count = 1, .input = values},
+      {.kind = Kind::all_to_all, .count = 2, .input = values, .output = values + 1},
+      {.kind = Kind::broadcast, .count = 1, .input = values, .output = values, .peer = size()},
+      {.kind = Kind::send, .count = 1, .input = values, .peer = 0},
+      {.kind = Kind::all_reduce, .dtype = Dtype::int32, .count = 1, .input = values, .output = values, .divisor = 2},
+      {.kind = Kind::all_reduce, .count = 1, .input = values, .output = values, .divisor = 0},
+  };
+  for (const Collective& call : refused) {
+    try {
+      groups[0]->run(call);
+      ADD_FAILURE() << to_string(call);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::invalid_argument) << error.what();
+    }
+  }
+  expect_no_errors(on_all(groups, [](Group& group) { group.run({}); }));
+}
+
+std::string name_of_group(const testing::TestParamInfo<std::tuple<Implementation, int>>& info) {
+  return str(std::get<0>(info.param).name, '_', std::get<1>(info.param), "_members");
+}
+void PrintTo(const Implementation& implementation, std::ostream* out) { *out << implementation.name; }
+
+INSTANTIATE_TEST_SUITE_P(All, GroupConformance,
+                         testing::Combine(testing::ValuesIn(implementations()), testing::Range(1, 10)), name_of_group);
+
+TEST(LocalGroup, SumsTenMillionElements) {
+  const Groups groups = local_groups(3);
+  const int64_t count = 10'000'000;
+  expect_no_errors(on_all(groups, [&](Group& group) {
+    std::vector<float> values(count, static_cast<float>(group.rank() + 1));
+    group.run({.kind = Kind::all_reduce, .count = count, .input = values.data(), .output = values.data()});
+    EXPECT_TRUE(std::ranges::all_of(values, [](float value) { return value == 6; }));
+  }));
+}
+
+}  // namespace
+}  // namespace tutti
