@@ -57,7 +57,6 @@
 #include "tutti/distribute/hierarchical_copy_all_reduce.h"
 #include "tutti/distribute/loss_scaling.h"
 #include "tutti/distribute/mirrored_strategy.h"
-#include "tutti/distribute/nccl_all_reduce.h"
 #include "tutti/distribute/one_device_strategy.h"
 #include "tutti/distribute/optimizer.h"
 #include "tutti/distribute/per_replica_slot.h"

@@ -16,7 +16,6 @@
 #include "tutti/distribute/hierarchical_copy_all_reduce.h"
 #include "tutti/distribute/in_process_all_reduce.h"
 #include "tutti/distribute/mirrored_strategy.h"
-#include "tutti/distribute/nccl_all_reduce.h"
 #include "tutti/distribute/reduction_to_one_device.h"
 #include "tutti/tensor/mesh_tensor.h"
 
@@ -211,11 +210,6 @@ TEST(ReductionToOneDevice, RefusesADeviceThatDoesNotExist) {
 TEST(HierarchicalCopyAllReduce, RefusesANegativeNumberOfPacks) {
   EXPECT_THAT(error_of([] { HierarchicalCopyAllReduce({.num_packs = -1}); }),
               HasSubstr("invalid_argument: HierarchicalCopyAllReduce: num_packs is -1"));
-}
-
-TEST(NcclAllReduce, IsRefusedInABuildWithoutIt) {
-  EXPECT_THAT(error_of([] { NcclAllReduce(); }), AllOf(HasSubstr("unimplemented"), HasSubstr("TUTTI_NCCL")));
-  EXPECT_THAT(error_of([] { NcclAllReduce({.num_packs = -1}); }), HasSubstr("invalid_argument"));
 }
 
 class Wrong final : public CrossDeviceOps {
