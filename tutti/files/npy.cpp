@@ -12,6 +12,7 @@
 
 #include "tutti/core/error.h"
 #include "tutti/core/function_ref.h"
+#include "tutti/core/json.h"
 #include "tutti/core/str.h"
 #include "tutti/files/archive.h"
 #include "tutti/files/byte_order.h"
@@ -116,6 +117,16 @@ Tensor packed(const Tensor& tensor, const char* op) {
   return tensor.detach().cpu().resolve_conj().resolve_neg().contiguous();
 }
 
+// What read_npz gives back as it was.
+void check_key(const std::string& key, const std::string& file) {
+  constexpr size_t kMaxKey = UINT16_MAX - kSuffix.size();  // as a zip file has 16 bits for the length of a name
+  if (key.empty()) throw Error(ErrorCode::invalid_argument, str("write_npz: a tensor for '", file, "' has no name"));
+  if (!is_utf8(key) || key.find('\0') != std::string::npos || key.size() > kMaxKey)
+    throw Error(ErrorCode::invalid_argument,
+                str("write_npz: a tensor for '", file, "' has a name of ", key.size(),
+                    " bytes that a .npz file can't keep; it must be UTF-8 without zeros, and not above ", kMaxKey));
+}
+
 class ZipWriter {
  public:
   ZipWriter(const std::filesystem::path& path, const std::string& name, NpzCompression compression)
@@ -205,7 +216,7 @@ void write_npz(const std::filesystem::path& path, const std::map<std::string, Te
   const std::string name = path.string();
   ZipWriter zip(file.part(), name, compression);
   for (const auto& [key, tensor] : tensors) {
-    if (key.empty()) throw Error(ErrorCode::invalid_argument, str("write_npz: a tensor for '", name, "' has no name"));
+    check_key(key, name);
     const Tensor values = packed(tensor, "write_npz");
     const std::string header = npy_header(values.scalar_type(), values.sizes().vec());
     zip.begin(key + std::string(kSuffix), header.size() + values.nbytes());

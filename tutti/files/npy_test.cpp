@@ -211,6 +211,18 @@ TEST_F(Npz, RefusesDamage) {
   EXPECT_THAT(error_of([&] { write_npz(folder_ / "z.npz", {{"", at::arange(3)}}); }), StartsWith("invalid_argument"));
 }
 
+TEST_F(Npz, RefusesToWriteNamesThatItCouldNotReadAgain) {
+  using namespace std::string_literals;
+  for (const std::string& name : {"\xff"s, "a\0b"s, std::string(65'532, 'n')})
+    EXPECT_THAT(error_of([&] {
+                  write_npz(folder_ / "z.npz", {{name, at::arange(3)}});
+                }),
+                StartsWith("invalid_argument"));
+  const std::string longest(65'531, 'n');
+  write_npz(folder_ / "z.npz", {{longest, at::arange(3)}});
+  EXPECT_TRUE(read_npz(folder_ / "z.npz").contains(longest));
+}
+
 TEST_F(Npz, RefusesMembersThatAreNoArraysOrOfOneName) {
   const auto zip = [&](const std::vector<std::string>& names) {
     const auto path = folder_ / "members.npz";
