@@ -142,6 +142,7 @@ size_t CompressedFile::inflate_to(void* to, unsigned num_bytes) {
 
 // After the end of compressed data: whether more follows, which only gzip allows.
 bool CompressedFile::begin_member() {
+  if (compression_ == Compression::gzip) pass_padding();
   if (stream_->avail_in == 0 && file_.peek() == std::ifstream::traits_type::eof()) return false;
   if (compression_ != Compression::gzip)
     throw Error(ErrorCode::data_loss, str("'", path_.string(), "' has bytes after the end of its compressed data"));
@@ -150,6 +151,17 @@ bool CompressedFile::begin_member() {
   stream_->total_out = total_out;  // of all members, for the texts of errors
   finished_ = false;
   return true;
+}
+
+// Zeros, with which tapes and object stores fill up; gzip passes over them too.
+void CompressedFile::pass_padding() {
+  while (true) {
+    for (; stream_->avail_in > 0; ++stream_->next_in, --stream_->avail_in)
+      if (*stream_->next_in != 0) return;
+    stream_->next_in = reinterpret_cast<Bytef*>(input_.get());
+    stream_->avail_in = static_cast<unsigned>(read_file(input_.get(), kInputBlock));
+    if (stream_->avail_in == 0) return;
+  }
 }
 
 size_t CompressedFile::read_file(void* to, size_t num_bytes) {

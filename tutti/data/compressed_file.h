@@ -46,6 +46,7 @@ class CompressedFile {
   size_t produce(void* to, size_t num_bytes);
   size_t inflate_to(void* to, unsigned num_bytes);
   bool begin_member();
+  void pass_padding();
   size_t read_file(void* to, size_t num_bytes);
 
   std::filesystem::path path_;

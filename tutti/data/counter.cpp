@@ -45,7 +45,7 @@ Dataset<Tensor> counter(int64_t start, int64_t step) {
   node.cardinality = kInfinite;
   node.batch_size = graph::kNotBatched;
   node.uniform = true;
-  node.iterate = [=](const std::stop_token&) { return std::make_unique<CounterIterator>(start, step); };
+  node.iterate = [=](const graph::Context&) { return std::make_unique<CounterIterator>(start, step); };
   return Dataset<Tensor>(std::make_shared<const graph::Node>(std::move(node)));
 }
 

@@ -101,13 +101,15 @@ class CsvReader : public graph::RecordReader {
         block_rows_(std::clamp<int64_t>(kBlockFields / static_cast<int64_t>(form_->columns.size()), 1, kBlockRows)),
         parser_(path, schema_->options.field_delim, schema_->options.use_quote_delim) {
     if (schema_->options.header) check_header();
+    if (schema_->names.size() == 1) parser_.keep_empty_lines();
   }
 
   bool next(graph::Element& record) override {
     if ((!block_ || row_ == block_->num_rows()) && !read_block()) return false;
-    record = graph::Element(block_, row_++);
+    record = graph::Element(block_, row_++, /*passing=*/true);
     return true;
   }
+  bool goes_on() const override { return parser_.goes_on(); }
 
  private:
   void check_header() {
@@ -127,9 +129,10 @@ class CsvReader : public graph::RecordReader {
     return true;
   }
 
-  // False at the end of the file. What is wrong with a row is thrown when its turn has come.
+  // False at the end of the file. What is wrong with a row is thrown when its turn has come; the next block begins
+  // behind it.
   bool read_block() {
-    if (failure_) std::rethrow_exception(failure_);
+    if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
     std::vector<BlockColumn> columns;
     for (const size_t column : form_->columns) columns.emplace_back(schema_->columns[column], block_rows_);
     int64_t rows = 0;

@@ -212,17 +212,25 @@ TEST_F(Csv, RefusesFilesThatAreAbsentEmptyOrDiffer) {
   EXPECT_THAT(error_of_reading({good}, {.num_rows_for_inference = 0}), HasSubstr("at least 1"));
 }
 
+TEST_F(Csv, AnEmptyLineIsAMissingFieldOfTheOnlyColumn) {
+  const auto file = write("one.csv", "x\n1\n\n3\n");
+  EXPECT_EQ(numbers(csv_dataset<Tensor>({file}, {.record_defaults = {int64_t{-7}}})), (Numbers{{1}, {-7}, {3}}));
+  const auto two = write("two.csv", "x,y\n1,2\n\n3,4\n");
+  EXPECT_EQ(numbers(csv_dataset<Tensor>({two}, {.select_columns = {"x"}})), (Numbers{{1}, {3}}));
+}
+
 TEST_F(Csv, ReadsCompressedFiles) {
   const gzFile file = gzopen((folder_ / "rows.csv.gz").c_str(), "wb");
   gzputs(file, "a\n1\n2\n");
   gzclose(file);
+  std::ofstream(folder_ / "rows.csv.gz", std::ios::app) << std::string(100'000, '\0');  // as a tape is filled up
   EXPECT_EQ(numbers(csv_dataset<Tensor>({folder_ / "rows.csv.gz"})), (Numbers{{1}, {2}}));
 }
 
 TEST_F(Csv, IsShardedByFileAndResumedWhereItWas) {
   const auto a = write("a.csv", "x\n1\n2\n"), b = write("b.csv", "x\n3\n\n4\n");
   const auto rows = csv_dataset<Tensor>({a, b});
-  EXPECT_EQ(numbers(Dataset<Tensor>(rows.node()->shard_files(2, 1))), (Numbers{{3}, {4}}));
+  EXPECT_EQ(numbers(Dataset<Tensor>(rows.node()->shard_files(2, 1))), (Numbers{{3}, {0}, {4}}));
 
   const auto iterator = rows.node()->iterate({});
   graph::Element element;
@@ -232,8 +240,10 @@ TEST_F(Csv, IsShardedByFileAndResumedWhereItWas) {
   graph::StateReader reader(writer.finish(), {});
   const auto resumed = rows.node()->iterate({});
   resumed->restore(reader);
-  ASSERT_TRUE(resumed->next(element));
-  EXPECT_EQ(numbers(from_element<Tensor>(element)), std::vector<double>{4});
+  for (const double left : {0, 4}) {
+    ASSERT_TRUE(resumed->next(element));
+    EXPECT_EQ(numbers(from_element<Tensor>(element)), std::vector<double>{left});
+  }
   EXPECT_FALSE(resumed->next(element));
 }
 

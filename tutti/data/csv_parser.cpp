@@ -25,7 +25,8 @@ CsvParser::CsvParser(const std::filesystem::path& path, char delimiter, bool quo
 }
 
 bool CsvParser::next(std::vector<std::string>& fields) {
-  for (int byte; (byte = peek()) == '\n' || byte == '\r';) pass_line_end();
+  goes_on_ = false;  // where something is thrown from here on
+  for (int byte; !keeps_empty_lines_ && ((byte = peek()) == '\n' || byte == '\r');) pass_line_end();
   if (peek() == kEnd) return false;
   record_line_ = line_;
   record_bytes_ = 0;
@@ -42,6 +43,7 @@ bool CsvParser::next(std::vector<std::string>& fields) {
     }
     if (byte != kEnd) pass_line_end();
     fields.resize(count);
+    goes_on_ = true;
     return true;
   }
 }
@@ -55,7 +57,7 @@ void CsvParser::read_plain(std::string& field) {
     append(field, static_cast<size_t>(stop - begin));
     if (stop == end) continue;
     if (*stop == '"' && delimiter_ != '"')
-      damaged(
+      unmatched(
           "has a quote inside of a field that does not begin with one; quote the field and double the quote, or set "
           "use_quote_delim = false");
     return;
@@ -78,7 +80,7 @@ void CsvParser::read_quoted(std::string& field) {
   }
   const int byte = peek();
   if (byte != kEnd && byte != delimiter_ && byte != '\n' && byte != '\r')
-    damaged("has more in a field after its closing quote; a quote inside of a field is written twice");
+    unmatched("has more in a field after its closing quote; a quote inside of a field is written twice");
 }
 
 void CsvParser::append(std::string& field, size_t count) {
@@ -97,6 +99,17 @@ bool CsvParser::fill() {
   begin_ = 0;
   end_ = file_.read(block_.data(), block_.size());
   return end_ > 0;
+}
+
+void CsvParser::pass_line() {
+  for (int byte; (byte = peek()) != kEnd && byte != '\n' && byte != '\r';) ++begin_;
+  if (peek() != kEnd) pass_line_end();
+}
+
+void CsvParser::unmatched(const std::string& what) {
+  pass_line();
+  goes_on_ = true;
+  damaged(what);
 }
 
 void CsvParser::damaged(const std::string& what) const {

@@ -122,6 +122,15 @@ void set_defaults(std::vector<CsvColumn>& columns, const std::vector<CsvDefault>
   }
 }
 
+// A record that is damaged is thrown when its row is read, not here.
+bool next_whole(CsvParser& parser, std::vector<std::string>& fields) {
+  while (true) try {
+      return parser.next(fields);
+    } catch (const Error&) {
+      if (!parser.goes_on()) return false;
+    }
+}
+
 // TF: _infer_column_defaults.
 void infer_types(std::vector<CsvColumn>& columns, const std::vector<std::filesystem::path>& files,
                  const CsvOptions& options) {
@@ -132,7 +141,7 @@ void infer_types(std::vector<CsvColumn>& columns, const std::vector<std::filesys
     if (rows >= options.num_rows_for_inference) break;
     CsvParser parser(file, options.field_delim, options.use_quote_delim);
     if (options.header) parser.next(fields);
-    for (; rows < options.num_rows_for_inference && parser.next(fields); ++rows)
+    for (; rows < options.num_rows_for_inference && next_whole(parser, fields); ++rows)
       for (size_t i = 0; i < columns.size(); ++i) {
         if (columns[i].index >= fields.size()) continue;  // found when the row is read
         const std::string& field = fields[columns[i].index];

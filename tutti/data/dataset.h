@@ -115,7 +115,8 @@ class Dataset {
   Dataset cache() const { return with(graph::cache(node_)); }
   // Keeps the elements in a file, for other programs too: the first pass that comes to its end writes it (beside it,
   // then renames), and while it is there, passes read it; remove it when the dataset changes. Tensors come back in host
-  // memory. Throws (when iterated): data_loss for a file that is damaged or of another dataset; unavailable.
+  // memory. Throws (when iterated): data_loss for a file that is damaged, failed_precondition for one of another
+  // dataset; unavailable.
   Dataset cache(const std::filesystem::path& file) const { return with(graph::cache_file(node_, file)); }
   // A thread per iterator computes up to buffer_size elements ahead.
   Dataset prefetch(int64_t buffer_size) const { return with(graph::prefetch(node_, buffer_size)); }
@@ -212,7 +213,7 @@ auto from_generator(Make make) {
   return Dataset<T>(graph::from_generator([make = std::move(make)]() -> graph::Generator {
     return [generator = make()]() mutable -> std::optional<graph::Element> {
       auto element = generator();
-      return element ? std::optional(to_element<T>(*std::move(element))) : std::nullopt;
+      return element ? std::optional(graph::with_values(to_element<T>(*std::move(element)))) : std::nullopt;
     };
   }));
 }

@@ -50,7 +50,8 @@ template <class F>
 auto Dataset<T>::map(F f, const MapOptions& options) const {
   using Result = dataset_internal::CallResult<F, T>;
   const auto function = [f = std::move(f)](graph::Element element) {
-    return to_element<Result>(dataset_internal::call_with_parts(f, from_element<T>(std::move(element))));
+    return graph::with_values(
+        to_element<Result>(dataset_internal::call_with_parts(f, from_element<T>(std::move(element)))));
   };
   return Dataset<Result>(options.num_parallel_calls == 0 ? graph::map(node_, function)
                                                          : graph::parallel_map(node_, function, options));
@@ -84,7 +85,7 @@ auto Dataset<T>::scan(S initial, F f) const {
   const auto function = [f = std::move(f)](graph::Element state, graph::Element element) {
     auto [next, output] =
         dataset_internal::call_with_parts(f, from_element<T>(std::move(element)), from_element<S>(std::move(state)));
-    return std::pair(to_element<S>(std::move(next)), to_element<Output>(std::move(output)));
+    return std::pair(to_element<S>(std::move(next)), graph::with_values(to_element<Output>(std::move(output))));
   };
   return Dataset<Output>(graph::scan(node_, to_element<S>(std::move(initial)), function));
 }

@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <iterator>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "tutti/core/error.h"
 #include "tutti/data/graph/node.h"
 #include "tutti/data/structure.h"
 #include "tutti/tensor/savable.h"
@@ -23,18 +25,24 @@ class DatasetIterator : public Savable {
 
   explicit DatasetIterator(const graph::NodePtr& node) : pass_(node) { ++*this; }
 
-  const T& operator*() const { return *value_; }
-  const T* operator->() const { return &*value_; }
+  // Throws: failed_precondition where the last ++ has thrown: there is no element; go on with ++.
+  const T& operator*() const { return value(); }
+  const T* operator->() const { return &value(); }
 
+  // What it throws stands in the place of an element: the iterator is not at its end, and ++ goes on behind.
   DatasetIterator& operator++() {
     graph::Element element;
     value_.reset();
+    failed_ = true;
     if (pass_.next(element)) value_ = from_element<T>(std::move(element));
+    failed_ = false;
     return *this;
   }
   void operator++(int) { ++*this; }
 
-  friend bool operator==(const DatasetIterator& iterator, std::default_sentinel_t) { return !iterator.value_; }
+  friend bool operator==(const DatasetIterator& iterator, std::default_sentinel_t) {
+    return !iterator.value_ && !iterator.failed_;
+  }
 
   // Where the iterator is, uint8 [bytes], and back there, in any iterator of a dataset that was built in the same way,
   // also in another process: *iterator is again what it was, and each element that had not yet come comes once, in the
@@ -42,26 +50,43 @@ class DatasetIterator : public Savable {
   // and the number of the pass that it says), prefetch() and parallel maps what they computed ahead, cache() what it
   // holds. Rows of from_tensor_slices cost 24 bytes each, other elements what they hold. What functions draw or
   // remember is not part of it. A generator's elements are made again and dropped.
-  // Throws: failed_precondition after an error came out of the iterator, or where a generator now ends too early;
-  // data_loss for a state that is damaged or of another dataset: the iterator then stays where it is.
+  // Throws: failed_precondition after an error came out of the iterator, for a state of another dataset, or where a
+  // generator now ends too early; data_loss for a damaged state: the iterator then stays where it is.
   Tensor save_state() {
     std::vector<graph::Element> current;
     if (value_) current.push_back(to_element(T(*value_)));
     return graph::save_passes({&pass_, 1}, current);
   }
-  void restore_state(const Tensor& state) {
-    std::vector<graph::Element> current = graph::restore_passes({&pass_, 1}, state, /*max_taken=*/1);
-    value_.reset();
-    if (!current.empty()) value_ = from_element<T>(std::move(current.front()));
-  }
+  void restore_state(const Tensor& state) { read_state(state)(); }
   void visit_state(StateVisitor& visitor) override {
-    visitor.opaque(
-        "position", [this] { return save_state(); }, [this](const Tensor& state) { restore_state(state); });
+    visitor.prepared(
+        "position", [this] { return save_state(); }, [this](const Tensor& state) { return read_state(state); });
   }
 
  private:
+  // What goes there; nothing of it was done.
+  std::function<void()> read_state(const Tensor& state) {
+    graph::RestoredPasses restored = graph::read_passes({&pass_, 1}, state, /*max_taken=*/1);
+    std::optional<T> value;
+    if (!restored.taken.empty()) value = from_element<T>(std::move(restored.taken.front()));
+    return [this, go = std::move(restored.go), value = std::move(value)] {
+      go();
+      value_ = value;
+      failed_ = false;
+    };
+  }
+
+  const T& value() const {
+    if (!value_)
+      throw Error(ErrorCode::failed_precondition,
+                  failed_ ? "DatasetIterator: the last ++ has thrown, so that there is no element; go on with ++"
+                          : "DatasetIterator: the iterator is at its end, where there is no element");
+    return *value_;
+  }
+
   graph::Pass pass_;
   std::optional<T> value_;
+  bool failed_ = false;  // the last ++ has thrown
 };
 
 }  // namespace tutti::data

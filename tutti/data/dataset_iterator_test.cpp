@@ -142,7 +142,8 @@ TEST(DatasetIteratorState, OfAnotherDatasetIsRefusedByName) {
   EXPECT_THAT(refusal(from_tensor_slices(at::ones({3, 2})), from_tensor_slices(at::ones({4, 2}))),
               HasSubstr("'from_tensor_slices of Float [3, 2]', where this dataset has "
                         "'from_tensor_slices of Float [4, 2]'"));
-  EXPECT_THAT(refusal(range(9), range(8)), HasSubstr("data_loss: restoring an iterator: byte "));
+  EXPECT_THAT(refusal(range(9), range(8)),
+              HasSubstr("failed_precondition: restoring an iterator: the state is of another dataset: byte "));
   EXPECT_THAT(error_of([] { range(9).begin().restore_state(at::ones({16})); }), HasSubstr("not a tensor of bytes"));
   EXPECT_THAT(error_of([] { range(9).begin().restore_state(Tensor()); }), HasSubstr("not a tensor of bytes"));
 }
@@ -160,6 +161,17 @@ TEST(DatasetIteratorState, ThatIsRefusedLeavesTheIteratorWhereItWas) {
   std::vector<std::string> expected = rest(same);
   expected.resize(8);
   EXPECT_EQ(left, expected);
+}
+
+TEST(DatasetIteratorState, OfElementsOfAnotherTypeLeavesTheIteratorWhereItWas) {
+  using Pair = std::tuple<Tensor, Tensor>;
+  auto saved = range(10).map([](const Tensor& x) { return x; }).begin();
+  for (int i = 0; i < 4; ++i) ++saved;
+  auto pairs = range(10).map([](const Tensor& x) { return Pair(x, x); }).begin();
+  EXPECT_EQ(code_of([&] { pairs.restore_state(saved.save_state()); }), ErrorCode::failed_precondition);
+  EXPECT_EQ(std::get<0>(*pairs).item<int64_t>(), 0);
+  ++pairs;
+  EXPECT_EQ(std::get<0>(*pairs).item<int64_t>(), 1);
 }
 
 TEST(DatasetIteratorState, HoldsTheSeedOfAShuffle) {

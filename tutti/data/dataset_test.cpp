@@ -176,5 +176,20 @@ TEST(Dataset, AWriteIntoAnElementIsNoticed) {
               HasSubstr("failed_precondition: map: element 1: Dataset: the memory behind leaf 0"));
 }
 
+TEST(Dataset, ACardinalityThatOverflowsIsUnknown) {
+  EXPECT_EQ(range(10).repeat(INT64_MAX).cardinality(), kUnknown);
+  EXPECT_EQ(range(4).repeat(int64_t{1} << 62).take(5).cardinality(), kUnknown);
+  EXPECT_EQ(range(4).repeat(int64_t{1} << 60).cardinality(), int64_t{1} << 62);
+}
+
+TEST(Dataset, AFunctionThatReturnsAnUndefinedTensorIsRefusedByItsElement) {
+  const auto undefined = [](const Tensor& x) { return x.item<int64_t>() == 1 ? Tensor() : x; };
+  for (const int threads : {0, 2}) {
+    auto iterator = range(3).map(undefined, {.num_parallel_calls = threads}).begin();
+    EXPECT_THAT(error_of([&] { ++iterator; }),
+                ::testing::HasSubstr("invalid_argument: map: element 1: an element has an undefined"));
+  }
+}
+
 }  // namespace
 }  // namespace tutti::data

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <iterator>
 #include <optional>
 #include <utility>
@@ -49,16 +50,24 @@ class DistributedIterator : public Savable {
   // Where the iterator is, and back there: see DatasetIterator. A step that was looked at and not passed counts as
   // still to come. The state belongs to the number of replicas that the dataset was distributed to.
   Tensor save_state() { return steps_.save(/*before_last_step=*/value_.has_value()); }
-  void restore_state(const Tensor& state) {
-    value_ = together(steps_.restore(state));
-    computed_ = value_.has_value();
-  }
+  void restore_state(const Tensor& state) { read_state(state)(); }
   void visit_state(StateVisitor& visitor) override {
-    visitor.opaque(
-        "position", [this] { return save_state(); }, [this](const Tensor& state) { restore_state(state); });
+    visitor.prepared(
+        "position", [this] { return save_state(); }, [this](const Tensor& state) { return read_state(state); });
   }
 
  private:
+  // What goes there; nothing of it was done.
+  std::function<void()> read_state(const Tensor& state) {
+    graph::RestoredPasses restored = steps_.read(state);
+    std::optional<PerReplica<T>> step = together(std::move(restored.taken));
+    return [this, go = std::move(restored.go), step = std::move(step)] {
+      go();
+      value_ = step;
+      computed_ = step.has_value();
+    };
+  }
+
   // Nothing for no elements.
   static std::optional<PerReplica<T>> together(std::vector<graph::Element> step) {
     if (step.empty()) return {};

@@ -182,7 +182,8 @@ TEST(DistributedIteratorState, BelongsToItsNumberOfReplicas) {
   const auto save = [](int replicas) { return DistributedDataset(range(8).batch(4), replicas).begin().save_state(); };
   auto iterator = DistributedDataset(range(8).batch(4), 2).begin();
   EXPECT_THAT(error_of([&] { iterator.restore_state(save(4)); }),
-              HasSubstr("data_loss: restoring an iterator: byte 24 begins 'replica_rows(4)', where this dataset has "
+              HasSubstr("failed_precondition: restoring an iterator: the state is of another dataset: byte 24 begins "
+                        "'replica_rows(4)', where this dataset has "
                         "'replica_rows(2)'"));
 }
 

@@ -38,7 +38,7 @@ Dataset<Tensor> random(std::optional<uint64_t> seed) {
   node.cardinality = kInfinite;
   node.batch_size = graph::kNotBatched;
   node.uniform = true;
-  node.iterate = [seed = seed ? *seed : graph::draw_seed()](const std::stop_token&) {
+  node.iterate = [seed = seed ? *seed : graph::draw_seed()](const graph::Context&) {
     return std::make_unique<RandomIterator>(seed);
   };
   return Dataset<Tensor>(std::make_shared<const graph::Node>(std::move(node)));

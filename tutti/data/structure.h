@@ -75,7 +75,8 @@ graph::Element to_element(T value) {
   return graph::Element(std::move(writer.leaves), std::move(keys));
 }
 
-// The inverse of to_element<T>; T is default-constructible. Throws: data_loss if the leaves are not those of a T.
+// The inverse of to_element<T>; T is default-constructible. Throws: failed_precondition if the leaves are not those of
+// a T.
 template <class T>
 T from_element(graph::Element element) {
   graph::Keys keys = element.keys();

@@ -68,11 +68,13 @@ TEST(Structure, PlainStructsAreElements) {
 
 TEST(Structure, ElementsOfAnotherTypeAreRefused) {
   using Named = std::map<std::string, Tensor>;
-  EXPECT_EQ(code_of([] { from_element<Tensor>(to_element(std::tuple(scalar(1), scalar(2)))); }), ErrorCode::data_loss);
-  EXPECT_EQ(code_of([] { from_element<std::tuple<Tensor, Tensor>>(to_element(scalar(1))); }), ErrorCode::data_loss);
-  EXPECT_EQ(code_of([] { from_element<Strings>(to_element(scalar(1))); }), ErrorCode::data_loss);
-  EXPECT_EQ(code_of([] { from_element<Named>(to_element(scalar(1))); }), ErrorCode::data_loss);
-  EXPECT_EQ(code_of([] { from_element<Tensor>(to_element(Named{{"x", scalar(1)}})); }), ErrorCode::data_loss);
+  EXPECT_EQ(code_of([] { from_element<Tensor>(to_element(std::tuple(scalar(1), scalar(2)))); }),
+            ErrorCode::failed_precondition);
+  EXPECT_EQ(code_of([] { from_element<std::tuple<Tensor, Tensor>>(to_element(scalar(1))); }),
+            ErrorCode::failed_precondition);
+  EXPECT_EQ(code_of([] { from_element<Strings>(to_element(scalar(1))); }), ErrorCode::failed_precondition);
+  EXPECT_EQ(code_of([] { from_element<Named>(to_element(scalar(1))); }), ErrorCode::failed_precondition);
+  EXPECT_EQ(code_of([] { from_element<Tensor>(to_element(Named{{"x", scalar(1)}})); }), ErrorCode::failed_precondition);
 }
 
 TEST(Structure, NamesSurviveBatchingCachingAndZipping) {

@@ -37,7 +37,11 @@ class TFRecordReader : public graph::RecordReader {
   TFRecordReader(const std::filesystem::path& path, Compression compression)
       : path_(path), plain_(compression == Compression::none), file_(path, compression) {}
 
+  // A record whose length is right can be passed over where its bytes are damaged.
+  bool goes_on() const override { return passed_; }
+
   bool next(graph::Element& element) override {
+    passed_ = false;
     offset_ = file_.position();
     RecordHeader header;
     const size_t got = file_.read(header.bytes.data(), header.bytes.size());
@@ -48,11 +52,12 @@ class TFRecordReader : public graph::RecordReader {
     uint32_t stored;
     if (record.size() < header.length() || file_.read(&stored, sizeof stored) < sizeof stored)
       damaged(str("the file ends before the record's ", header.length(), " bytes and the 4 of their checksum do"));
+    passed_ = true;
+    const int64_t number = number_++;
     if (const uint32_t computed = checksum(record.data(), record.size()); stored != computed)
-      damaged(str("the masked CRC-32C of its ", record.size(), " bytes is ", hex(computed), ", the file says ",
-                  hex(stored)));
+      damaged(number, str("the masked CRC-32C of its ", record.size(), " bytes is ", hex(computed), ", the file says ",
+                          hex(stored)));
     element = graph::Element({Strings(std::move(record))});
-    ++number_;
     return true;
   }
 
@@ -80,8 +85,9 @@ class TFRecordReader : public graph::RecordReader {
     return text.data();
   }
 
-  [[noreturn]] void damaged(const std::string& what) const {
-    throw Error(ErrorCode::data_loss, str("tfrecord_dataset: '", path_.string(), "', record ", number_, " at byte ",
+  [[noreturn]] void damaged(const std::string& what) const { damaged(number_, what); }
+  [[noreturn]] void damaged(int64_t number, const std::string& what) const {
+    throw Error(ErrorCode::data_loss, str("tfrecord_dataset: '", path_.string(), "', record ", number, " at byte ",
                                           offset_, plain_ ? "" : " of the content", ": ", what));
   }
 
@@ -90,6 +96,7 @@ class TFRecordReader : public graph::RecordReader {
   CompressedFile file_;
   int64_t number_ = 0;   // of the record that is read next, or being read
   uint64_t offset_ = 0;  // where that begins
+  bool passed_ = false;  // the last one was read to its end
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -76,7 +77,7 @@ class DTensorIterator : public Savable {
   DTensorIterator& operator++() {
     data::graph::Element batch;
     value_.reset();
-    if (pass_.next(batch)) take(std::move(batch));
+    if (pass_.next(batch)) value_ = laid_out(std::move(batch));
     return *this;
   }
   void operator++(int) { ++*this; }
@@ -90,18 +91,25 @@ class DTensorIterator : public Savable {
     if (value_) current.push_back(data::to_element(T(*value_)));
     return data::graph::save_passes({&pass_, 1}, current);
   }
-  void restore_state(const Tensor& state) {
-    std::vector<data::graph::Element> current = data::graph::restore_passes({&pass_, 1}, state, /*max_taken=*/1);
-    value_.reset();
-    if (!current.empty()) take(std::move(current.front()));
-  }
+  void restore_state(const Tensor& state) { read_state(state)(); }
   void visit_state(StateVisitor& visitor) override {
-    visitor.opaque(
-        "position", [this] { return save_state(); }, [this](const Tensor& state) { restore_state(state); });
+    visitor.prepared(
+        "position", [this] { return save_state(); }, [this](const Tensor& state) { return read_state(state); });
   }
 
  private:
-  void take(data::graph::Element batch) { value_ = data::from_element<T>(batches_.lay_out(std::move(batch))); }
+  // What goes there; nothing of it was done.
+  std::function<void()> read_state(const Tensor& state) {
+    data::graph::RestoredPasses restored = data::graph::read_passes({&pass_, 1}, state, /*max_taken=*/1);
+    std::optional<T> value;
+    if (!restored.taken.empty()) value = laid_out(std::move(restored.taken.front()));
+    return [this, go = std::move(restored.go), value = std::move(value)] {
+      go();
+      value_ = value;
+    };
+  }
+
+  T laid_out(data::graph::Element batch) { return data::from_element<T>(batches_.lay_out(std::move(batch))); }
 
   MeshBatches batches_;
   data::graph::Pass pass_;

@@ -30,6 +30,12 @@ class StateVisitor {
   // State in a form of its owner: uint8 [bytes] from save(), given back to restore().
   virtual void opaque(const std::string& name, const std::function<Tensor()>& save,
                       const std::function<void(const Tensor&)>& restore) = 0;
+  // The same of an owner that can tell beforehand whether it takes the bytes: prepare() throws if not, and changes
+  // nothing; what it returns then takes them, and does not throw.
+  virtual void prepared(const std::string& name, const std::function<Tensor()>& save,
+                        const std::function<std::function<void()>(const Tensor&)>& prepare) {
+    opaque(name, save, [&](const Tensor& state) { prepare(state)(); });
+  }
   virtual void object(const std::string& name, Savable& part) = 0;
 };
 

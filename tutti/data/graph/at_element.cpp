@@ -23,6 +23,16 @@ void rethrow_if_one_of(const std::exception& error, const std::string& text) {
 
 }  // namespace
 
+std::string text_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& exception) {
+    return exception.what();
+  } catch (...) {
+    return "an exception that is no std::exception";
+  }
+}
+
 void rethrow_at_element(const char* op, int64_t index) {
   const std::string place = str(op, ": element ", index);
   try {

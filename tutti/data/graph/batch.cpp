@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/data/graph/ops.h"
@@ -11,20 +13,23 @@ class BatchIterator : public Iterator {
       : input_(std::move(input)), size_(static_cast<size_t>(size)), options_(options) {}
 
   bool next(Element& element) override {
-    elements_.clear();
     while (elements_.size() < size_ && input_->next(element)) elements_.push_back(std::move(element));
-    if (elements_.empty() || (options_.drop_remainder && elements_.size() < size_)) return false;
-    element = stack(elements_);
+    const std::vector<Element> batch = std::exchange(elements_, {});
+    if (batch.empty() || (options_.drop_remainder && batch.size() < size_)) return false;
+    element = stack(batch);
     return true;
   }
 
   void save(StateWriter& state) override {
     state.op("batch", arguments());
     input_->save(state);
+    state.elements(elements_);
   }
   void restore(StateReader& state) override {
     state.op("batch", arguments());
     input_->restore(state);
+    elements_ = state.elements();
+    if (elements_.size() >= size_) state.refuse(str("a batch of ", elements_.size(), " elements is not full"));
   }
 
  private:
@@ -33,7 +38,7 @@ class BatchIterator : public Iterator {
   std::unique_ptr<Iterator> input_;
   size_t size_;
   BatchOptions options_;
-  std::vector<Element> elements_;
+  std::vector<Element> elements_;  // of a batch that is not full, when an error came out
 };
 
 int64_t num_batches(int64_t elements, int64_t size, const BatchOptions& options) {
@@ -63,8 +68,8 @@ NodePtr batch(const NodePtr& input, int64_t size, const BatchOptions& options) {
     node.iterate = stacked_side_by_side(input, size, options)->iterate;
     return std::make_shared<const Node>(std::move(node));
   }
-  node.iterate = [=](const std::stop_token& stop) {
-    return std::make_unique<BatchIterator>(input->iterate(stop), size, options);
+  node.iterate = [=](const Context& context) {
+    return std::make_unique<BatchIterator>(input->iterate(context), size, options);
   };
   return std::make_shared<const Node>(std::move(node));
 }

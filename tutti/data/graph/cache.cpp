@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <mutex>
+#include <utility>
 
 #include "tutti/data/graph/ops.h"
 
@@ -158,16 +159,17 @@ class Cache : public SharedState, public std::enable_shared_from_this<Cache> {
   std::shared_ptr<const Store> store_;
 };
 
-// Fills the cache, or reads it if that was done when the pass began.
+// Fills the cache, or reads it if that was done when the pass began. The input's passes are all alike, so that it makes
+// no difference which of the two a pass does, or how far a thread came that was ahead of one that was left.
 class CacheIterator : public Iterator {
  public:
-  CacheIterator(NodePtr input, std::shared_ptr<Cache> cache, std::stop_token stop)
+  CacheIterator(NodePtr input, std::shared_ptr<Cache> cache, Context of_input)
       : input_(std::move(input)),
         cache_(std::move(cache)),
-        stop_(std::move(stop)),
+        of_input_(std::move(of_input)),
         store_(cache_->get()),
         builder_(input_->cardinality) {
-    if (!store_) filling_ = input_->iterate(stop_);
+    if (!store_) filling_ = input_->iterate(of_input_);
   }
 
   bool next(Element& element) override {
@@ -185,6 +187,7 @@ class CacheIterator : public Iterator {
   void save(StateWriter& state) override {
     state.op("cache");
     state.number(filling_ != nullptr);
+    state.number(whole_);
     if (filling_) {
       filling_->save(state);
       builder_.save(state);
@@ -196,8 +199,10 @@ class CacheIterator : public Iterator {
   }
   void restore(StateReader& state) override {
     state.op("cache");
-    if (state.flag()) {
-      if (!filling_) filling_ = input_->iterate(stop_);
+    const bool is_filling = state.flag();
+    whole_ = state.flag();
+    if (is_filling) {
+      if (!filling_) filling_ = input_->iterate(of_input_);
       filling_->restore(state);
       builder_.restore(state);
     } else {
@@ -209,25 +214,29 @@ class CacheIterator : public Iterator {
   }
 
  private:
+  // A pass that lacks an element keeps nothing: the next one may not.
   bool fill(Element& element) {
+    const bool was_whole = std::exchange(whole_, false);  // unless nothing is thrown
     if (filling_->next(element)) {
       element = builder_.add(element);
+      whole_ = was_whole;
       return true;
     }
     filling_.reset();
     store_ = std::make_shared<const Store>(builder_.finish());
     table_ = store_->size();
-    cache_->set_if_empty(store_);
+    if (was_whole) cache_->set_if_empty(store_);
     return false;
   }
 
   NodePtr input_;
   std::shared_ptr<Cache> cache_;
-  std::stop_token stop_;
+  const Context of_input_;
   std::shared_ptr<const Store> store_;  // what is read; while it is filled, nothing
   size_t table_ = 0;                    // in it
   int64_t row_ = 0;
   std::unique_ptr<Iterator> filling_;  // the pass over the input, null when reading
+  bool whole_ = true;                  // no element of it has thrown
   StoreBuilder builder_;
 };
 
@@ -237,8 +246,8 @@ NodePtr cache(const NodePtr& input) {
   const auto cache = std::make_shared<Cache>();
   Node node = after(input, graph::cache);
   node.shared = cache;
-  node.iterate = [input, cache](const std::stop_token& stop) {
-    return std::make_unique<CacheIterator>(input, cache, stop);
+  node.iterate = [input, cache](const Context& context) {
+    return std::make_unique<CacheIterator>(input, cache, context.fixed());
   };
   return std::make_shared<const Node>(std::move(node));
 }

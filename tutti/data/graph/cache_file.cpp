@@ -163,15 +163,15 @@ class CacheReader {
 };
 
 // A pass that reads the file where there is one when it begins, and else writes it. A pass that was restored writes
-// none: it did not see the elements before.
+// none: it did not see the elements before. As in a cache in memory, the input's passes are all alike.
 class CacheFileIterator : public Iterator {
  public:
-  CacheFileIterator(NodePtr input, const fs::path& path, const std::stop_token& stop)
-      : input_(std::move(input)), path_(path), stop_(stop) {
+  CacheFileIterator(NodePtr input, const fs::path& path, Context of_input)
+      : input_(std::move(input)), path_(path), of_input_(std::move(of_input)) {
     if (fs::exists(path_))
       reader_.emplace(path_);
     else
-      pass_ = input_->iterate(stop_);
+      pass_ = input_->iterate(of_input_);
   }
 
   bool next(Element& element) override {
@@ -183,6 +183,7 @@ class CacheFileIterator : public Iterator {
   void save(StateWriter& state) override {
     state.op("cache_file");
     state.number(given_);
+    state.number(may_write_);
     state.number(pass_ != nullptr);
     if (pass_) pass_->save(state);
   }
@@ -191,9 +192,9 @@ class CacheFileIterator : public Iterator {
   void restore(StateReader& state) override {
     state.op("cache_file");
     const int64_t given = state.number_in(0, INT64_MAX);
-    may_write_ = given == 0;
+    may_write_ = state.flag() && given == 0;
     if (state.flag()) {
-      auto pass = input_->iterate(stop_);
+      auto pass = input_->iterate(of_input_);
       pass->restore(state);
       if (!reader_) {
         pass_ = std::move(pass);
@@ -209,8 +210,17 @@ class CacheFileIterator : public Iterator {
   }
 
  private:
+  // Where an element throws, the file that would lack it is not written.
   bool read_input(Element& element) {
-    if (pass_->next(element)) {
+    bool any = false;
+    try {
+      any = pass_->next(element);
+    } catch (...) {
+      may_write_ = false;
+      writer_.reset();
+      throw;
+    }
+    if (any) {
       if (may_write_ && !writer_) writer_.emplace(path_);
       if (writer_) writer_->add(element);
       return true;
@@ -224,7 +234,7 @@ class CacheFileIterator : public Iterator {
 
   NodePtr input_;
   fs::path path_;
-  std::stop_token stop_;
+  const Context of_input_;
   std::optional<CacheReader> reader_;
   std::unique_ptr<Iterator> pass_;  // over the input; null where the file is read
   std::optional<CacheWriter> writer_;
@@ -239,7 +249,9 @@ NodePtr cache_file(const NodePtr& input, const fs::path& path) {
   if (path.empty())
     throw Error(ErrorCode::invalid_argument, "cache: the file has no name; cache() keeps the elements in memory");
   Node node = after(input, [path](const NodePtr& other) { return cache_file(other, path); });
-  node.iterate = [=](const std::stop_token& stop) { return std::make_unique<CacheFileIterator>(input, path, stop); };
+  node.iterate = [=](const Context& context) {
+    return std::make_unique<CacheFileIterator>(input, path, context.fixed());
+  };
   return std::make_shared<const Node>(std::move(node));
 }
 

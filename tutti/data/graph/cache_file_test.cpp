@@ -118,17 +118,17 @@ TEST_F(CacheFile, OfAnotherDatasetIsRefused) {
       for ([[maybe_unused]] const auto& element : dataset.cache(path())) continue;
     });
   };
-  EXPECT_EQ(code(range(3).enumerate()), ErrorCode::data_loss);
-  EXPECT_EQ(code(range(3).map([](const Tensor&) { return Strings("x"); })), ErrorCode::data_loss);
+  EXPECT_EQ(code(range(3).enumerate()), ErrorCode::failed_precondition);
+  EXPECT_EQ(code(range(3).map([](const Tensor&) { return Strings("x"); })), ErrorCode::failed_precondition);
   EXPECT_EQ(code(range(3).map([](const Tensor& x) {
               return std::map<std::string, Tensor>{{"x", x}};
             })),
-            ErrorCode::data_loss);
+            ErrorCode::failed_precondition);
 }
 
 TEST_F(CacheFile, WhatCannotBeWrittenIsAnError) {
   EXPECT_THAT(error_of([&] { numbers(range(3).cache(folder_ / "none" / "cache")); }),
-              HasSubstr("unavailable: cache: "));
+              HasSubstr("unavailable: cannot write '"));
   EXPECT_THAT(error_of([&] { range(3).cache(""); }), HasSubstr("invalid_argument: cache"));
 }
 

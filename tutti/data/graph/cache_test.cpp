@@ -88,5 +88,11 @@ TEST(Cache, OfNothing) {
   EXPECT_EQ(numbers(dataset), Numbers{});
 }
 
+TEST(Cache, KeepsSparseTensors) {
+  const auto cached = range(3).map([](const Tensor& x) { return x.view({1}).to_sparse(); }).cache();
+  for (int pass = 0; pass < 2; ++pass)
+    EXPECT_EQ(numbers(cached.map([](const Tensor& x) { return x.to_dense(); })), (Numbers{{0}, {1}, {2}}));
+}
+
 }  // namespace
 }  // namespace tutti::data

@@ -75,13 +75,14 @@ class RandomChoices : public Choices {
 class ChooseIterator : public Iterator {
  public:
   ChooseIterator(const std::vector<NodePtr>& inputs, std::unique_ptr<Choices> choices, bool stop_on_empty_dataset,
-                 const std::stop_token& stop)
+                 const Context& context)
       : choices_(std::move(choices)),
         ended_(inputs.size()),
         num_open_(inputs.size()),
         stop_on_empty_dataset_(stop_on_empty_dataset),
-        stop_(stop) {
-    for (const NodePtr& input : inputs) inputs_.push_back(input->iterate(stop));
+        stop_(context.stop) {
+    const std::vector<uint64_t> parts = parts_of(inputs);
+    for (size_t i = 0; i < inputs.size(); ++i) inputs_.push_back(inputs[i]->iterate(context.part(parts[i])));
   }
 
   bool next(Element& element) override {
@@ -157,10 +158,10 @@ NodePtr choose_from(const std::vector<NodePtr>& inputs, const NodePtr& choices, 
   });
   node.inputs.push_back(choices);
   node.cardinality = kUnknown;
-  node.iterate = [=](const std::stop_token& stop) {
+  node.iterate = [=](const Context& context) {
     return std::make_unique<ChooseIterator>(inputs,
-                                            std::make_unique<GivenChoices>(choices->iterate(stop), inputs.size()),
-                                            options.stop_on_empty_dataset, stop);
+                                            std::make_unique<GivenChoices>(choices->iterate(context), inputs.size()),
+                                            options.stop_on_empty_dataset, context);
   };
   return std::make_shared<const Node>(std::move(node));
 }
@@ -174,9 +175,10 @@ NodePtr sample_from(const std::vector<NodePtr>& inputs, const SampleOptions& opt
   node.cardinality = sampled_cardinality(inputs, fixed.weights, fixed.stop_on_empty_dataset);
   const auto passes = std::make_shared<Passes>("sample_from_datasets", *fixed.seed, fixed.rerandomize_each_iteration);
   node.shared = passes;
-  node.iterate = [=](const std::stop_token& stop) {
-    return std::make_unique<ChooseIterator>(inputs, std::make_unique<RandomChoices>(fixed.weights, passes->begin()),
-                                            fixed.stop_on_empty_dataset, stop);
+  node.iterate = [=](const Context& context) {
+    return std::make_unique<ChooseIterator>(inputs,
+                                            std::make_unique<RandomChoices>(fixed.weights, passes->seed_of(context)),
+                                            fixed.stop_on_empty_dataset, context);
   };
   return std::make_shared<const Node>(std::move(node));
 }

@@ -1,4 +1,5 @@
 #include "tutti/data/graph/ops.h"
+#include "tutti/data/graph/passes.h"
 
 namespace tutti::data::graph {
 namespace {
@@ -40,8 +41,9 @@ NodePtr concatenate(const NodePtr& first, const NodePtr& second) {
   Node node = after_all({first, second},
                         [](const std::vector<NodePtr>& inputs) { return concatenate(inputs.at(0), inputs.at(1)); });
   node.cardinality = total_cardinality({first, second});
-  node.iterate = [first, second](const std::stop_token& stop) {
-    return std::make_unique<ConcatenateIterator>(first->iterate(stop), second->iterate(stop));
+  node.iterate = [first, second, parts = parts_of({first, second})](const Context& context) {
+    return std::make_unique<ConcatenateIterator>(first->iterate(context.part(parts[0])),
+                                                 second->iterate(context.part(parts[1])));
   };
   return std::make_shared<const Node>(std::move(node));
 }

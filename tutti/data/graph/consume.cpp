@@ -7,9 +7,9 @@ namespace tutti::data::graph {
 
 void for_each(const NodePtr& input, const std::function<void(Element)>& function, const char* op) {
   const PipelineScope scope;
-  const auto pass = input->iterate({});
+  Pass pass(input);
   Element element;
-  for (int64_t index = 0; pass->next(element); ++index) at_element(op, index, [&] { function(std::move(element)); });
+  for (int64_t index = 0; pass.next(element); ++index) at_element(op, index, [&] { function(std::move(element)); });
 }
 
 Element single_element(const NodePtr& input) {

@@ -163,9 +163,19 @@ bool same_keys(const Keys& a, const Keys& b) { return a == b || (a && b && *a ==
 
 void throw_other_structure() {
   throw Error(
-      ErrorCode::data_loss,
+      ErrorCode::failed_precondition,
       "Dataset: an element has not the structure that the dataset's type says; the cache or the state that it was "
       "read from belongs to another dataset");
+}
+
+Element with_values(Element element) {
+  for (const Leaf& leaf : element.leaves())
+    if (const auto* tensor = std::get_if<Tensor>(&leaf); tensor && !tensor->defined())
+      throw Error(
+          ErrorCode::invalid_argument,
+          "an element has an undefined Tensor in it; give a tensor, such as an empty one, or leave the part out "
+          "of the element's type");
+  return element;
 }
 
 }  // namespace tutti::data::graph

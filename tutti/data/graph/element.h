@@ -45,7 +45,9 @@ class Element {
   Element() = default;
   explicit Element(std::vector<Leaf> leaves, Keys keys = nullptr)
       : leaves_(std::move(leaves)), keys_(std::move(keys)) {}
-  Element(std::shared_ptr<const Table> table, int64_t row) : table_(std::move(table)), row_(row) {}
+  // `passing`: the table will be kept alive by elements alone.
+  Element(std::shared_ptr<const Table> table, int64_t row, bool passing = false)
+      : table_(std::move(table)), row_(row), passing_(passing) {}
 
   std::vector<Leaf> leaves() const& { return table_ ? table_->row(row_) : leaves_; }
   std::vector<Leaf> leaves() && { return table_ ? table_->row(row_) : std::move(leaves_); }
@@ -53,10 +55,12 @@ class Element {
 
   const Table* table() const { return table_.get(); }  // null unless the element is a row
   int64_t row() const { return row_; }
+  bool is_row_of_passing_table() const { return passing_; }
 
  private:
   std::shared_ptr<const Table> table_;
   int64_t row_ = 0;
+  bool passing_ = false;
   std::vector<Leaf> leaves_;
   Keys keys_;
 };
@@ -78,7 +82,9 @@ std::vector<Leaf> narrow_rows(const std::vector<Leaf>& leaves, int64_t first, in
 // Whether two elements have dictionaries with the same keys.
 bool same_keys(const Keys& a, const Keys& b);
 
-// Throws data_loss for an element that has not the leaves or dictionaries of the dataset's type.
+// Throws failed_precondition for an element that has not the leaves or dictionaries of the dataset's type.
 [[noreturn]] void throw_other_structure();
+// The element. Throws: invalid_argument for one with an undefined tensor, as a function of the user's may return.
+Element with_values(Element element);
 
 }  // namespace tutti::data::graph

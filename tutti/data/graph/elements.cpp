@@ -39,7 +39,7 @@ NodePtr from_elements(std::vector<Element> elements, const NodePtr& of) {
   }
   node.elements = kept;
   node.cardinality = static_cast<int64_t>(kept->size());
-  node.iterate = [kept](const std::stop_token&) { return std::make_unique<ElementsIterator>(kept); };
+  node.iterate = [kept](const Context&) { return std::make_unique<ElementsIterator>(kept); };
   return std::make_shared<const Node>(std::move(node));
 }
 

@@ -41,7 +41,7 @@ class FilesIterator : public Iterator {
   }
 
  private:
-  // The next record of the file. After an error the rest of the file is passed over.
+  // The next record of the file. After an error the reader cannot go on from, the rest of the file is passed over.
   bool read(Element& element) {
     try {
       if (!reader_) reader_ = files_->open(files_->paths[file_]);
@@ -49,6 +49,10 @@ class FilesIterator : public Iterator {
       num_read_ += any;
       return any;
     } catch (...) {
+      if (reader_ && reader_->goes_on()) {
+        ++num_read_;
+        throw;
+      }
       reader_.reset();
       ++file_;
       num_read_ = 0;
@@ -58,13 +62,13 @@ class FilesIterator : public Iterator {
 
   std::shared_ptr<const Files> files_;
   size_t file_ = 0;
-  int64_t num_read_ = 0;                  // of that file
+  int64_t num_read_ = 0;                  // or lost, of that file
   std::unique_ptr<RecordReader> reader_;  // null until a record of that file is asked for
 };
 
 NodePtr too_few_files(int64_t num_files, int64_t num_shards) {
   Node node;
-  node.iterate = [=](const std::stop_token&) -> std::unique_ptr<Iterator> {
+  node.iterate = [=](const Context&) -> std::unique_ptr<Iterator> {
     throw Error(ErrorCode::invalid_argument,
                 str("auto-sharding: a reader of ", num_files, " files for ", num_shards,
                     " input pipelines; each needs one: use fewer pipelines, more files, or AutoShardPolicy::data"));
@@ -77,9 +81,17 @@ NodePtr too_few_files(int64_t num_files, int64_t num_shards) {
 void RecordReader::save(StateWriter&) const {}
 
 void RecordReader::restore(StateReader&, int64_t num_read) {
-  Element passed_over;
+  const auto next_or_lost = [this] {
+    Element passed_over;
+    try {
+      return next(passed_over);
+    } catch (...) {
+      if (!goes_on()) throw;
+      return true;
+    }
+  };
   for (int64_t i = 0; i < num_read; ++i)
-    if (!next(passed_over))
+    if (!next_or_lost())
       throw Error(ErrorCode::data_loss,
                   str("restoring an iterator: ", num_read, " records of a file had been read, which has now ", i,
                       "; the file has changed, or the state is of another"));
@@ -100,7 +112,7 @@ NodePtr read_files(std::vector<std::filesystem::path> files, OpenRecords open, i
       own.push_back(paths[i]);
     return read_files(std::move(own), shared->open, batch_size);
   };
-  node.iterate = [shared](const std::stop_token&) { return std::make_unique<FilesIterator>(shared); };
+  node.iterate = [shared](const Context&) { return std::make_unique<FilesIterator>(shared); };
   return std::make_shared<const Node>(std::move(node));
 }
 

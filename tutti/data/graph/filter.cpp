@@ -53,8 +53,8 @@ class FilterIterator : public Iterator {
 NodePtr filtered(const NodePtr& input, const std::shared_ptr<const Predicate>& shared, Otherwise otherwise) {
   Node node = after(input, [=](const NodePtr& other) { return filtered(other, shared, otherwise); });
   node.cardinality = kUnknown;
-  node.iterate = [=](const std::stop_token& stop) {
-    return std::make_unique<FilterIterator>(input->iterate(stop), shared, otherwise, stop);
+  node.iterate = [=](const Context& context) {
+    return std::make_unique<FilterIterator>(input->iterate(context), shared, otherwise, context.stop);
   };
   return std::make_shared<const Node>(std::move(node));
 }

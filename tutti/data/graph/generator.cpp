@@ -48,9 +48,7 @@ class GeneratorIterator : public Iterator {
 
 NodePtr from_generator(std::function<Generator()> make) {
   Node node;
-  node.iterate = [make = std::move(make)](const std::stop_token&) {
-    return std::make_unique<GeneratorIterator>(make());
-  };
+  node.iterate = [make = std::move(make)](const Context&) { return std::make_unique<GeneratorIterator>(make()); };
   return std::make_shared<const Node>(std::move(node));
 }
 

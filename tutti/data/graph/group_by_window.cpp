@@ -3,7 +3,9 @@
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/data/graph/at_element.h"
+#include "tutti/data/graph/keeper.h"
 #include "tutti/data/graph/ops.h"
+#include "tutti/data/graph/passes.h"
 
 namespace tutti::data::graph {
 namespace {
@@ -13,16 +15,17 @@ namespace {
 class GroupByWindowIterator : public Iterator {
  public:
   GroupByWindowIterator(NodePtr input, std::shared_ptr<const GroupFunctions> functions, const char* op,
-                        const std::stop_token& stop)
+                        const Context& context, Context of_functions)
       : input_(std::move(input)),
         functions_(std::move(functions)),
         op_(op),
-        stop_(stop),
-        pass_(input_->iterate(stop)) {}
+        of_functions_(std::move(of_functions)),
+        keeper_(*input_),
+        pass_(input_->iterate(context)) {}
 
   bool next(Element& element) override {
     while (true) {
-      if (stop_.stop_requested()) throw Error(ErrorCode::cancelled, str(op_, ": the consumer is gone"));
+      if (of_functions_.stop.stop_requested()) throw Error(ErrorCode::cancelled, str(op_, ": the consumer is gone"));
       if (reduced_ && reduced_->next(element)) return true;
       reduced_.reset();
       if (!ended_)
@@ -38,6 +41,7 @@ class GroupByWindowIterator : public Iterator {
     state.op(op_);
     pass_->save(state);
     state.number(index_);
+    state.number(num_windows_);
     state.number(ended_);
     state.number(static_cast<int64_t>(groups_.size()));
     for (const auto& [key, elements] : groups_) {
@@ -56,6 +60,7 @@ class GroupByWindowIterator : public Iterator {
     state.op(op_);
     pass_->restore(state);
     index_ = state.number_in(0, INT64_MAX);
+    num_windows_ = state.number_in(0, INT64_MAX);
     ended_ = state.flag();
     for (int64_t left = state.number_in(0, INT64_MAX); left > 0; --left) {
       const int64_t key = state.number();
@@ -63,6 +68,7 @@ class GroupByWindowIterator : public Iterator {
     }
     if (!state.flag()) return;
     key_ = state.number();
+    --num_windows_;
     reduce(state.elements());
     state.graph(*dataset_);
     reduced_->restore(state);
@@ -84,7 +90,7 @@ class GroupByWindowIterator : public Iterator {
       throw Error(ErrorCode::invalid_argument,
                   str(op_, ": a window size of ", size, " for the key ", key, "; it must be at least 1"));
     const auto group = groups_.try_emplace(key).first;
-    group->second.push_back(std::move(element));
+    group->second.push_back(keeper_(std::move(element)));
     if (group->second.size() >= static_cast<size_t>(size)) begin_window(group);
   }
 
@@ -97,16 +103,19 @@ class GroupByWindowIterator : public Iterator {
 
   void reduce(std::vector<Element> elements) {
     window_ = from_elements(std::move(elements), input_);
+    const int64_t number = num_windows_++;
     dataset_ = at_element(op_, index_ - 1, [&] { return functions_->reduce(key_, window_); });
-    reduced_ = dataset_->iterate(stop_);
+    reduced_ = dataset_->iterate(of_functions_.part(static_cast<uint64_t>(number)));
   }
 
   NodePtr input_;
   std::shared_ptr<const GroupFunctions> functions_;
   const char* op_;
-  std::stop_token stop_;
+  const Context of_functions_;  // of the datasets that windows are reduced to
+  const Keeper keeper_;
   std::unique_ptr<Iterator> pass_;
-  int64_t index_ = 0;  // of the input's next element
+  int64_t index_ = 0;        // of the input's next element
+  int64_t num_windows_ = 0;  // that were begun
   bool ended_ = false;
   Groups groups_;
   int64_t key_ = 0;  // of the window at hand, as the next three
@@ -125,8 +134,10 @@ NodePtr group_by_window(const NodePtr& input, GroupFunctions functions, const ch
   node.batch_size_of_rows = kUnknown;
   node.row_sizes_vary = false;
   node.uniform = false;
-  node.iterate = [=](const std::stop_token& stop) {
-    return std::make_unique<GroupByWindowIterator>(input, shared, op, stop);
+  const auto passes = std::make_shared<Passes>(op, /*seed=*/0, /*again=*/true);
+  node.shared = passes;
+  node.iterate = [=](const Context& context) {
+    return std::make_unique<GroupByWindowIterator>(input, shared, op, context, passes->of_functions(context));
   };
   return std::make_shared<const Node>(std::move(node));
 }

@@ -2,20 +2,11 @@
 
 #include "tutti/core/log.h"
 #include "tutti/core/str.h"
+#include "tutti/data/graph/at_element.h"
 #include "tutti/data/graph/ops.h"
 
 namespace tutti::data::graph {
 namespace {
-
-std::string text_of(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const std::exception& exception) {
-    return exception.what();
-  } catch (...) {
-    return "an exception that is no std::exception";
-  }
-}
 
 class IgnoreErrorsIterator : public Iterator {
  public:
@@ -53,8 +44,8 @@ class IgnoreErrorsIterator : public Iterator {
 NodePtr ignore_errors(const NodePtr& input, const IgnoreErrorsOptions& options) {
   Node node = after(input, [options](const NodePtr& other) { return ignore_errors(other, options); });
   node.cardinality = kUnknown;
-  node.iterate = [=](const std::stop_token& stop) {
-    return std::make_unique<IgnoreErrorsIterator>(input->iterate(stop), options, stop);
+  node.iterate = [=](const Context& context) {
+    return std::make_unique<IgnoreErrorsIterator>(input->iterate(context), options, context.stop);
   };
   return std::make_shared<const Node>(std::move(node));
 }

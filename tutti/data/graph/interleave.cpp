@@ -2,6 +2,7 @@
 #include "tutti/core/str.h"
 #include "tutti/data/graph/at_element.h"
 #include "tutti/data/graph/ops.h"
+#include "tutti/data/graph/passes.h"
 
 namespace tutti::data::graph {
 namespace {
@@ -11,14 +12,18 @@ namespace {
 class InterleaveIterator : public Iterator {
  public:
   InterleaveIterator(std::unique_ptr<Iterator> input, std::shared_ptr<const FlatMapFunction> function,
-                     const InterleaveOptions& options, const char* op, std::stop_token stop)
-      : input_(std::move(input)), function_(std::move(function)), options_(options), op_(op), stop_(std::move(stop)) {
+                     const InterleaveOptions& options, const char* op, Context context)
+      : input_(std::move(input)),
+        function_(std::move(function)),
+        options_(options),
+        op_(op),
+        context_(std::move(context)) {
     open_.resize(static_cast<size_t>(options.cycle_length));
   }
 
   bool next(Element& element) override {
     for (size_t empty = 0; empty < open_.size();) {
-      if (stop_.stop_requested()) throw Error(ErrorCode::cancelled, "interleave: the consumer is gone");
+      if (context_.stop.stop_requested()) throw Error(ErrorCode::cancelled, "interleave: the consumer is gone");
       Open& current = open_[slot_];
       if (!current.pass) open_next(current);
       if (!current.pass) {  // the input has ended
@@ -48,6 +53,7 @@ class InterleaveIterator : public Iterator {
     for (const Open& open : open_) {
       state.number(open.dataset != nullptr);
       if (!open.dataset) continue;
+      state.number(open.index);
       state.element(open.element);
       state.graph(*open.dataset);
       state.number(open.pass != nullptr);
@@ -63,17 +69,19 @@ class InterleaveIterator : public Iterator {
     index_ = state.number_in(0, INT64_MAX);
     for (Open& open : open_) {
       if (!state.flag()) continue;
+      open.index = state.number_in(0, INT64_MAX);
       open.element = state.element();
       open.dataset = (*function_)(open.element);
       state.graph(*open.dataset);
       if (!state.flag()) continue;
-      open.pass = open.dataset->iterate(stop_);
+      begin(open);
       open.pass->restore(state);
     }
   }
 
  private:
   struct Open {
+    int64_t index = 0;  // of the element
     Element element;
     NodePtr dataset;                 // that the function made of the element
     std::unique_ptr<Iterator> pass;  // null when it has ended
@@ -84,22 +92,25 @@ class InterleaveIterator : public Iterator {
     taken_ = 0;
   }
 
-  NodePtr made_of(const Element& element) {
-    return at_element(op_, index_++, [&] { return (*function_)(element); });
-  }
-
+  // An element that fails, or of which the function makes no dataset, leaves the place to the next one.
   void open_next(Open& place) {
     Element element;
     if (ended_ || (ended_ = !input_->next(element))) return;
-    place = {.element = element, .dataset = made_of(element), .pass = nullptr};
-    place.pass = place.dataset->iterate(stop_);
+    const int64_t index = index_++;
+    NodePtr dataset = at_element(op_, index, [&] { return (*function_)(element); });
+    place = {.index = index, .element = std::move(element), .dataset = std::move(dataset), .pass = nullptr};
+    begin(place);
+  }
+
+  void begin(Open& place) const {
+    place.pass = place.dataset->iterate(context_.part(static_cast<uint64_t>(place.index)));
   }
 
   std::unique_ptr<Iterator> input_;
   std::shared_ptr<const FlatMapFunction> function_;
   InterleaveOptions options_;
   const char* op_;
-  std::stop_token stop_;
+  Context context_;  // of the datasets that the function makes
   std::vector<Open> open_;
   size_t slot_ = 0;
   int64_t taken_ = 0;  // of this turn
@@ -121,8 +132,11 @@ NodePtr interleave(const NodePtr& input, FlatMapFunction function, const Interle
   node.batch_size_of_rows = kUnknown;
   node.row_sizes_vary = false;
   node.uniform = false;
-  node.iterate = [=](const std::stop_token& stop) {
-    return std::make_unique<InterleaveIterator>(input->iterate(stop), shared, options, op, stop);
+  const auto passes = std::make_shared<Passes>(op, /*seed=*/0, /*again=*/true);
+  node.shared = passes;
+  node.iterate = [=](const Context& context) {
+    return std::make_unique<InterleaveIterator>(input->iterate(context), shared, options, op,
+                                                passes->of_functions(context));
   };
   return std::make_shared<const Node>(std::move(node));
 }

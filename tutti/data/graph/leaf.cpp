@@ -77,7 +77,8 @@ const Tensor* host_tensor(const Leaf& leaf) {
 Leaf packed(const Leaf& leaf) {
   const auto* tensor = std::get_if<Tensor>(&leaf);
   if (!tensor) return leaf;
-  return (tensor->requires_grad() ? tensor->detach() : *tensor).resolve_conj().resolve_neg().contiguous();
+  const Tensor values = tensor->requires_grad() ? tensor->detach() : *tensor;
+  return values.layout() == at::kStrided ? values.resolve_conj().resolve_neg().contiguous() : values;
 }
 
 }  // namespace tutti::data::graph

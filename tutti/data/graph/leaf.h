@@ -39,7 +39,8 @@ Leaf concatenate_rows(std::span<const Leaf> leaves);
 // The tensor in a leaf, if memcpy can read its storage; else null.
 const Tensor* host_tensor(const Leaf& leaf);
 
-// The values with nothing pending (gradients, conjugation, negation) and contiguous; the leaf itself where it is so.
+// The values with nothing pending (gradients, conjugation, negation) and contiguous, unless they are sparse; the leaf
+// itself where it is so.
 Leaf packed(const Leaf& leaf);
 
 }  // namespace tutti::data::graph

@@ -43,8 +43,8 @@ NodePtr map(const NodePtr& input, MapFunction function) {
   node.batch_size = kUnknown;
   node.batch_size_of_rows = kUnknown;
   node.row_sizes_vary = false;
-  node.iterate = [input, shared](const std::stop_token& stop) {
-    return std::make_unique<MapIterator>(input->iterate(stop), shared, stop);
+  node.iterate = [input, shared](const Context& context) {
+    return std::make_unique<MapIterator>(input->iterate(context), shared, context.stop);
   };
   return std::make_shared<const Node>(std::move(node));
 }

@@ -1,15 +1,17 @@
 #include "tutti/data/graph/node.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "tutti/core/error.h"
+#include "tutti/core/release_queue.h"
 #include "tutti/core/str.h"
 #include "tutti/data/graph/pipeline_scope.h"
 
 namespace tutti::data::graph {
 
 // The first bytes of a state; another number stands for another form.
-constexpr auto kFormat = "iterator state 1";
+constexpr auto kFormat = "iterator state 2";
 
 namespace {
 
@@ -57,12 +59,33 @@ Node after_all(const std::vector<NodePtr>& inputs, std::function<NodePtr(const s
   return node;
 }
 
+namespace {
+
+void collect(const Node& node, std::unordered_set<const Node*>& seen, std::vector<const Node*>& nodes) {
+  if (!seen.insert(&node).second) return;
+  nodes.push_back(&node);
+  for (const NodePtr& input : node.inputs) collect(*input, seen, nodes);
+}
+
+}  // namespace
+
+std::vector<const Node*> nodes_of(const Node& graph) {
+  std::unordered_set<const Node*> seen;
+  std::vector<const Node*> nodes;
+  collect(graph, seen, nodes);
+  return nodes;
+}
+
 Pass::Pass(const NodePtr& node) : node_(node) {
   const PipelineScope scope;
-  iterator_ = node->iterate({});
+  std::unordered_set<SharedState*> begun;
+  for (const Node* part : nodes_of(*node))
+    if (part->shared && begun.insert(part->shared.get()).second) part->shared->begin(*numbers_);
+  iterator_ = node->iterate({.numbers = numbers_});
 }
 
 bool Pass::next(Element& element) {
+  ReleaseQueue::of_this_thread()->release();
   const PipelineScope scope;
   failed_ = true;
   const bool any = iterator_->next(element);
@@ -78,6 +101,7 @@ Tensor save_passes(std::span<Pass> passes, std::span<const Element> taken) {
   StateWriter state({});
   state.op(kFormat);
   for (const Pass& pass : passes) {
+    state.use(pass.numbers_);
     state.graph(*pass.node_);
     pass.iterator_->save(state);
   }
@@ -85,25 +109,27 @@ Tensor save_passes(std::span<Pass> passes, std::span<const Element> taken) {
   return state.finish();
 }
 
-std::vector<Element> restore_passes(std::span<Pass> passes, const Tensor& state, size_t max_taken) {
+RestoredPasses read_passes(std::span<Pass> passes, const Tensor& state, size_t max_taken) {
   const PipelineScope scope;
-  StateReader reader(state, {});
-  reader.op(kFormat);
-  std::vector<std::unique_ptr<Iterator>> iterators;
+  const auto reader = std::make_shared<StateReader>(state, Tables());
+  reader->op(kFormat);
+  const auto read = std::make_shared<std::vector<Pass>>();
   for (const Pass& pass : passes) {
-    reader.graph(*pass.node_);
-    iterators.push_back(pass.node_->iterate({}));
-    iterators.back()->restore(reader);
+    const auto numbers = std::make_shared<PassNumbers>();
+    reader->use(numbers);
+    reader->graph(*pass.node_);
+    auto iterator = pass.node_->iterate({.numbers = numbers});
+    iterator->restore(*reader);
+    read->push_back(Pass(pass.node_, std::move(iterator), numbers));
   }
-  std::vector<Element> taken = reader.elements();
-  if (taken.size() > max_taken) reader.refuse(str(taken.size(), " elements are still to come"));
-  reader.finish();
-  for (size_t i = 0; i < passes.size(); ++i) {
-    passes[i].iterator_ = std::move(iterators[i]);
-    passes[i].failed_ = false;
-  }
-  reader.restored();  // now that the threads of the passes that were left are gone
-  return taken;
+  std::vector<Element> taken = reader->elements();
+  if (taken.size() > max_taken) reader->refuse(str(taken.size(), " elements are still to come"));
+  reader->finish();
+  const auto go = [=] {
+    for (size_t i = 0; i < passes.size(); ++i) passes[i] = std::move((*read)[i]);
+    reader->restored();  // now that the threads of the passes that were left are gone
+  };
+  return {std::move(taken), go};
 }
 
 int64_t total_cardinality(const std::vector<NodePtr>& inputs) {

@@ -4,10 +4,10 @@
 #include <functional>
 #include <memory>
 #include <span>
-#include <stop_token>
 #include <vector>
 
 #include "tutti/data/auto_shard_policy.h"
+#include "tutti/data/graph/context.h"
 #include "tutti/data/graph/element.h"
 #include "tutti/data/graph/state.h"
 
@@ -37,8 +37,14 @@ enum class Role {
   trailing,    // gives the input's elements in their order: a shard by data goes before it
 };
 
-// One pass over a dataset. Used by one thread at a time. After an exception next() goes on behind what failed, or is at
-// the end: it never throws for the same element again (ignore_errors goes on calling).
+// One pass over a dataset: a sequence of places, each with an element or an error. Used by one thread at a time. An
+// error takes the place of the element that failed, and nothing else is lost: after an exception next() goes on behind
+// it, or is at the end, and it never throws for the same element again (ignore_errors goes on calling). So
+// - what counts its input's elements (zip, enumerate, take, skip, shard, a window's shift) counts an error as one;
+// - what collects them (batch, rebatch, window, shuffle, cache, …) lets an error through at once, and goes on with what
+//   it has collected;
+// - what takes elements in turn (interleave) lets it through and goes on with the same dataset;
+// - who passes over elements passes over their errors (PassOver).
 class Iterator {
  public:
   virtual ~Iterator() = default;
@@ -50,16 +56,19 @@ class Iterator {
   // on where it would have. Each begins with state.op() and reads what the other writes, in the same order: the inputs'
   // state before elements of one's own, which may be rows of tables that it has. What has a thread begins it with the
   // first next(), and pauses it while it saves state.graph() of the input and the input's pass.
-  // Throws: data_loss for a state that is not this node's; what user code throws.
+  // Throws: failed_precondition for a state that is not this node's, data_loss for a damaged one; what user code
+  // throws.
   virtual void save(StateWriter& state) = 0;
   virtual void restore(StateReader& state) = 0;
 };
 
-// What the passes over a dataset have in common beside its graph, as the number of the next one. It is saved with every
-// pass, and restored as Iterator says.
+// What the passes over a dataset have in common beside its graph, as what a cache holds. It is saved with every pass,
+// and restored as Iterator says.
 class SharedState {
  public:
   virtual ~SharedState() = default;
+  // A new iterator takes what it needs for all of its passes.
+  virtual void begin(PassNumbers&) {}
   virtual void save(StateWriter& state) const = 0;
   virtual void restore(StateReader& state) = 0;
 };
@@ -108,8 +117,8 @@ struct Node {
   AutoShardPolicy auto_shard_policy = AutoShardPolicy::auto_;
 
   // Begins a pass. The iterator owns all that it needs. Nodes that wait for user code give up with `cancelled` once
-  // `stop` is requested, so that a prefetching thread can be joined.
-  std::function<std::unique_ptr<Iterator>(const std::stop_token& stop)> iterate;
+  // context.stop is requested, so that a prefetching thread can be joined.
+  std::function<std::unique_ptr<Iterator>(const Context& context)> iterate;
 };
 
 // An op on this input that keeps its properties, and the same op on another.
@@ -118,6 +127,9 @@ Node after(const NodePtr& input, std::function<NodePtr(const NodePtr& input)> re
 // An op on these inputs with what they have in common: batch sizes that differ are kUnknown. Sets no cardinality.
 // Throws: invalid_argument for different policies.
 Node after_all(const std::vector<NodePtr>& inputs, std::function<NodePtr(const std::vector<NodePtr>& inputs)> rebuild);
+
+// The operations of a graph, each once, in an order that only the graph decides.
+std::vector<const Node*> nodes_of(const Node& graph);
 
 // How many elements the inputs have together.
 int64_t total_cardinality(const std::vector<NodePtr>& inputs);
@@ -128,20 +140,29 @@ class Pass {
   explicit Pass(const NodePtr& node);
   bool next(Element& element);
 
-  // Where passes are, uint8 [bytes], with the elements that were taken from them and count as still to come; the second
-  // function goes there, and returns those. A state that is refused leaves the passes where they are.
-  // Throws: failed_precondition when next() has thrown; data_loss for a state that is damaged, of other datasets, or
-  // with more than max_taken elements.
   friend Tensor save_passes(std::span<Pass> passes, std::span<const Element> taken);
-  friend std::vector<Element> restore_passes(std::span<Pass> passes, const Tensor& state, size_t max_taken);
+  friend struct RestoredPasses read_passes(std::span<Pass> passes, const Tensor& state, size_t max_taken);
 
  private:
+  Pass(NodePtr node, std::unique_ptr<Iterator> iterator, std::shared_ptr<PassNumbers> numbers)
+      : node_(std::move(node)), numbers_(std::move(numbers)), iterator_(std::move(iterator)) {}
+
   NodePtr node_;
+  std::shared_ptr<PassNumbers> numbers_ = std::make_shared<PassNumbers>();
   std::unique_ptr<Iterator> iterator_;
   bool failed_ = false;
 };
 
+struct RestoredPasses {
+  std::vector<Element> taken;
+  std::function<void()> go;  // takes the passes there, which must not have moved; does not throw
+};
+
+// Where passes are, uint8 [bytes], with the elements that were taken from them and count as still to come; and what is
+// to be done to go there, of which nothing was done yet.
+// Throws: failed_precondition when next() has thrown, and for a state of other datasets; data_loss for one that is
+// damaged, or has more than max_taken elements.
 Tensor save_passes(std::span<Pass> passes, std::span<const Element> taken);
-std::vector<Element> restore_passes(std::span<Pass> passes, const Tensor& state, size_t max_taken);
+RestoredPasses read_passes(std::span<Pass> passes, const Tensor& state, size_t max_taken);
 
 }  // namespace tutti::data::graph

@@ -1,6 +1,8 @@
 #include <ATen/ops/full.h>
+#include <ATen/ops/scalar_tensor.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
@@ -23,11 +25,20 @@ Shape fitted(const Shape& longest, Shape asked) {
                                                " are to be padded to ", str_list(asked), ", which they exceed"));
 }
 
+void check_same_values(const Leaf& leaf, const Leaf& first) {
+  const auto* tensor = std::get_if<Tensor>(&leaf);
+  const auto* other = std::get_if<Tensor>(&first);
+  if (tensor && other && (tensor->scalar_type() != other->scalar_type() || tensor->device() != other->device()))
+    throw Error(ErrorCode::invalid_argument, str("padded_batch: ", describe(leaf), " and ", describe(first),
+                                                 " in one batch; map the elements to one dtype and device"));
+}
+
 // The largest size of each axis, or what is asked for.
 Shape common_shape(std::span<const Leaf> leaves, const Shape* asked) {
   Shape shape(shape_of(leaves.front()).begin(), shape_of(leaves.front()).end());
   for (const Leaf& leaf : leaves) {
     const auto sizes = shape_of(leaf);
+    check_same_values(leaf, leaves.front());
     if (sizes.size() != shape.size() || leaf.index() != leaves.front().index())
       throw Error(ErrorCode::invalid_argument, str("padded_batch: ", describe(leaf), " and ", describe(leaves.front()),
                                                    " in one batch; the numbers of axes must agree"));
@@ -38,6 +49,10 @@ Shape common_shape(std::span<const Leaf> leaves, const Shape* asked) {
 
 Leaf padded(const Tensor& tensor, const Shape& shape, double value) {
   if (tensor.sizes() == at::IntArrayRef(shape)) return tensor;
+  if (at::isIntegralType(tensor.scalar_type(), /*includeBool=*/true) &&
+      at::scalar_tensor(value, tensor.options()).item<double>() != value)
+    throw Error(ErrorCode::invalid_argument, str("padded_batch: padding_value ", value, " is no ",
+                                                 c10::toString(tensor.scalar_type()), "; give one that is"));
   const Tensor result = at::full(shape, value, tensor.options());
   Tensor inner = result;
   for (size_t axis = 0; axis < shape.size(); ++axis)
@@ -96,20 +111,23 @@ class PaddedBatchIterator : public Iterator {
       : input_(std::move(input)), size_(static_cast<size_t>(size)), options_(options) {}
 
   bool next(Element& element) override {
-    elements_.clear();
     while (elements_.size() < size_ && input_->next(element)) elements_.push_back(std::move(element));
-    if (elements_.empty() || (options_.drop_remainder && elements_.size() < size_)) return false;
-    element = Element(stack_padded(elements_, options_), elements_.front().keys());
+    const std::vector<Element> batch = std::exchange(elements_, {});
+    if (batch.empty() || (options_.drop_remainder && batch.size() < size_)) return false;
+    element = Element(stack_padded(batch, options_), batch.front().keys());
     return true;
   }
 
   void save(StateWriter& state) override {
     state.op("padded_batch", arguments());
     input_->save(state);
+    state.elements(elements_);
   }
   void restore(StateReader& state) override {
     state.op("padded_batch", arguments());
     input_->restore(state);
+    elements_ = state.elements();
+    if (elements_.size() >= size_) state.refuse(str("a batch of ", elements_.size(), " elements is not full"));
   }
 
  private:
@@ -118,18 +136,22 @@ class PaddedBatchIterator : public Iterator {
   std::unique_ptr<Iterator> input_;
   size_t size_;
   PaddedBatchOptions options_;
-  std::vector<Element> elements_;
+  std::vector<Element> elements_;  // of a batch that is not full, when an error came out
 };
 
 }  // namespace
 
 NodePtr padded_batch(const NodePtr& input, int64_t size, const PaddedBatchOptions& options) {
+  for (const Shape& shape : options.padded_shapes)
+    if (std::ranges::any_of(shape, [](int64_t size) { return size < -1; }))
+      throw Error(ErrorCode::invalid_argument, str("padded_batch: padded_shapes has ", str_list(shape),
+                                                   "; a size is -1, for the longest, or not negative"));
   Node node = *batch(input, size, {.drop_remainder = options.drop_remainder});
   node.rebuild = [=](const std::vector<NodePtr>& inputs) { return padded_batch(inputs.at(0), size, options); };
   node.row_sizes_vary = true;
   node.uniform = options.drop_remainder && input->batch_size == kNotBatched;
-  node.iterate = [=](const std::stop_token& stop) {
-    return std::make_unique<PaddedBatchIterator>(input->iterate(stop), size, options);
+  node.iterate = [=](const Context& context) {
+    return std::make_unique<PaddedBatchIterator>(input->iterate(context), size, options);
   };
   return std::make_shared<const Node>(std::move(node));
 }

@@ -1,10 +1,22 @@
 #include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
 #include <gmock/gmock.h>
 
 #include "tests/support/dataset_values.h"
 
 namespace tutti::data {
 namespace {
+
+TEST(PaddedBatch, RefusesWhatWouldChangeNumbers) {
+  const auto whole = from_tensor_slices(at::full({1, 2}, (int64_t{1} << 53) + 1));
+  const auto mixed = whole.concatenate(from_tensor_slices(at::ones({1, 1})));
+  EXPECT_THAT(error_of([&] { mixed.padded_batch(2).begin(); }), ::testing::HasSubstr("one dtype and device"));
+  const auto ragged = range(1, 3).map([](const Tensor& x) { return x.expand({x.item<int64_t>()}); });
+  EXPECT_THAT(error_of([&] { ragged.padded_batch(2, {.padding_value = 0.5}).begin(); }),
+              ::testing::HasSubstr("padding_value 0.5 is no Long"));
+  EXPECT_THAT(error_of([&] { ragged.padded_batch(2, {.padded_shapes = {{-5}}}); }),
+              ::testing::HasSubstr("invalid_argument: padded_batch: padded_shapes has [-5]"));
+}
 
 // [1], [2, 2], [3, 3, 3], …
 Dataset<Tensor> growing(int64_t count) {

@@ -8,7 +8,9 @@
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/data/graph/at_element.h"
+#include "tutti/data/graph/forked.h"
 #include "tutti/data/graph/ops.h"
+#include "tutti/data/graph/passes.h"
 #include "tutti/data/graph/pipeline_scope.h"
 
 namespace tutti::data::graph {
@@ -21,15 +23,16 @@ namespace {
 class ParallelInterleaveIterator : public Iterator {
  public:
   ParallelInterleaveIterator(const NodePtr& input, std::shared_ptr<const FlatMapFunction> function,
-                             const InterleaveOptions& options, std::stop_token consumer_stop)
-      : consumer_stop_(std::move(consumer_stop)),
+                             const InterleaveOptions& options, const Context& context, const Context& of_functions)
+      : consumer_stop_(context.stop),
+        of_functions_(of_functions.stopped_by(stop_.get_token())),
         function_(std::move(function)),
         options_(options),
         // Blocks as a whole, so that one dataset can be read while another is taken from.
         max_ready_(static_cast<size_t>(std::clamp<int64_t>(options.block_length, 2, 64))),
         max_sources_(static_cast<size_t>(options.cycle_length + options.num_parallel_calls)),
         dataset_(input),
-        input_(input->iterate(stop_.get_token())),
+        input_(input->iterate(context.stopped_by(stop_.get_token()))),
         cycle_(static_cast<size_t>(options.cycle_length)) {}
 
   ~ParallelInterleaveIterator() override { stop_.request_stop(); }
@@ -47,7 +50,10 @@ class ParallelInterleaveIterator : public Iterator {
     if (turn == Turn::end) return false;
     Result result = std::move(cycle_[slot_]->ready.front());
     cycle_[slot_]->ready.pop_front();
-    if (++taken_ == options_.block_length) move_on();
+    if (cycle_[slot_]->failed())
+      cycle_[slot_].reset();  // leaves its place to the next one
+    else if (!result.error && ++taken_ == options_.block_length)
+      move_on();
     lock.unlock();
     for_threads_.notify_one();
     if (result.error) std::rethrow_exception(result.error);
@@ -71,6 +77,8 @@ class ParallelInterleaveIterator : public Iterator {
     std::deque<Result> ready;
     bool busy = false;   // a thread uses `dataset` and `pass`
     bool ended = false;  // nothing more will become ready
+    // There was no element, or the function made no dataset of it: all that becomes ready is the error.
+    bool failed() const { return ended && !pass; }
   };
   using SourcePtr = std::shared_ptr<Source>;
   enum class Turn { wait, take, end };
@@ -217,7 +225,7 @@ class ParallelInterleaveIterator : public Iterator {
 
   void open(Source& source) const {
     source.dataset = at_element("interleave", source.index, [&] { return (*function_)(source.element); });
-    source.pass = source.dataset->iterate(stop_.get_token());
+    source.pass = source.dataset->iterate(of_functions_.part(static_cast<uint64_t>(source.index)));
   }
 
   // No thread works while one of these lives.
@@ -237,12 +245,13 @@ class ParallelInterleaveIterator : public Iterator {
   void save(StateWriter& state, const Source& source) const;
   SourcePtr restored(StateReader& state);
 
+  std::stop_source stop_;
   std::stop_token consumer_stop_;
+  const Context of_functions_;
   std::shared_ptr<const FlatMapFunction> function_;
   InterleaveOptions options_;
   const size_t max_ready_;
   const size_t max_sources_;
-  std::stop_source stop_;
   NodePtr dataset_;                  // the input
   std::unique_ptr<Iterator> input_;  // its pass, used by the thread that set reading_
 
@@ -340,8 +349,11 @@ NodePtr parallel_interleave(const NodePtr& input, FlatMapFunction function, cons
   node.rebuild = [=](const std::vector<NodePtr>& inputs) {
     return parallel_interleave(inputs.at(0), *shared, options);
   };
-  node.iterate = [=](const std::stop_token& stop) {
-    return std::make_unique<ParallelInterleaveIterator>(input, shared, options, stop);
+  const auto passes = std::make_shared<Passes>("interleave", /*seed=*/0, /*again=*/true);
+  node.shared = passes;
+  node.iterate = [=](const Context& context) {
+    return of_this_process(
+        std::make_unique<ParallelInterleaveIterator>(input, shared, options, context, passes->of_functions(context)));
   };
   return std::make_shared<const Node>(std::move(node));
 }

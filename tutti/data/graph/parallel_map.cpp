@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -8,25 +9,37 @@
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/data/graph/at_element.h"
+#include "tutti/data/graph/forked.h"
 #include "tutti/data/graph/ops.h"
 #include "tutti/data/graph/pipeline_scope.h"
 
 namespace tutti::data::graph {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
+// What waking a thread costs. An element that takes less is not worth one.
+constexpr double kCheapMicroseconds = 6;
+constexpr double kMostMicroseconds = 100;  // that one element counts for, as one during which the system was busy
+constexpr size_t kCheapAhead = 64;         // how many cheap elements may be ready
+constexpr auto kFirstNap = std::chrono::microseconds(50);
+constexpr auto kLongestNap = std::chrono::microseconds(1000);
+
 // Threads that take elements one after the other, and compute side by side; results come out in the input's order, or
-// as they become ready. No lock is held while the input or the function runs, and whoever waits sleeps.
+// as they become ready. No lock is held while the input or the function runs, and whoever waits sleeps. Where elements
+// are cheap, one thread makes many of them while the others and the consumer sleep: the consumer takes naps then, and
+// wakes another thread if there was nothing for it after one.
 class ParallelMapIterator : public Iterator {
  public:
   ParallelMapIterator(const NodePtr& input, std::shared_ptr<const MapFunction> function, const MapOptions& options,
-                      const char* op, std::stop_token consumer_stop)
-      : consumer_stop_(std::move(consumer_stop)),
+                      const char* op, const Context& context)
+      : consumer_stop_(context.stop),
         function_(std::move(function)),
         deterministic_(options.deterministic),
         op_(op),
         num_threads_(static_cast<size_t>(options.num_parallel_calls)),
         dataset_(input),
-        input_(input->iterate(stop_.get_token())) {}
+        input_(input->iterate(context.stopped_by(stop_.get_token()))) {}
 
   ~ParallelMapIterator() override { stop_.request_stop(); }
 
@@ -39,13 +52,13 @@ class ParallelMapIterator : public Iterator {
       if (deterministic_ && found != results_.begin()) found = results_.end();
       return found != results_.end() || (results_.empty() && ended_);
     };
-    if (!changed_.wait(lock, consumer_stop_, ready))
-      throw Error(ErrorCode::cancelled, str(op_, ": the consumer is gone"));
+    if (!ready()) wait_until(ready, lock);
     if (results_.empty()) return false;
     const std::shared_ptr<Result> result = std::move(*found);
     results_.erase(found);
+    const bool wake = num_idle_ > 0 && 2 * results_.size() <= room();
     lock.unlock();
-    changed_.notify_all();
+    if (wake) for_threads_.notify_one();
     if (result->error) std::rethrow_exception(result->error);
     element = std::move(result->element);
     return true;
@@ -91,14 +104,16 @@ class ParallelMapIterator : public Iterator {
     explicit Pause(ParallelMapIterator& iterator) : iterator_(iterator) {
       std::unique_lock lock(iterator_.mutex_);
       iterator_.paused_ = true;
-      iterator_.changed_.wait(lock, [this] {
+      iterator_.consumer_ = Consumer::waits;
+      iterator_.for_consumer_.wait(lock, [this] {
         return !iterator_.taking_ && std::ranges::all_of(iterator_.results_, [](const auto& it) { return it->done; });
       });
+      iterator_.consumer_ = Consumer::busy;
     }
     ~Pause() {
       const std::scoped_lock lock(iterator_.mutex_);
       iterator_.paused_ = false;
-      iterator_.changed_.notify_all();
+      iterator_.for_threads_.notify_all();
     }
     Pause(const Pause&) = delete;
 
@@ -109,9 +124,30 @@ class ParallelMapIterator : public Iterator {
   struct Result {
     Element element;
     int64_t index = 0;
+    Clock::time_point begin = Clock::now();
     std::exception_ptr error;
     bool done = false;
   };
+  enum class Consumer { busy, naps, waits };
+
+  // Under the lock.
+  bool is_cheap() const { return microseconds_ < kCheapMicroseconds; }
+  size_t room() const { return is_cheap() ? std::max(2 * num_threads_, kCheapAhead) : 2 * num_threads_; }
+  bool may_take() const { return ended_ || (!taking_ && !paused_ && results_.size() < room()); }
+
+  // Throws: cancelled when the consumer's own consumer is gone.
+  template <class Ready>
+  void wait_until(const Ready& ready, std::unique_lock<std::mutex>& lock) {
+    for (auto nap = kFirstNap;; nap = std::min(2 * nap, kLongestNap)) {
+      consumer_ = is_cheap() ? Consumer::naps : Consumer::waits;
+      const bool is_ready = is_cheap() ? for_consumer_.wait_for(lock, consumer_stop_, nap, ready)
+                                       : for_consumer_.wait(lock, consumer_stop_, ready);
+      consumer_ = Consumer::busy;
+      if (is_ready) return;
+      if (consumer_stop_.stop_requested()) throw Error(ErrorCode::cancelled, str(op_, ": the consumer is gone"));
+      if (num_idle_ > 0 && may_take()) for_threads_.notify_one();
+    }
+  }
 
   void work() {
     const PipelineScope scope;
@@ -122,18 +158,29 @@ class ParallelMapIterator : public Iterator {
         } catch (...) {
           error = std::current_exception();
         }
-      const std::scoped_lock lock(mutex_);
-      if (error) result->error = error;
-      result->done = true;
-      changed_.notify_all();
+      finish(*result, error);
     }
+  }
+
+  void finish(Result& result, const std::exception_ptr& error) {
+    const std::chrono::duration<double, std::micro> took = Clock::now() - result.begin;
+    std::unique_lock lock(mutex_);
+    if (error) result.error = error;
+    result.done = true;
+    microseconds_ += (std::min(took.count(), kMostMicroseconds) - microseconds_) / 8;
+    const bool wake = consumer_ == Consumer::waits ||
+                      (consumer_ == Consumer::naps && (!is_cheap() || 2 * results_.size() >= room()));
+    lock.unlock();
+    if (wake) for_consumer_.notify_one();
   }
 
   // The next element of the input, at its place among the results; null when there is nothing more to do.
   std::shared_ptr<Result> take() {
     std::unique_lock lock(mutex_);
-    const auto may_take = [this] { return ended_ || (!taking_ && !paused_ && results_.size() < 2 * num_threads_); };
-    if (!changed_.wait(lock, stop_.get_token(), may_take) || ended_ || stop_.stop_requested()) return nullptr;
+    ++num_idle_;
+    const bool any_left = for_threads_.wait(lock, stop_.get_token(), [this] { return may_take(); });
+    --num_idle_;
+    if (!any_left || ended_ || stop_.stop_requested()) return nullptr;
     taking_ = true;
     lock.unlock();
     auto result = std::make_shared<Result>();
@@ -149,7 +196,12 @@ class ParallelMapIterator : public Iterator {
     result->index = next_index_;
     if (!result->error) ++next_index_;
     if (any) results_.push_back(result);
-    changed_.notify_all();
+    if (ended_)
+      for_threads_.notify_all();
+    else if (num_idle_ > 0 && !is_cheap() && may_take())
+      for_threads_.notify_one();
+    if ((ended_ && consumer_ != Consumer::busy) || (paused_ && consumer_ == Consumer::waits))
+      for_consumer_.notify_one();
     return any ? result : nullptr;
   }
 
@@ -159,12 +211,17 @@ class ParallelMapIterator : public Iterator {
   const char* op_;
   const size_t num_threads_;
   std::mutex mutex_;
-  std::condition_variable_any changed_;
-  std::deque<std::shared_ptr<Result>> results_;  // guarded by mutex_, as the next four; in the input's order
-  int64_t next_index_ = 0;                       // of the input's next element
-  bool taking_ = false;                          // a thread is at the input
-  bool paused_ = false;                          // none may go there
-  bool ended_ = false;                           // nothing more will be taken
+  std::condition_variable_any for_consumer_;
+  std::condition_variable_any for_threads_;
+  std::deque<std::shared_ptr<Result>>
+      results_;  // guarded by mutex_, as what follows up to ended_; in the input's order
+  Consumer consumer_ = Consumer::busy;
+  size_t num_idle_ = 0;                      // threads that wait for room, or for another to come from the input
+  double microseconds_ = kMostMicroseconds;  // that an element takes, lately
+  int64_t next_index_ = 0;                   // of the input's next element
+  bool taking_ = false;                      // a thread is at the input
+  bool paused_ = false;                      // none may go there
+  bool ended_ = false;                       // nothing more will be taken
   std::stop_source stop_;
   NodePtr dataset_;                  // the input
   std::unique_ptr<Iterator> input_;  // its pass, used by the thread that set taking_, or paused_ when no other is there
@@ -182,8 +239,8 @@ NodePtr parallel_map(const NodePtr& input, MapFunction function, const MapOption
   node.batch_size = kUnknown;
   node.batch_size_of_rows = kUnknown;
   node.row_sizes_vary = false;
-  node.iterate = [=](const std::stop_token& stop) {
-    return std::make_unique<ParallelMapIterator>(input, shared, options, op, stop);
+  node.iterate = [=](const Context& context) {
+    return of_this_process(std::make_unique<ParallelMapIterator>(input, shared, options, op, context));
   };
   return std::make_shared<const Node>(std::move(node));
 }

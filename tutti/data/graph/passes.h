@@ -8,16 +8,21 @@
 
 namespace tutti::data::graph {
 
-// Numbers an operation's passes in the order in which they begin; the random numbers of pass n are a function of the
-// seed and n.
+// An operation that draws numbers: they are a function of its seed, of how many iterators were begun before, and of
+// the pass's place in its iterator.
 class Passes : public SharedState, public std::enable_shared_from_this<Passes> {
  public:
   // With `again` each pass has numbers of its own, else all have those of the first.
   Passes(const char* op, uint64_t seed, bool again) : op_(op), again_(again), seed_(seed) {}
 
-  // The seed of a new pass.
-  uint64_t begin();
+  // Of a new pass.
+  uint64_t seed_of(const Context& context) const;
+  uint64_t seed() const;
+  // What datasets that this operation's function makes are begun with, as parts: they are no part of the graph, and so
+  // have no iterators' number of their own.
+  Context of_functions(const Context& context) const;
 
+  void begin(PassNumbers& numbers) override;
   void save(StateWriter& state) const override;
   void restore(StateReader& state) override;
 
@@ -25,8 +30,12 @@ class Passes : public SharedState, public std::enable_shared_from_this<Passes> {
   const char* const op_;
   const bool again_;
   mutable std::mutex mutex_;
-  uint64_t seed_;  // guarded by mutex_, as the next
-  uint64_t next_ = 0;
+  uint64_t seed_;           // guarded by mutex_, as the next
+  uint64_t iterators_ = 0;  // that were begun
 };
+
+// For each input, how many inputs before it pass over an operation with Passes that it passes over too: the index of
+// its part of the context, so that no two passes are alike.
+std::vector<uint64_t> parts_of(const std::vector<NodePtr>& inputs);
 
 }  // namespace tutti::data::graph

@@ -8,6 +8,7 @@
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/data/graph/forked.h"
 #include "tutti/data/graph/ops.h"
 #include "tutti/data/graph/pipeline_scope.h"
 
@@ -19,11 +20,11 @@ namespace {
 // Node::iterate.
 class PrefetchIterator : public Iterator {
  public:
-  PrefetchIterator(const NodePtr& input, int64_t capacity, std::stop_token consumer_stop)
-      : consumer_stop_(std::move(consumer_stop)),
+  PrefetchIterator(const NodePtr& input, int64_t capacity, const Context& context)
+      : consumer_stop_(context.stop),
         capacity_(static_cast<size_t>(capacity)),
         dataset_(input),
-        input_(input->iterate(stop_.get_token())) {}
+        input_(input->iterate(context.stopped_by(stop_.get_token()))) {}
 
   ~PrefetchIterator() override { stop_.request_stop(); }
 
@@ -167,8 +168,8 @@ NodePtr prefetch(const NodePtr& input, int64_t buffer_size) {
     throw Error(ErrorCode::invalid_argument, str("prefetch: buffer_size ", buffer_size, "; it must be at least 1"));
   Node node = after(input, [=](const NodePtr& other) { return prefetch(other, buffer_size); });
   node.role = Role::trailing;
-  node.iterate = [=](const std::stop_token& stop) {
-    return std::make_unique<PrefetchIterator>(input, buffer_size, stop);
+  node.iterate = [=](const Context& context) {
+    return of_this_process(std::make_unique<PrefetchIterator>(input, buffer_size, context));
   };
   return std::make_shared<const Node>(std::move(node));
 }

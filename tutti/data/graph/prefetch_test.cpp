@@ -1,11 +1,15 @@
 #include <gmock/gmock.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <optional>
 #include <thread>
 
 #include "tests/support/dataset_values.h"
+#include "tests/support/watchdog.h"
 
 namespace tutti::data {
 namespace {
@@ -78,6 +82,23 @@ TEST(Prefetch, AnErrorComesAfterTheElementsBeforeIt) {
   for (int i = 0; i < 4; ++i) ++iterator;
   EXPECT_EQ(iterator->item<int64_t>(), 4);
   EXPECT_THROW(++iterator, std::string);
+}
+
+TEST(Prefetch, AForkedProcessDropsTheIteratorsOfItsParent) {
+  const Watchdog watchdog(std::chrono::seconds(60));
+  const auto dataset = range(100).map([](const Tensor& x) { return x; }, {.num_parallel_calls = 2}).prefetch(2);
+  auto iterator = std::optional(dataset.begin());
+  const pid_t child = fork();
+  if (child == 0) {
+    const bool refused = code_of([&] { ++*iterator; }) == ErrorCode::failed_precondition;
+    iterator.reset();
+    _exit(refused ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  ++*iterator;
+  EXPECT_EQ((*iterator)->item<int64_t>(), 1);
 }
 
 }  // namespace

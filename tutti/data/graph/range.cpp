@@ -60,7 +60,7 @@ NodePtr range(int64_t start, int64_t stop, int64_t step) {
   node.cardinality = static_cast<int64_t>(count);
   node.batch_size = kNotBatched;
   node.uniform = true;
-  node.iterate = [=](const std::stop_token&) {
+  node.iterate = [=](const Context&) {
     return std::make_unique<RangeIterator>(start, step, static_cast<int64_t>(count));
   };
   return std::make_shared<const Node>(std::move(node));

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
@@ -15,16 +16,17 @@ class RebatchIterator : public Iterator {
 
   bool next(Element& element) override {
     const int64_t wanted = sizes_[slot_];
-    slot_ = (slot_ + 1) % sizes_.size();
-    if (wanted == 0) return empty_batch(element);
-    std::vector<std::vector<Leaf>> pieces;
-    int64_t rows = 0;
-    while (rows < wanted && load()) {
-      const int64_t count = std::min(wanted - rows, num_rows_ - row_);
-      pieces.push_back(narrow_rows(leaves_, row_, count));
+    if (wanted == 0 && leaves_.empty()) load();
+    while (rows_ < wanted && load()) {
+      const int64_t count = std::min(wanted - rows_, num_rows_ - row_);
+      pieces_.push_back(narrow_rows(leaves_, row_, count));
       row_ += count;
-      rows += count;
+      rows_ += count;
     }
+    slot_ = (slot_ + 1) % sizes_.size();
+    const int64_t rows = std::exchange(rows_, 0);
+    const std::vector<std::vector<Leaf>> pieces = std::exchange(pieces_, {});
+    if (wanted == 0) return empty_batch(element);
     if (rows == 0 || (options_.drop_remainder && rows < wanted)) return false;
     element = Element(join(pieces), keys_);
     return true;
@@ -36,6 +38,8 @@ class RebatchIterator : public Iterator {
     input_->save(state);
     state.number(static_cast<int64_t>(slot_));
     state.number(ended_);
+    state.number(static_cast<int64_t>(pieces_.size()));
+    for (const auto& piece : pieces_) state.table(std::make_shared<const Table>(piece, keys_));
     state.number(!leaves_.empty());
     if (!leaves_.empty())
       state.table(std::make_shared<const Table>(narrow_rows(leaves_, row_, num_rows_ - row_), keys_));
@@ -45,6 +49,12 @@ class RebatchIterator : public Iterator {
     input_->restore(state);
     slot_ = static_cast<size_t>(state.number_in(0, static_cast<int64_t>(sizes_.size()) - 1));
     ended_ = state.flag();
+    for (int64_t left = state.number_in(0, INT64_MAX); left > 0; --left) {
+      const auto piece = state.table();
+      pieces_.push_back(piece->columns());
+      rows_ += piece->num_rows();
+    }
+    if (rows_ > 0 && rows_ >= sizes_[slot_]) state.refuse(str("a batch of ", rows_, " rows is not full"));
     if (!state.flag()) return;
     const auto rest = state.table();
     leaves_ = rest->columns();
@@ -65,24 +75,24 @@ class RebatchIterator : public Iterator {
       Element batch;
       ended_ = !input_->next(batch);
       if (ended_) break;
-      keys_ = batch.keys();
-      leaves_ = std::move(batch).leaves();
-      num_rows_ = num_rows(leaves_, "rebatch");
+      std::vector<Leaf> leaves = batch.leaves();
+      num_rows_ = num_rows(leaves, "rebatch");
       row_ = 0;
+      leaves_ = std::move(leaves);
+      keys_ = batch.keys();
     }
     return !ended_;
   }
 
   // A slot of size 0 needs no input but for the shape of its rows, and comes until the end of the input was met.
-  bool empty_batch(Element& element) {
-    if (leaves_.empty()) load();
+  bool empty_batch(Element& element) const {
     if (ended_) return false;
     element = Element(narrow_rows(leaves_, 0, 0), keys_);
     return true;
   }
 
-  std::vector<Leaf> join(std::vector<std::vector<Leaf>>& pieces) const {
-    if (pieces.size() == 1) return std::move(pieces.front());
+  static std::vector<Leaf> join(const std::vector<std::vector<Leaf>>& pieces) {
+    if (pieces.size() == 1) return pieces.front();
     std::vector<Leaf> joined;
     for (size_t leaf = 0; leaf < pieces.front().size(); ++leaf) {
       std::vector<Leaf> parts;
@@ -97,7 +107,9 @@ class RebatchIterator : public Iterator {
   RebatchOptions options_;
   size_t slot_ = 0;
   bool ended_ = false;
-  std::vector<Leaf> leaves_;  // the input batch that is being cut, from row_ on
+  std::vector<std::vector<Leaf>> pieces_;  // of a batch that is not full, when an error came out
+  int64_t rows_ = 0;                       // in them
+  std::vector<Leaf> leaves_;               // the input batch that is being cut, from row_ on
   Keys keys_;
   int64_t row_ = 0;
   int64_t num_rows_ = 0;
@@ -118,8 +130,8 @@ NodePtr rebatch(const NodePtr& input, std::vector<int64_t> sizes, const RebatchO
   node.cardinality = input->cardinality == kInfinite ? kInfinite : kUnknown;
   node.batch_size = kUnknown;
   node.uniform = false;
-  node.iterate = [=](const std::stop_token& stop) {
-    return std::make_unique<RebatchIterator>(input->iterate(stop), sizes, options);
+  node.iterate = [=](const Context& context) {
+    return std::make_unique<RebatchIterator>(input->iterate(context), sizes, options);
   };
   return std::make_shared<const Node>(std::move(node));
 }

@@ -54,11 +54,12 @@ class LegacyRebatchIterator : public Iterator {
 
 NodePtr rebatch_legacy(const NodePtr& input, int num_replicas) {
   Node node = after(input, [=](const NodePtr& other) { return rebatch_legacy(other, num_replicas); });
-  node.cardinality = input->cardinality < 0 ? input->cardinality : input->cardinality * num_replicas;
+  if (input->cardinality >= 0 && __builtin_mul_overflow(input->cardinality, num_replicas, &node.cardinality))
+    node.cardinality = kUnknown;
   node.batch_size = kUnknown;
   node.uniform = false;
-  node.iterate = [=](const std::stop_token& stop) {
-    return std::make_unique<LegacyRebatchIterator>(input->iterate(stop), num_replicas);
+  node.iterate = [=](const Context& context) {
+    return std::make_unique<LegacyRebatchIterator>(input->iterate(context), num_replicas);
   };
   return std::make_shared<const Node>(std::move(node));
 }

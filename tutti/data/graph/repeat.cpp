@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
@@ -9,24 +10,27 @@ namespace {
 
 class RepeatIterator : public Iterator {
  public:
-  RepeatIterator(NodePtr input, int64_t count, std::stop_token stop)
-      : input_(std::move(input)), count_(count), left_(count), stop_(std::move(stop)) {
-    if (left_ != 0) pass_ = input_->iterate(stop_);
+  RepeatIterator(NodePtr input, int64_t count, Context context)
+      : input_(std::move(input)), count_(count), left_(count), context_(std::move(context)) {
+    if (left_ != 0) begin();
   }
 
   bool next(Element& element) override {
     while (pass_) {
-      if (pass_->next(element)) return any_ = true;
-      if (left_ > 0) --left_;
-      const bool again = any_ && left_ != 0;  // repeating nothing forever would never return
+      const bool any = std::exchange(any_, true);  // an error is something too
+      if (pass_->next(element)) return true;
       any_ = false;
-      pass_ = again ? input_->iterate(stop_) : nullptr;
+      if (left_ > 0) --left_;
+      pass_ = nullptr;
+      ++number_;
+      if (any && left_ != 0) begin();  // repeating nothing forever would never return
     }
     return false;
   }
 
   void save(StateWriter& state) override {
     state.op("repeat", {count_});
+    state.number(static_cast<int64_t>(number_));
     state.number(left_);
     state.number(any_);
     state.number(pass_ != nullptr);
@@ -34,27 +38,35 @@ class RepeatIterator : public Iterator {
   }
   void restore(StateReader& state) override {
     state.op("repeat", {count_});
+    number_ = static_cast<uint64_t>(state.number_in(0, INT64_MAX));
     left_ = state.number_in(std::min<int64_t>(count_, 0), count_);
     any_ = state.flag();
-    if (state.number_in(0, pass_ != nullptr))
+    if (state.number_in(0, pass_ != nullptr)) {
+      if (number_ > 0) begin();
       pass_->restore(state);
-    else
+    } else {
       pass_ = nullptr;
+    }
   }
 
  private:
+  void begin() { pass_ = input_->iterate(context_.part(number_)); }
+
   NodePtr input_;
   int64_t count_;
   int64_t left_;  // passes, this one included; kInfinite stays
-  std::stop_token stop_;
+  Context context_;
+  uint64_t number_ = 0;  // of this pass
   std::unique_ptr<Iterator> pass_;
-  bool any_ = false;  // whether this pass gave an element
+  bool any_ = false;  // whether this pass gave an element or an error
 };
 
 int64_t repeated(int64_t elements, int64_t count) {
   if (elements == 0 || count == 0) return 0;
   if (count == kInfinite) return kInfinite;
-  return elements < 0 ? elements : elements * count;
+  int64_t total = 0;
+  if (elements >= 0 && __builtin_mul_overflow(elements, count, &total)) return kUnknown;
+  return elements < 0 ? elements : total;
 }
 
 }  // namespace
@@ -64,7 +76,7 @@ NodePtr repeat(const NodePtr& input, int64_t count) {
     throw Error(ErrorCode::invalid_argument, str("repeat: count ", count, "; it must be at least 0, or kInfinite"));
   Node node = after(input, [=](const NodePtr& other) { return repeat(other, count); });
   node.cardinality = repeated(input->cardinality, count);
-  node.iterate = [=](const std::stop_token& stop) { return std::make_unique<RepeatIterator>(input, count, stop); };
+  node.iterate = [=](const Context& context) { return std::make_unique<RepeatIterator>(input, count, context); };
   return std::make_shared<const Node>(std::move(node));
 }
 

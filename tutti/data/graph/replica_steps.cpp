@@ -3,6 +3,7 @@
 #include <ATen/ops/new_empty.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
@@ -70,33 +71,44 @@ ReplicaSteps::ReplicaSteps(const std::vector<NodePtr>& pipelines, int num_replic
 }
 
 std::vector<Element> ReplicaSteps::next() {
-  step_.assign(num_replicas_, {});
-  std::vector<size_t> without;  // the replicas for which nothing is left, ascending
   const size_t replicas_per_pipeline = num_replicas_ / passes_.size();
-  for (size_t replica = 0; replica < num_replicas_; ++replica)
-    if (!passes_[replica / replicas_per_pipeline].next(step_[replica])) without.push_back(replica);
+  while (filled_.size() < num_replicas_) {
+    Element element;
+    if (!passes_[filled_.size() / replicas_per_pipeline].next(element)) without_.push_back(filled_.size());
+    filled_.push_back(std::move(element));
+  }
+  step_ = std::exchange(filled_, {});
+  const std::vector<size_t> without = std::exchange(without_, {});
   if (without.size() == num_replicas_ || (uniform_ && !without.empty())) step_.clear();
   size_t other = 0;
   while (other < without.size() && without[other] == other) ++other;
   for (const size_t replica : without)
     if (!step_.empty()) step_[replica] = no_rows(step_[other], row_sizes_vary_);
-  return placed_step();
+  return placed(step_);
 }
 
 Tensor ReplicaSteps::save(bool before_last_step) {
   return save_passes(passes_, before_last_step ? std::span<const Element>(step_) : std::span<const Element>());
 }
 
-std::vector<Element> ReplicaSteps::restore(const Tensor& state) {
-  step_ = restore_passes(passes_, state, num_replicas_);
-  return placed_step();
+RestoredPasses ReplicaSteps::read(const Tensor& state) {
+  RestoredPasses restored = read_passes(passes_, state, num_replicas_);
+  std::vector<Element> step = restored.taken;
+  restored.taken = placed(step);
+  restored.go = [this, go = std::move(restored.go), step = std::move(step)] {
+    go();
+    step_ = step;
+    filled_.clear();
+    without_.clear();
+  };
+  return restored;
 }
 
-std::vector<Element> ReplicaSteps::placed_step() const {
-  std::vector<Element> step;
-  for (size_t replica = 0; replica < step_.size(); ++replica)
-    step.push_back(place(step_[replica], static_cast<int>(replica), placement_));
-  return step;
+std::vector<Element> ReplicaSteps::placed(const std::vector<Element>& step) const {
+  std::vector<Element> placed;
+  for (size_t replica = 0; replica < step.size(); ++replica)
+    placed.push_back(place(step[replica], static_cast<int>(replica), placement_));
+  return placed;
 }
 
 }  // namespace tutti::data::graph

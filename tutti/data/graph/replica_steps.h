@@ -30,23 +30,26 @@ class ReplicaSteps {
   // Each pipeline feeds as many replicas, the first pipeline the first ones.
   ReplicaSteps(const std::vector<NodePtr>& pipelines, int num_replicas, Placement placement);
 
-  // The elements of the next step, one per replica, or nothing at the end.
+  // The elements of the next step, one per replica, or nothing at the end. After an exception it goes on with that
+  // step, behind what failed.
   std::vector<Element> next();
 
-  // Where the pass is, before the last step or after it. restore() returns that step if it is still to come, else
-  // nothing. Throws: as Pass.
+  // Where the pass is, before the last step or after it; and, of a state, that step if it is still to come, else
+  // nothing, with what is to be done to go there. Throws: as save_passes(), read_passes().
   Tensor save(bool before_last_step);
-  std::vector<Element> restore(const Tensor& state);
+  RestoredPasses read(const Tensor& state);
 
  private:
-  std::vector<Element> placed_step() const;
+  std::vector<Element> placed(const std::vector<Element>& step) const;
 
   std::vector<Pass> passes_;
   size_t num_replicas_;
   bool row_sizes_vary_;
   bool uniform_;
   Placement placement_;
-  std::vector<Element> step_;  // the last one, before it is placed
+  std::vector<Element> step_;    // the last one, before it is placed
+  std::vector<Element> filled_;  // of the first replicas, when an error came out for the next one
+  std::vector<size_t> without_;  // those of them for which nothing is left, ascending
 };
 
 }  // namespace tutti::data::graph

@@ -1,9 +1,19 @@
+#include <ATen/ops/clone.h>
+
 #include "tutti/core/error.h"
 #include "tutti/data/graph/at_element.h"
 #include "tutti/data/graph/ops.h"
 
 namespace tutti::data::graph {
 namespace {
+
+// The function may write to the state in place.
+Element copy_of(const Element& element) {
+  std::vector<Leaf> leaves = element.leaves();
+  for (Leaf& leaf : leaves)
+    if (auto* tensor = std::get_if<Tensor>(&leaf); tensor && tensor->defined()) *tensor = tensor->clone();
+  return Element(std::move(leaves), element.keys());
+}
 
 class ScanIterator : public Iterator {
  public:
@@ -49,8 +59,8 @@ NodePtr scan(const NodePtr& input, Element initial, ScanFunction function) {
   node.batch_size = kUnknown;
   node.batch_size_of_rows = kUnknown;
   node.row_sizes_vary = false;
-  node.iterate = [=](const std::stop_token& stop) {
-    return std::make_unique<ScanIterator>(input->iterate(stop), initial, shared, stop);
+  node.iterate = [=](const Context& context) {
+    return std::make_unique<ScanIterator>(input->iterate(context), copy_of(initial), shared, context.stop);
   };
   return std::make_shared<const Node>(std::move(node));
 }

@@ -9,6 +9,15 @@
 namespace tutti::data {
 namespace {
 
+TEST(Scan, EveryPassBeginsWithTheInitialState) {
+  const auto in_place = [](Tensor sum, const Tensor& x) {
+    sum.add_(x);
+    return std::pair(sum, sum.clone());
+  };
+  const auto sums = range(1, 4).scan(at::scalar_tensor(5, at::kLong), in_place);
+  for (int pass = 0; pass < 2; ++pass) EXPECT_EQ(numbers(sums), (Numbers{{6}, {8}, {11}}));
+}
+
 using ::testing::HasSubstr;
 
 Tensor number(int64_t value) { return at::scalar_tensor(value, at::kLong); }

@@ -1,5 +1,6 @@
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/data/graph/keeper.h"
 #include "tutti/data/graph/ops.h"
 #include "tutti/data/graph/passes.h"
 
@@ -9,14 +10,17 @@ namespace {
 // A buffer of elements; each next() gives a random one and refills its place.
 class ShuffleIterator : public Iterator {
  public:
-  ShuffleIterator(std::unique_ptr<Iterator> input, int64_t buffer_size, uint64_t seed)
-      : input_(std::move(input)), buffer_size_(static_cast<size_t>(buffer_size)), random_(seed) {}
+  ShuffleIterator(std::unique_ptr<Iterator> input, int64_t buffer_size, uint64_t seed, Keeper keeper)
+      : input_(std::move(input)),
+        buffer_size_(static_cast<size_t>(buffer_size)),
+        random_(seed),
+        keeper_(std::move(keeper)) {}
 
   bool next(Element& element) override {
     while (!ended_ && buffer_.size() < buffer_size_) {
       Element filling;
       ended_ = !input_->next(filling);
-      if (!ended_) buffer_.push_back(std::move(filling));
+      if (!ended_) buffer_.push_back(keeper_(std::move(filling)));
     }
     if (buffer_.empty()) return false;
     std::swap(buffer_[random_.below(buffer_.size())], buffer_.back());
@@ -45,18 +49,19 @@ class ShuffleIterator : public Iterator {
   std::unique_ptr<Iterator> input_;
   size_t buffer_size_;
   SplitMix64 random_;
+  Keeper keeper_;
   bool ended_ = false;
   std::vector<Element> buffer_;
 };
 
-// A dataset that is rebuilt shares the passes' numbers, so that no two of its passes are alike.
+// A dataset that is rebuilt shares the passes' numbers, so that no two of its iterators are alike.
 NodePtr shuffled(const NodePtr& input, int64_t buffer_size, const std::shared_ptr<Passes>& passes) {
   Node node = after(input, [=](const NodePtr& other) { return shuffled(other, buffer_size, passes); });
   node.role = Role::shuffle;
   node.shared = passes;
-  node.iterate = [=](const std::stop_token& stop) {
-    const uint64_t pass_seed = passes->begin();
-    return std::make_unique<ShuffleIterator>(input->iterate(stop), buffer_size, pass_seed);
+  node.iterate = [=](const Context& context) {
+    return std::make_unique<ShuffleIterator>(input->iterate(context), buffer_size, passes->seed_of(context),
+                                             Keeper(*input));
   };
   return std::make_shared<const Node>(std::move(node));
 }

@@ -1,4 +1,5 @@
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/ops/ones.h>
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -88,6 +89,17 @@ TEST(Shuffle, PlacesEveryElementEverywhere) {
 
 TEST(Shuffle, NeedsABuffer) {
   EXPECT_THAT(error_of([] { range(5).shuffle(0); }), ::testing::HasSubstr("shuffle: buffer_size 0"));
+}
+
+TEST(Shuffle, KeepsRowsAndNotTheirBatches) {
+  const auto rows = range(4).map([](const Tensor&) { return at::ones({64, 50}); }).unbatch();
+  const auto behind_enumerate = rows.enumerate().shuffle(20).map([](const Tensor&, const Tensor& row) { return row; });
+  for (const auto& dataset : {rows.shuffle(20), behind_enumerate})
+    for (const Tensor& row : dataset.take(10)) EXPECT_EQ(row.storage().nbytes(), row.nbytes());
+  const Tensor source = at::ones({64, 50});
+  for (const Tensor& row :
+       from_tensor_slices(source).enumerate().shuffle(20).map([](const Tensor&, const Tensor& row) { return row; }))
+    EXPECT_TRUE(row.is_alias_of(source)) << "it is there anyway";
 }
 
 }  // namespace

@@ -65,7 +65,7 @@ NodePtr from_tensor_slices(const std::vector<Leaf>& columns, Keys keys) {
   node.batch_size = common_size(columns, 1);
   node.batch_size_of_rows = common_size(columns, 2);
   node.uniform = true;
-  node.iterate = [table](const std::stop_token&) { return std::make_unique<SliceIterator>(table); };
+  node.iterate = [table](const Context&) { return std::make_unique<SliceIterator>(table); };
   return std::make_shared<const Node>(std::move(node));
 }
 

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <unordered_set>
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
@@ -38,20 +37,6 @@ std::string text_of(const std::string& op, const std::vector<int64_t>& arguments
   std::string text = op;
   for (size_t i = 0; i < arguments.size(); ++i) text += str(i == 0 ? '(' : ',', arguments[i]);
   return arguments.empty() ? text : text + ')';
-}
-
-// The operations of a graph, each once, in an order that only the graph decides.
-void collect(const Node& node, std::unordered_set<const Node*>& seen, std::vector<const Node*>& nodes) {
-  if (!seen.insert(&node).second) return;
-  nodes.push_back(&node);
-  for (const NodePtr& input : node.inputs) collect(*input, seen, nodes);
-}
-
-std::vector<const Node*> nodes_of(const Node& graph) {
-  std::unordered_set<const Node*> seen;
-  std::vector<const Node*> nodes;
-  collect(graph, seen, nodes);
-  return nodes;
 }
 
 // Numbers of a dtype are as they are stored; a bool must be 0 or 1.
@@ -89,6 +74,9 @@ void StateWriter::leaf(const Leaf& leaf) {
   number(static_cast<int64_t>(shape_of(leaf).size()));
   for (const int64_t size : shape_of(leaf)) number(size);
   if (tensor) {
+    if (tensor->layout() != at::kStrided)
+      throw Error(ErrorCode::unimplemented, str("saving an iterator: an element is a sparse ", describe(leaf),
+                                                "; make it dense with to_dense()"));
     if (!has_plain_values(tensor->scalar_type()))
       throw Error(ErrorCode::unimplemented, str("saving an iterator: an element is ", describe(leaf),
                                                 "; convert it to a dtype of plain numbers, or save elsewhere"));
@@ -178,7 +166,9 @@ void StateReader::op(const std::string& name, const std::vector<int64_t>& argume
   const std::string expected = text_of(name, arguments);
   const std::string found = text();
   if (found == expected) return;
-  refuse(str("byte ", begin, " begins '", found.substr(0, kShown), "', where this dataset has '", expected, "'"));
+  throw Error(ErrorCode::failed_precondition,
+              str("restoring an iterator: the state is of another dataset: byte ", begin, " begins '",
+                  found.substr(0, kShown), "', where this dataset has '", expected, "'"));
 }
 
 Leaf StateReader::leaf() {

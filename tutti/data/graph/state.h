@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tutti/core/bytes.h"
+#include "tutti/data/graph/context.h"
 #include "tutti/data/graph/element.h"
 
 namespace tutti::data::graph {
@@ -23,6 +24,9 @@ class StateWriter {
  public:
   // Elements that are rows of these tables are written as such, others with their values.
   explicit StateWriter(Tables tables);
+  // Those of the iterator whose state follows.
+  void use(std::shared_ptr<const PassNumbers> numbers) { numbers_ = std::move(numbers); }
+  const PassNumbers* numbers() const { return numbers_.get(); }
   // Begins the state of a graph's passes: its operations' shared state. Rows of its sources are written as such from
   // here on.
   void graph(const Node& graph);
@@ -49,14 +53,18 @@ class StateWriter {
 
   Tables tables_;  // they live as long as their addresses are used
   std::unordered_map<const Table*, int64_t> places_;
+  std::shared_ptr<const PassNumbers> numbers_;
   ByteWriter bytes_;
 };
 
 // Reads what a StateWriter wrote, in the same order. Nothing in it is believed.
-// Throws, from every member: data_loss for a state that is damaged or of another dataset.
+// Throws, from every member: data_loss for a state that is damaged; op() failed_precondition for one of another
+// dataset.
 class StateReader {
  public:
   StateReader(const Tensor& state, Tables tables);
+  void use(std::shared_ptr<PassNumbers> numbers) { numbers_ = std::move(numbers); }
+  PassNumbers* numbers() const { return numbers_.get(); }
   void graph(const Node& graph);
 
   void op(const std::string& name, const std::vector<int64_t>& arguments = {});
@@ -84,6 +92,7 @@ class StateReader {
   Tensor state_;
   Tables tables_;
   ByteReader bytes_;
+  std::shared_ptr<PassNumbers> numbers_;
   int depth_ = 0;  // of elements in datasets in elements
   std::vector<std::function<void()>> changes_;
 };

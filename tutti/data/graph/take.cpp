@@ -13,9 +13,11 @@ class TakeIterator : public Iterator {
       : input_(std::move(input)), count_(count), left_(count) {}
 
   bool next(Element& element) override {
-    if (left_ == 0 || !input_->next(element)) return false;
-    --left_;
-    return true;
+    if (left_ == 0) return false;
+    --left_;  // also where it throws
+    const bool any = input_->next(element);
+    if (!any) left_ = 0;
+    return any;
   }
 
   void save(StateWriter& state) override {
@@ -42,9 +44,7 @@ NodePtr take(const NodePtr& input, int64_t count) {
   Node node = after(input, [=](const NodePtr& other) { return take(other, count); });
   if (input->cardinality == kInfinite || count == 0) node.cardinality = count;
   if (input->cardinality >= 0) node.cardinality = std::min(input->cardinality, count);
-  node.iterate = [=](const std::stop_token& stop) {
-    return std::make_unique<TakeIterator>(input->iterate(stop), count);
-  };
+  node.iterate = [=](const Context& context) { return std::make_unique<TakeIterator>(input->iterate(context), count); };
   return std::make_shared<const Node>(std::move(node));
 }
 

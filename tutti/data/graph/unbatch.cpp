@@ -17,7 +17,7 @@ class UnbatchIterator : public Iterator {
       table_ = std::make_shared<const Table>(leaves, keys);
       row_ = 0;
     }
-    element = Element(table_, row_++);
+    element = Element(table_, row_++, /*passing=*/true);
     return true;
   }
 
@@ -53,9 +53,7 @@ NodePtr unbatch(const NodePtr& input) {
   node.batch_size_of_rows = kUnknown;
   node.row_sizes_vary = false;
   node.uniform = input->uniform;
-  node.iterate = [input](const std::stop_token& stop) {
-    return std::make_unique<UnbatchIterator>(input->iterate(stop));
-  };
+  node.iterate = [input](const Context& context) { return std::make_unique<UnbatchIterator>(input->iterate(context)); };
   return std::make_shared<const Node>(std::move(node));
 }
 

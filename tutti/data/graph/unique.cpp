@@ -52,8 +52,8 @@ class UniqueIterator : public Iterator {
 NodePtr unique(const NodePtr& input) {
   Node node = after(input, unique);
   node.cardinality = input->cardinality == 0 ? 0 : kUnknown;
-  node.iterate = [input](const std::stop_token& stop) {
-    return std::make_unique<UniqueIterator>(input->iterate(stop), stop);
+  node.iterate = [input](const Context& context) {
+    return std::make_unique<UniqueIterator>(input->iterate(context), context.stop);
   };
   return std::make_shared<const Node>(std::move(node));
 }

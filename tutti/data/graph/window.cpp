@@ -3,6 +3,7 @@
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/data/graph/ops.h"
+#include "tutti/data/graph/pass_over.h"
 
 namespace tutti::data::graph {
 namespace {
@@ -17,18 +18,15 @@ struct Span {
 // Keeps the elements that the window at hand spans. TF: WindowDataset.
 class WindowIterator : public Iterator {
  public:
-  WindowIterator(NodePtr input, const Span& span, const std::stop_token& stop)
-      : input_(std::move(input)), span_(span), pass_(input_->iterate(stop)) {}
+  WindowIterator(NodePtr input, const Span& span, const Context& context)
+      : input_(std::move(input)), span_(span), pass_(input_->iterate(context)), pass_over_("window", context.stop) {}
 
   bool next(Element& element) override {
+    for (; !ended_ && to_skip_ > 0; --to_skip_) ended_ = !pass_over_(*pass_);
     while (!ended_ && kept_.size() < span_.elements) {
       Element read;
       ended_ = !pass_->next(read);
-      if (ended_) break;
-      if (to_skip_ == 0)
-        kept_.push_back(std::move(read));
-      else
-        --to_skip_;
+      if (!ended_) kept_.push_back(std::move(read));
     }
     if (kept_.empty() || (span_.drop_remainder && kept_.size() < span_.elements)) return false;
     std::vector<Element> window;
@@ -67,6 +65,7 @@ class WindowIterator : public Iterator {
   std::vector<Element> kept_;
   size_t to_skip_ = 0;  // elements between the last window and the next
   bool ended_ = false;
+  PassOver pass_over_;
 };
 
 int64_t num_windows(int64_t elements, const Span& span) {
@@ -94,7 +93,7 @@ NodePtr window(const NodePtr& input, int64_t size, const WindowOptions& options)
   node.batch_size_of_rows = kUnknown;
   node.row_sizes_vary = false;
   node.uniform = false;
-  node.iterate = [=](const std::stop_token& stop) { return std::make_unique<WindowIterator>(input, span, stop); };
+  node.iterate = [=](const Context& context) { return std::make_unique<WindowIterator>(input, span, context); };
   return std::make_shared<const Node>(std::move(node));
 }
 
