@@ -50,6 +50,11 @@ class HookedFileSystem final : public checkpoint::FileSystem {
     return files_.list(directory);
   }
   bool exists(const std::filesystem::path& path) const override { return files_.exists(path); }
+  bool is_directory(const std::filesystem::path& path) const override { return files_.is_directory(path); }
+  std::filesystem::path place_of(const std::filesystem::path& file) const override { return files_.place_of(file); }
+  std::unique_ptr<checkpoint::FileLock> try_lock(const std::filesystem::path& path) override {
+    return files_.try_lock(path);
+  }
   uint64_t available_bytes(const std::filesystem::path& directory) const override {
     return files_.available_bytes(directory);
   }

@@ -23,6 +23,16 @@ struct MemoryFileSystem::Node {
   std::string bytes, synced_bytes;
   Entries entries, synced_entries;
   std::vector<std::vector<Change>> changes;  // since the last sync; those of one operation together
+  bool is_locked = false;
+};
+
+class MemoryFileSystem::Lock final : public checkpoint::FileLock {
+ public:
+  explicit Lock(std::shared_ptr<Node> node) : node_(std::move(node)) { node_->is_locked = true; }
+  ~Lock() override { node_->is_locked = false; }
+
+ private:
+  std::shared_ptr<Node> node_;
 };
 
 class MemoryFileSystem::Writer final : public WritableFile {
@@ -146,6 +156,17 @@ std::vector<DirectoryEntry> MemoryFileSystem::list(const fs::path& directory) co
 }
 
 bool MemoryFileSystem::exists(const fs::path& path) const { return find(path) != nullptr; }
+
+bool MemoryFileSystem::is_directory(const fs::path& path) const {
+  const auto node = find(path);
+  return node && node->is_directory;
+}
+
+std::unique_ptr<checkpoint::FileLock> MemoryFileSystem::try_lock(const fs::path& path) {
+  auto node = find(path);
+  if (!node) throw Error(ErrorCode::not_found, str("no '", path.string(), "'"));
+  return node->is_locked ? nullptr : std::make_unique<Lock>(std::move(node));
+}
 
 void MemoryFileSystem::power_cut(std::mt19937& random) {
   std::vector<Node*> left{root_.get()};

@@ -27,6 +27,9 @@ class MemoryFileSystem final : public checkpoint::FileSystem {
   void remove(const std::filesystem::path& path) override;
   std::vector<checkpoint::DirectoryEntry> list(const std::filesystem::path& directory) const override;
   bool exists(const std::filesystem::path& path) const override;
+  bool is_directory(const std::filesystem::path& path) const override;
+  std::filesystem::path place_of(const std::filesystem::path& file) const override { return file; }
+  std::unique_ptr<checkpoint::FileLock> try_lock(const std::filesystem::path& path) override;
   uint64_t available_bytes(const std::filesystem::path&) const override { return available; }
 
   // The machine stops and starts again. Of the bytes and names that were not synced, `random` says which are left.
@@ -41,6 +44,7 @@ class MemoryFileSystem final : public checkpoint::FileSystem {
   struct Node;
   class Writer;
   class Source;
+  class Lock;
   std::shared_ptr<Node> find(const std::filesystem::path& path) const;
   Node& require_directory(const std::filesystem::path& path) const;
   // Puts a node, or nothing, under a name; the change is not synced.

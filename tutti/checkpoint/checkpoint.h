@@ -47,14 +47,16 @@ class Checkpoint {
       : Checkpoint(std::vector<checkpoint::NamedTrackable>(objects)) {}
   explicit Checkpoint(std::vector<checkpoint::NamedTrackable> objects);
 
-  // Writes the folder, all of it or nothing, in the place of one that exists.
-  // Throws: as checkpoint::write; invalid_argument for a value that cannot be saved, such as an on_read variable
-  // without an aggregation; unimplemented for an optimizer whose state is not known.
+  // Writes the folder, all of it or nothing, in the place of a checkpoint that is there. Throws: already_exists where
+  // something else is there; invalid_argument for a path that ends in '/'; as checkpoint::write; invalid_argument for a
+  // value that cannot be saved, such as an on_read variable without an aggregation; unimplemented for an optimizer
+  // whose state is not known.
   void write(const std::filesystem::path& folder) const;
 
   // Overwrites the objects' state in place, on their own strategy, mesh and layout.
-  // Throws: not_found; failed_precondition, before anything is changed, for tensors of another shape or dtype;
-  // data_loss for a damaged checkpoint, after which some objects may be restored and others not.
+  // Throws: not_found; failed_precondition, before anything is changed, for tensors of another shape or dtype and for
+  // an iterator of another dataset; data_loss for a damaged checkpoint, after which some objects may be restored and
+  // others not.
   RestoreStatus restore(const std::filesystem::path& folder) const;
 
   const std::vector<checkpoint::NamedTrackable>& objects() const { return objects_; }

@@ -46,6 +46,10 @@ void CheckpointList::reconcile(std::span<const int64_t> found, int64_t now, bool
 int64_t CheckpointList::next_number() const {
   int64_t largest = 0;
   for (const ListedCheckpoint& checkpoint : checkpoints) largest = std::max(largest, checkpoint.number);
+  if (largest >= kMaxNumber)
+    throw Error(ErrorCode::failed_precondition,
+                str("checkpoint: there is a checkpoint of the number ", largest,
+                    ", which has no next one. Give a number to save(), or move that one away"));
   return largest + 1;
 }
 

@@ -10,6 +10,8 @@ namespace tutti::checkpoint {
 struct Retention;
 
 inline constexpr const char* kListName = "checkpoint";
+inline constexpr const char* kLockName = ".lock";     // an empty file; who saves has locked it
+inline constexpr int64_t kMaxNumber = INT64_MAX - 1;  // of a checkpoint
 inline constexpr uint64_t kMaxListBytes = uint64_t{1} << 26;
 
 struct ListedCheckpoint {
@@ -30,7 +32,7 @@ struct CheckpointList {
   // process that did not come to list them: they are the newest if their number is above the latest's, else the oldest.
   // They count as saved `now` and, where `damage` has taken the list, as kept.
   void reconcile(std::span<const int64_t> found, int64_t now, bool damage);
-  // One more than the largest number, at least 1.
+  // One more than the largest number, at least 1. Throws: failed_precondition where that would be above kMaxNumber.
   int64_t next_number() const;
   // Makes this the latest.
   void add(ListedCheckpoint checkpoint);

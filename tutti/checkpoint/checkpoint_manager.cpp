@@ -1,32 +1,73 @@
 #include "tutti/checkpoint/checkpoint_manager.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <exception>
 #include <future>
 
 #include "tutti/checkpoint/folder.h"
 #include "tutti/core/error.h"
 #include "tutti/core/log.h"
+#include "tutti/core/release_queue.h"
 #include "tutti/core/str.h"
 
 namespace tutti::train {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+fs::path required(fs::path directory) {
+  if (directory.empty())
+    throw Error(ErrorCode::invalid_argument, "CheckpointManager: the directory has no name; \".\" is the current one");
+  return fs::absolute(directory);
+}
+
+// What is written in the background. Shared tensors go back to the thread that may drop them.
+struct Written {
+  std::shared_ptr<checkpoint::Contents> contents;
+  std::shared_ptr<ReleaseQueue> queue;  // null for copies
+
+  Written(std::shared_ptr<checkpoint::Contents> contents, std::shared_ptr<ReleaseQueue> queue)
+      : contents(std::move(contents)), queue(std::move(queue)) {}
+  Written(Written&&) = default;
+  ~Written() {
+    if (contents && queue) queue->put(std::move(contents));
+  }
+};
+
+}  // namespace
 
 struct CheckpointManager::State {
   Checkpoint checkpoint;
   checkpoint::Folder folder;
   bool async;
-  std::future<void> pending = {};  // the save in the background
-  int64_t next_number = 0;         // of asynchronous saves; zero: the disk knows
+  Snapshot snapshot;
+  pid_t process = getpid();
+  std::unique_ptr<checkpoint::FileLock> lock = nullptr;  // from the first save on
+  std::future<void> pending = {};                        // the save in the background
+  int64_t next_number = 0;                               // of asynchronous saves; zero: the disk knows
+
+  // Where it will be.
+  fs::path save_in_background(std::optional<int64_t> number);
 };
 
-CheckpointManager::CheckpointManager(Checkpoint checkpoint, std::filesystem::path directory,
-                                     CheckpointManagerOptions options) {
+CheckpointManager::CheckpointManager(Checkpoint checkpoint, fs::path directory, CheckpointManagerOptions options) {
   checkpoint::FileSystem& files = options.files ? *options.files : checkpoint::posix_file_system();
-  checkpoint::Folder folder(files, std::move(directory),
+  checkpoint::Folder folder(files, required(std::move(directory)),
                             {.max_to_keep = options.max_to_keep, .keep_every = options.keep_every});
-  state_.reset(new State{.checkpoint = std::move(checkpoint), .folder = std::move(folder), .async = options.async});
+  state_.reset(new State{.checkpoint = std::move(checkpoint),
+                         .folder = std::move(folder),
+                         .async = options.async,
+                         .snapshot = options.snapshot});
 }
 
 CheckpointManager::~CheckpointManager() {
+  if (getpid() != state_->process) {  // forked: the thread that saves is not here, and nothing ends its save
+    (void)state_.release();
+    return;
+  }
   try {
     wait();
   } catch (const std::exception& error) {
@@ -34,26 +75,50 @@ CheckpointManager::~CheckpointManager() {
   }
 }
 
-std::filesystem::path CheckpointManager::save(std::optional<int64_t> number) {
-  wait();
-  checkpoint::Contents contents = checkpoint::state_of(state_->checkpoint.objects());
-  checkpoint::Folder& folder = state_->folder;
-  if (!state_->async) return folder.save(contents, number);
-  int64_t& next = state_->next_number;  // one process saves: the disk is asked once
-  if (next == 0) next = folder.next_number();
-  if (!number) number = next;
-  next = std::max(next, *number + 1);
-  state_->pending = std::async(std::launch::async, [&folder, contents = snapshot(std::move(contents)), number] {
-    folder.save(contents, number);
-  });
+fs::path CheckpointManager::save(std::optional<int64_t> number) {
+  if (number) checkpoint::Folder::check_number(*number);
+  if (!state_->lock) state_->lock = state_->folder.lock();
+  if (!state_->async) return state_->folder.save(checkpoint::state_of(state_->checkpoint.objects()), number);
+  std::exception_ptr before;
+  try {
+    wait();
+  } catch (...) {
+    before = std::current_exception();
+  }
+  fs::path path = state_->save_in_background(number);
+  if (before) std::rethrow_exception(before);
+  return path;
+}
+
+fs::path CheckpointManager::State::save_in_background(std::optional<int64_t> number) {
+  if (next_number == 0) next_number = folder.next_number();  // who has the lock asks the disk once
+  if (!number) checkpoint::Folder::check_number(*(number = next_number));
+  const auto write = [this, number](Written written) { folder.save(*written.contents, number); };
+  const bool shared = snapshot == Snapshot::copy_on_write;
+  Written written{
+      std::make_shared<checkpoint::Contents>(checkpoint::snapshot(checkpoint::state_of(checkpoint.objects()), shared)),
+      shared ? ReleaseQueue::of_this_thread() : nullptr};
+  next_number = std::max(next_number, *number + 1);
+  pending = std::async(std::launch::async, write, std::move(written));
   return folder.path_of(*number);
 }
 
 void CheckpointManager::wait() {
-  if (state_->pending.valid()) state_->pending.get();
+  if (getpid() != state_->process)
+    throw Error(ErrorCode::failed_precondition,
+                "CheckpointManager: it was made by another process, of which this one is a fork; make one here");
+  const auto queue = ReleaseQueue::of_this_thread();
+  std::exception_ptr error;
+  if (state_->pending.valid()) try {
+      state_->pending.get();
+    } catch (...) {
+      error = std::current_exception();
+    }
+  queue->release();
+  if (error) std::rethrow_exception(error);
 }
 
-std::optional<std::filesystem::path> CheckpointManager::restore_or_initialize() {
+std::optional<fs::path> CheckpointManager::restore_or_initialize() {
   wait();
   const auto& objects = state_->checkpoint.objects();
   return state_->folder.restore_latest([&](const checkpoint::Reader& reader) {
@@ -66,19 +131,19 @@ std::optional<std::filesystem::path> CheckpointManager::restore_or_initialize() 
   });
 }
 
-std::optional<std::filesystem::path> CheckpointManager::latest_checkpoint() {
+std::optional<fs::path> CheckpointManager::latest_checkpoint() {
   wait();
   return state_->folder.latest();
 }
 
-std::vector<std::filesystem::path> CheckpointManager::checkpoints() {
+std::vector<fs::path> CheckpointManager::checkpoints() {
   wait();
-  std::vector<std::filesystem::path> folders;
+  std::vector<fs::path> folders;
   for (const int64_t number : state_->folder.numbers()) folders.push_back(state_->folder.path_of(number));
   return folders;
 }
 
 const Checkpoint& CheckpointManager::checkpoint() const { return state_->checkpoint; }
-const std::filesystem::path& CheckpointManager::directory() const { return state_->folder.directory(); }
+const fs::path& CheckpointManager::directory() const { return state_->folder.directory(); }
 
 }  // namespace tutti::train

@@ -39,14 +39,10 @@ void create_directories(FileSystem& files, const fs::path& directory) {
   files.sync_directory(directory_of(directory));
 }
 
-void remove_tree(FileSystem& files, const fs::path& directory) {
-  for (const DirectoryEntry& entry : files.list(directory)) {
-    if (entry.is_directory)
-      remove_tree(files, directory / entry.name);
-    else
-      files.remove(directory / entry.name);
-  }
-  files.remove(directory);
+void remove_tree(FileSystem& files, const fs::path& path) {
+  if (files.is_directory(path))
+    for (const DirectoryEntry& entry : files.list(path)) remove_tree(files, path / entry.name);
+  files.remove(path);
 }
 
 std::string read_text(FileSystem& files, const fs::path& file, uint64_t max_bytes) {
@@ -60,17 +56,19 @@ std::string read_text(FileSystem& files, const fs::path& file, uint64_t max_byte
 }
 
 void replace_file(FileSystem& files, const fs::path& file, FunctionRef<void(WritableFile&)> fill) {
-  const fs::path temporary = fs::path(file) += temporary_suffix();
+  const fs::path place = files.place_of(file);
+  remove_abandoned(files, place);
+  const fs::path temporary = fs::path(place) += temporary_suffix();
   try {
     const auto out = files.create(temporary);
     fill(*out);
     out->sync();
-    files.rename(temporary, file);
+    files.rename(temporary, place);
   } catch (const Error&) {
     remove_if_possible(files, temporary);
     throw;
   }
-  files.sync_directory(directory_of(file));
+  files.sync_directory(directory_of(place));
 }
 
 fs::path directory_of(const fs::path& path) { return path.has_parent_path() ? path.parent_path() : fs::path("."); }
@@ -82,11 +80,34 @@ std::string temporary_suffix() {
   return suffix;
 }
 
-bool is_temporary(const std::string& name) {
-  if (name.size() < kTemporary.size() + kSuffixDigits) return false;
-  const std::string_view suffix = std::string_view(name).substr(name.size() - kTemporary.size() - kSuffixDigits);
-  return suffix.starts_with(kTemporary) &&
-         suffix.find_first_not_of(kSuffixAlphabet, kTemporary.size()) == std::string_view::npos;
+std::optional<std::string> temporary_stem(const std::string& name) {
+  if (name.size() < kTemporary.size() + kSuffixDigits) return {};
+  const size_t length = name.size() - kTemporary.size() - kSuffixDigits;
+  const std::string_view suffix = std::string_view(name).substr(length);
+  if (!suffix.starts_with(kTemporary) ||
+      suffix.find_first_not_of(kSuffixAlphabet, kTemporary.size()) != std::string_view::npos)
+    return {};
+  return name.substr(0, length);
+}
+
+bool is_temporary(const std::string& name) { return temporary_stem(name).has_value(); }
+
+void remove_abandoned(FileSystem& files, const fs::path& path) {
+  const auto if_possible = [](auto f) {
+    try {
+      f();
+    } catch (const Error&) {  // somebody else's, or removed by somebody else
+    }
+  };
+  std::vector<DirectoryEntry> entries;
+  if_possible([&] { entries = files.list(directory_of(path)); });
+  for (const DirectoryEntry& entry : entries) {
+    if (temporary_stem(entry.name) != path.filename().string()) continue;
+    const fs::path left = directory_of(path) / entry.name;
+    if_possible([&] {
+      if (const auto lock = files.try_lock(left)) remove_tree(files, left);
+    });
+  }
 }
 
 }  // namespace tutti::checkpoint

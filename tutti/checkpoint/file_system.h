@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -38,8 +39,14 @@ class ReadableFile {
 
 struct DirectoryEntry {
   std::string name;
-  bool is_directory = false;
+  bool is_directory = false;  // not of a link to one
   bool operator==(const DirectoryEntry&) const = default;
+};
+
+// Held while it lives, and not longer than its process.
+class FileLock {
+ public:
+  virtual ~FileLock() = default;
 };
 
 // The one way from checkpoints to a disk, so that tests can stand in for a disk that fails. All functions throw
@@ -49,7 +56,7 @@ class FileSystem {
  public:
   virtual ~FileSystem() = default;
 
-  // The file must not exist.
+  // The file must not exist. It is locked while it is written.
   virtual std::unique_ptr<WritableFile> create(const std::filesystem::path& file) = 0;
   virtual std::unique_ptr<ReadableFile> open(const std::filesystem::path& file) = 0;
   // The parent must exist, the directory must not.
@@ -60,11 +67,19 @@ class FileSystem {
   virtual void exchange(const std::filesystem::path& one, const std::filesystem::path& other) = 0;
   // Returns when what was created, renamed and removed in the directory is on the device.
   virtual void sync_directory(const std::filesystem::path& directory) = 0;
-  // Of a file, or of an empty directory.
+  // Of a file, of an empty directory, or of a link, but not of what it leads to.
   virtual void remove(const std::filesystem::path& path) = 0;
   // By name. Throws: not_found.
   virtual std::vector<DirectoryEntry> list(const std::filesystem::path& directory) const = 0;
+  // Also of a link that leads nowhere.
   virtual bool exists(const std::filesystem::path& path) const = 0;
+  // Not of a link to one.
+  virtual bool is_directory(const std::filesystem::path& path) const = 0;
+  // Where a file of this name is to be written: what links lead to. Throws: invalid_argument for what is there and no
+  // plain file, which must not be replaced by one.
+  virtual std::filesystem::path place_of(const std::filesystem::path& file) const = 0;
+  // The lock of a file or directory that exists; null while somebody has it, be it in this process.
+  virtual std::unique_ptr<FileLock> try_lock(const std::filesystem::path& path) = 0;
   // Bytes that can still be written below the directory.
   virtual uint64_t available_bytes(const std::filesystem::path& directory) const = 0;
 };
@@ -74,12 +89,12 @@ FileSystem& posix_file_system();
 
 // Creates the directory and those above it that are missing, and syncs their parents.
 void create_directories(FileSystem& files, const std::filesystem::path& directory);
-// Removes the directory with all that is in it.
-void remove_tree(FileSystem& files, const std::filesystem::path& directory);
+// Removes what is there: a directory with all that is in it, but of links nothing that they lead to.
+void remove_tree(FileSystem& files, const std::filesystem::path& path);
 // The whole file. Throws: data_loss for more than `max_bytes`.
 std::string read_text(FileSystem& files, const std::filesystem::path& file, uint64_t max_bytes);
-// Replaces the file by `text` in one atomic step that survives a power cut: a temporary file beside it, synced,
-// renamed.
+// Replaces the file in one atomic step that survives a power cut: a temporary file beside it, synced, renamed. A link
+// stays, and what it leads to is replaced. Throws: as FileSystem::place_of().
 void replace_file(FileSystem& files, const std::filesystem::path& file, FunctionRef<void(WritableFile& file)> fill);
 
 // The directory that a path is in; "." for a name alone.
@@ -89,5 +104,10 @@ std::filesystem::path directory_of(const std::filesystem::path& path);
 // left.
 std::string temporary_suffix();
 bool is_temporary(const std::string& name);
+// The name that it will have; nothing for a name that is not temporary.
+std::optional<std::string> temporary_stem(const std::string& name);
+// Removes what killed processes left of writing `path`: names with such an end that nobody has locked. What cannot be
+// removed stays.
+void remove_abandoned(FileSystem& files, const std::filesystem::path& path);
 
 }  // namespace tutti::checkpoint

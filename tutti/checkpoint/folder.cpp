@@ -30,7 +30,8 @@ std::optional<int64_t> number_of(const std::string& name) {
 
 // Whether this is work in progress of a save or of a deletion, or what is left of one.
 bool is_leftover(const std::string& name) {
-  return is_temporary(name) && (name.starts_with(kPrefix) || name.starts_with(kListName));
+  const auto stem = temporary_stem(name);
+  return stem && (*stem == kListName || number_of(*stem));
 }
 
 // Runs what may fail without harm to the checkpoint that was saved.
@@ -46,6 +47,8 @@ bool attempt(const std::string& what, F f) {
 }
 
 void remove_checkpoint(FileSystem& files, const fs::path& path) {
+  if (!is_checkpoint(files, path))
+    throw Error(ErrorCode::failed_precondition, str("'", path.string(), "' is no checkpoint; move it away"));
   const fs::path doomed = fs::path(path) += temporary_suffix();
   files.rename(path, doomed);  // a deletion that does not come to its end leaves no half checkpoint
   files.sync_directory(directory_of(path));
@@ -75,7 +78,9 @@ CheckpointList Folder::list() const {
   if (!files_.exists(directory_)) return {};
   std::vector<int64_t> found;
   for (const DirectoryEntry& entry : files_.list(directory_))
-    if (const auto number = number_of(entry.name); number && entry.is_directory) found.push_back(*number);
+    if (const auto number = number_of(entry.name);
+        number && (entry.is_directory || files_.exists(directory_ / entry.name / kIndexName)))  // or a link to one
+      found.push_back(*number);
   CheckpointList list;
   bool damaged = false;
   if (const fs::path file = directory_ / kListName; files_.exists(file)) {
@@ -106,10 +111,37 @@ std::optional<fs::path> Folder::latest() const {
   return path_of(all.checkpoints.back().number);
 }
 
-fs::path Folder::save(const Contents& contents, std::optional<int64_t> number) {
-  if (number.value_or(0) < 0)
-    throw Error(ErrorCode::invalid_argument, str("checkpoint: a checkpoint can't have the number ", *number));
+void Folder::check_number(int64_t number) {
+  if (number < 0 || number > kMaxNumber)
+    throw Error(ErrorCode::invalid_argument, str("checkpoint: a checkpoint can't have the number ", number,
+                                                 "; it must be at least 0, and one more must be a number too"));
+}
+
+// A process that was killed may have made it, and not have come to sync its name.
+void Folder::make_directory() {
   create_directories(files_, directory_);
+  if (!is_synced_) files_.sync_directory(directory_of(directory_));
+  is_synced_ = true;
+}
+
+std::unique_ptr<FileLock> Folder::lock() {
+  make_directory();
+  const fs::path file = directory_ / kLockName;
+  if (!files_.exists(file)) try {
+      files_.create(file);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::already_exists) throw;  // somebody else was faster
+    }
+  if (auto lock = files_.try_lock(file)) return lock;
+  throw Error(ErrorCode::failed_precondition,
+              str("checkpoint: '", directory_.string(),
+                  "' is saved to by another manager, of this or another process. One at a time may save: drop the "
+                  "other first, or give this one a directory of its own"));
+}
+
+fs::path Folder::save(const Contents& contents, std::optional<int64_t> number) {
+  if (number) check_number(*number);
+  make_directory();
   attempt("what a process that was killed left behind could not be removed", [&] { remove_leftovers(); });
   CheckpointList all = list();
   if (!number) number = all.next_number();
@@ -152,13 +184,8 @@ std::optional<fs::path> Folder::restore_latest(const std::function<void(const Re
 
 void Folder::remove_leftovers() {
   if (!files_.exists(directory_)) return;
-  for (const DirectoryEntry& entry : files_.list(directory_)) {
-    if (!is_leftover(entry.name)) continue;
-    if (entry.is_directory)
-      remove_tree(files_, directory_ / entry.name);
-    else
-      files_.remove(directory_ / entry.name);
-  }
+  for (const DirectoryEntry& entry : files_.list(directory_))
+    if (is_leftover(entry.name)) remove_tree(files_, directory_ / entry.name);
 }
 
 }  // namespace tutti::checkpoint

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,7 +28,8 @@ struct Retention {
 };
 
 // The checkpoints of one directory: numbered folders, and the file `checkpoint` that lists them in the order of saving.
-// One process at a time may save; any number may read.
+// One at a time may save, who has the lock(); any number may read. Only checkpoints are ever replaced or deleted, and
+// of links in them nothing that they lead to.
 class Folder {
  public:
   // Touches nothing; the directory may not exist yet. `files` must outlive the folder.
@@ -44,12 +46,18 @@ class Folder {
   std::vector<int64_t> numbers() const;
   // That of the next save: one more than the largest ever saved, beginning with 1.
   int64_t next_number() const { return list().next_number(); }
+  // Throws: invalid_argument for a number that no checkpoint can have, below 0 or without a next one.
+  static void check_number(int64_t number);
+  // Keeps others from saving while it lives; the directory is made where it is missing. Throws: failed_precondition
+  // while somebody else has it.
+  std::unique_ptr<FileLock> lock();
   // The newest complete one.
   std::optional<std::filesystem::path> latest() const;
 
   // Writes a checkpoint, makes the file `checkpoint` name it, then deletes those that are no longer kept; leftovers of
   // killed processes are removed first. Without a `number` it gets next_number(). One with the same number is replaced.
-  // Whenever this stops, the newest complete checkpoint is the one before or the new one. Throws: as write(); data_loss
+  // Whenever this stops, the newest complete checkpoint is the one before or the new one. Throws: as write() and
+  // check_number(); data_loss
   // if the new one cannot be opened, and then nothing is deleted. Where the list cannot be written or a deletion fails
   // the checkpoint is safe, and there is only a warning.
   std::filesystem::path save(const Contents& contents, std::optional<int64_t> number = {});
@@ -57,19 +65,22 @@ class Folder {
   // Calls `restore` with the newest checkpoint. If that is damaged (data_loss, from opening it or from `restore`) goes
   // on with the one before, and so on; one warning then names all that were damaged. Returns the one that was restored,
   // nullopt if there is no checkpoint at all.
-  // Throws: data_loss, if there are checkpoints and all are damaged; any other error as it comes.
+  // Throws: data_loss, if there are checkpoints and all are damaged; any other error as it comes: a checkpoint that is
+  // whole is not passed over.
   std::optional<std::filesystem::path> restore_latest(const std::function<void(const Reader&)>& restore) const;
 
-  // Removes what processes that were killed left behind. No other process may be saving.
+  // Removes what processes that were killed left behind. Nobody else may be saving.
   void remove_leftovers();
 
  private:
+  void make_directory();
   CheckpointList list() const;
 
   FileSystem& files_;
   std::filesystem::path directory_;
   Retention retention_;
   std::function<std::chrono::system_clock::time_point()> now_;
+  bool is_synced_ = false;  // the name of the directory
 };
 
 }  // namespace tutti::checkpoint

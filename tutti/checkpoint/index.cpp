@@ -1,6 +1,7 @@
 #include "tutti/checkpoint/index.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <deque>
 #include <iterator>
@@ -327,6 +328,15 @@ std::string file_name(size_t number) {
   const std::string digits = std::to_string(number);
   return str("tensors-", std::string(digits.size() < 5 ? 5 - digits.size() : 0, '0'), digits, ".safetensors");
 }
+
+bool is_file_name(const std::string& name) {
+  constexpr size_t kDigitsBegin = std::string_view("tensors-").size();
+  size_t number = 0;
+  std::from_chars(name.data() + std::min(kDigitsBegin, name.size()), name.data() + name.size(), number);
+  return name == file_name(number);
+}
+
+std::string_view index_beginning() { return R"({"format":"tutti checkpoint",)"; }
 
 std::string index_text(const Index& index) {
   std::string out = str("{\"format\":\"", kIndexFormat, "\"");

@@ -60,6 +60,9 @@ struct Index {
 
 // "tensors-00003.safetensors"
 std::string file_name(size_t number);
+bool is_file_name(const std::string& name);
+// What every index begins with, in any version of the format.
+std::string_view index_beginning();
 
 std::string index_text(const Index& index);
 // `source` names the text in messages. What this returns is consistent: names are unique; shards are a grid of their

@@ -2,6 +2,7 @@
 #include <c10/util/SmallVector.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/uio.h>
@@ -52,10 +53,21 @@ class Descriptor {
   int number_;
 };
 
+class PosixLock final : public FileLock {
+ public:
+  explicit PosixLock(const fs::path& path) : descriptor_("open", path, O_RDONLY | O_NOFOLLOW) {}
+  bool take() const { return ::flock(descriptor_.number(), LOCK_EX | LOCK_NB) == 0; }
+
+ private:
+  Descriptor descriptor_;  // ends the lock
+};
+
 class PosixWritableFile final : public WritableFile {
  public:
   explicit PosixWritableFile(fs::path path)
-      : path_(std::move(path)), descriptor_("create", path_, O_WRONLY | O_CREAT | O_EXCL) {}
+      : path_(std::move(path)), descriptor_("create", path_, O_WRONLY | O_CREAT | O_EXCL) {
+    ::flock(descriptor_.number(), LOCK_EX | LOCK_NB);  // tells others that it is not abandoned
+  }
 
   void write(std::span<const std::byte> bytes) override {
     while (!bytes.empty()) {
@@ -163,6 +175,7 @@ class PosixFileSystem final : public FileSystem {
                                               "' in one step on this file system; remove the latter first"));
   }
   void sync_directory(const fs::path& directory) override {
+    if (::access(directory.c_str(), R_OK) != 0 && errno == EACCES) return ::sync();  // it can't be opened to be synced
     const Descriptor descriptor("open the directory", directory, O_RDONLY | O_DIRECTORY);
     if (::fsync(descriptor.number()) != 0) fail("sync the directory", directory);
   }
@@ -174,22 +187,47 @@ class PosixFileSystem final : public FileSystem {
     std::vector<DirectoryEntry> entries;
     for (fs::directory_iterator it(directory, error), end; !error && it != end; it.increment(error)) {
       std::error_code gone;  // meanwhile
-      entries.push_back({it->path().filename().string(), it->is_directory(gone)});
+      entries.push_back({it->path().filename().string(), fs::is_directory(it->symlink_status(gone))});
     }
     if (error) fail("list the directory", directory, error.value());
     std::ranges::sort(entries, {}, &DirectoryEntry::name);
     return entries;
   }
-  bool exists(const fs::path& path) const override {
-    struct stat status {};
-    if (::lstat(path.c_str(), &status) == 0) return true;
-    if (errno != ENOENT && errno != ENOTDIR) fail("look at", path);
-    return false;
+  bool exists(const fs::path& path) const override { return type_of(path) != 0; }
+  bool is_directory(const fs::path& path) const override { return S_ISDIR(type_of(path)); }
+  fs::path place_of(const fs::path& file) const override {
+    constexpr int kMaxLinks = 40;
+    fs::path place = file;
+    for (int links = 0; S_ISLNK(type_of(place)); ++links) {
+      std::error_code error;
+      place = directory_of(place) / fs::read_symlink(place, error);
+      if (error || links == kMaxLinks) fail("follow the link", file, error ? error.value() : ELOOP);
+    }
+    if (const mode_t type = type_of(place); type != 0 && !S_ISREG(type))
+      throw Error(ErrorCode::invalid_argument,
+                  str("can't write the file '", file.string(), "': ", S_ISDIR(type) ? "a folder" : "a device",
+                      " is in its place; give another name"));
+    return place;
+  }
+  std::unique_ptr<FileLock> try_lock(const fs::path& path) override {
+    auto lock = std::make_unique<PosixLock>(path);
+    if (lock->take()) return lock;
+    if (errno != EWOULDBLOCK) fail("lock", path);
+    return nullptr;
   }
   uint64_t available_bytes(const fs::path& directory) const override {
     struct statvfs status {};
     if (::statvfs(directory.c_str(), &status) != 0) fail("look at the disk of", directory);
     return uint64_t{status.f_bavail} * status.f_frsize;
+  }
+
+ private:
+  // S_IFDIR and so on, of a link S_IFLNK; 0 where nothing is.
+  static mode_t type_of(const fs::path& path) {
+    struct stat status {};
+    if (::lstat(path.c_str(), &status) == 0) return status.st_mode & S_IFMT;
+    if (errno != ENOENT && errno != ENOTDIR) fail("look at", path);
+    return 0;
   }
 };
 

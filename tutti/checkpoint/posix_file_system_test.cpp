@@ -90,6 +90,30 @@ TEST_F(PosixFiles, AreExchangedInOneStep) {
   EXPECT_TRUE(fs::exists(directory_ / "c" / "b"));
 }
 
+TEST_F(PosixFiles, AreReplacedWhereLinksLeadAndNeverByDeviceOrFolder) {
+  put(directory_ / "a" / "file", "old");
+  fs::create_symlink("a/file", directory_ / "link");
+  put(directory_ / "link", "new");
+  EXPECT_TRUE(fs::is_symlink(directory_ / "link"));
+  EXPECT_EQ(read_text(files_, directory_ / "a" / "file", 3), "new");
+  EXPECT_EQ(code_of([&] { put(directory_ / "a", "text"); }), ErrorCode::invalid_argument);
+  EXPECT_EQ(code_of([&] { put("/dev/null", "text"); }), ErrorCode::invalid_argument);
+  EXPECT_TRUE(fs::is_character_file("/dev/null"));
+}
+
+TEST_F(PosixFiles, OfKilledWritersAreRemovedByTheNext) {
+  const fs::path abandoned = fs::path(directory_ / "file") += temporary_suffix();
+  const fs::path being_written = fs::path(directory_ / "file") += temporary_suffix();
+  const fs::path of_another = fs::path(directory_ / "other") += temporary_suffix();
+  files_.create(abandoned);
+  files_.create(of_another);
+  const auto open = files_.create(being_written);
+  put(directory_ / "file", "text");
+  EXPECT_FALSE(fs::exists(abandoned));
+  EXPECT_TRUE(fs::exists(being_written));
+  EXPECT_TRUE(fs::exists(of_another));
+}
+
 TEST_F(PosixFiles, SayWhyTheyFail) {
   const fs::path file = directory_ / "file";
   put(file, "text");

@@ -4,6 +4,9 @@
 #include <cstdlib>
 
 #include "tutti/core/error.h"
+#include "tutti/core/log.h"
+#include "tutti/core/release_queue.h"
+#include "tutti/core/str.h"
 
 namespace tutti::train {
 namespace {
@@ -43,13 +46,23 @@ bool PreemptionCheckpointHandler::preempted() const {
   return config_.termination_watcher_fn ? config_.termination_watcher_fn() : g_terminated != 0;
 }
 
+void PreemptionCheckpointHandler::save_now() {
+  try {
+    manager_.wait();
+  } catch (const std::exception& error) {  // of the save before; this one counts
+    warn(str("the checkpoint before could not be saved: ", error.what()));
+  }
+  manager_.save();
+  manager_.wait();
+}
+
 void PreemptionCheckpointHandler::save_checkpoint_if_preempted() {
+  ReleaseQueue::of_this_thread()->release();
   if (!preempted()) return;
   if (config_.save_fn) {
     config_.save_fn();
   } else {
-    manager_.save();
-    manager_.wait();
+    save_now();
   }
   if (config_.exit_fn) return config_.exit_fn();
   std::exit(128 + SIGTERM);

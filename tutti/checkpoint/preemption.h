@@ -36,6 +36,8 @@ class PreemptionCheckpointHandler {
   void save_checkpoint_if_preempted();
 
  private:
+  void save_now();
+
   CheckpointManager& manager_;
   TerminationConfig config_;
 };

@@ -583,4 +583,13 @@ void Reader::verify() const {
   });
 }
 
+bool is_checkpoint(FileSystem& files, const fs::path& folder) {
+  if (!files.exists(folder / kIndexName)) return false;
+  const auto index = files.open(folder / kIndexName);
+  std::string begin(index_beginning().size(), ' ');
+  if (index->size() < begin.size()) return false;
+  index->read(0, std::as_writable_bytes(std::span(begin)));
+  return begin == index_beginning();
+}
+
 }  // namespace tutti::checkpoint

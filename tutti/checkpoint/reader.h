@@ -16,6 +16,9 @@
 
 namespace tutti::checkpoint {
 
+// Whether the folder is a checkpoint, be it a damaged one: whether its index begins as every index does.
+bool is_checkpoint(FileSystem& files, const std::filesystem::path& folder);
+
 // An open checkpoint. Nothing that it returns has not been compared with its CRC32C. Threads: any number at once.
 class Reader {
  public:

@@ -1,5 +1,7 @@
 #include "tutti/checkpoint/restore_state.h"
 
+#include <functional>
+#include <map>
 #include <unordered_set>
 
 #include "tutti/checkpoint/dtype_names.h"
@@ -90,10 +92,46 @@ class Comparison : public StoredVisitor {
   Differences differences_;
 };
 
-// The second pass: what the checkpoint has goes where it belongs.
-class Restorer : public StoredVisitor {
+// What is whole and yet refused is no damage.
+template <class F>
+auto as_precondition(const std::string& path, const std::filesystem::path& folder, F f) {
+  try {
+    return f();
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::data_loss && error.code() != ErrorCode::failed_precondition) throw;
+    throw Error(ErrorCode::failed_precondition,
+                str("restoring '", folder.string(), "': the checkpoint is whole, and '", path,
+                    "' does not take its state, as one of another program: ", error.what()));
+  }
+}
+
+using Takings = std::map<std::string, std::function<void()>>;
+
+// The second pass: has those that can tell look at their state. Changes nothing.
+class Preparation : public StoredVisitor {
  public:
   using StoredVisitor::StoredVisitor;
+
+  bool restoring() const override { return false; }
+  void tensor(const std::string&, const Tensor&) override {}
+  void number(const std::string&, int64_t&) override {}
+  void number(const std::string&, double&) override {}
+  void opaque(const std::string&, const std::function<Tensor()>&, const std::function<void(const Tensor&)>&) override {}
+  void prepared(const std::string& name, const std::function<Tensor()>&,
+                const std::function<std::function<void()>(const Tensor&)>& prepare) override {
+    const std::string path = path_of(name);
+    if (!reader_.find(path)) return;
+    const Tensor state = reader_.read(path);
+    takings[path] = as_precondition(path, reader_.folder(), [&] { return prepare(state); });
+  }
+
+  Takings takings;  // by the paths
+};
+
+// The third pass: what the checkpoint has goes where it belongs.
+class Restorer : public StoredVisitor {
+ public:
+  Restorer(const Reader& reader, Takings takings) : StoredVisitor(reader), takings_(std::move(takings)) {}
 
   bool restoring() const override { return true; }
   void tensor(const std::string& name, const Tensor& value) override {
@@ -104,7 +142,17 @@ class Restorer : public StoredVisitor {
   void opaque(const std::string& name, const std::function<Tensor()>&,
               const std::function<void(const Tensor&)>& restore) override {
     const std::string path = path_of(name);
-    if (reader_.find(path)) restore(reader_.read(path));
+    if (!reader_.find(path)) return;
+    const Tensor state = reader_.read(path);
+    as_precondition(path, reader_.folder(), [&] { restore(state); });
+  }
+  void prepared(const std::string& name, const std::function<Tensor()>& save,
+                const std::function<std::function<void()>(const Tensor&)>& prepare) override {
+    const auto taking = takings_.find(path_of(name));
+    if (taking != takings_.end())
+      taking->second();
+    else  // of a part that was made just now
+      StoredVisitor::prepared(name, save, prepare);
   }
 
   void finish() { reader_.read(requests_); }
@@ -116,6 +164,7 @@ class Restorer : public StoredVisitor {
     if (found != reader_.values().end()) value = std::get<T>(found->second);
   }
 
+  Takings takings_;
   std::vector<Reader::Request> requests_;
 };
 
@@ -141,7 +190,9 @@ Differences compare(const Reader& reader, const std::vector<NamedTrackable>& obj
 }
 
 void restore(const Reader& reader, const std::vector<NamedTrackable>& objects) {
-  Restorer restorer(reader);
+  Preparation preparation(reader);
+  visit_all(objects, preparation);
+  Restorer restorer(reader, std::move(preparation.takings));
   visit_all(objects, restorer);
   restorer.finish();
 }

@@ -23,8 +23,9 @@ struct Differences {
 Differences compare(const Reader& reader, const std::vector<NamedTrackable>& objects);
 
 // Gives all objects the state that the checkpoint, which was compared, has for them. Tensors take it in their own mesh
-// and layout. In global view. Throws: data_loss for damage, and what an object throws; some objects may then be
-// restored and others not.
+// and layout. In global view. Throws: failed_precondition, before anything is changed, where an iterator does not take
+// its state; data_loss for damage, and for nothing else; what an object throws. Some objects may then be restored and
+// others not.
 void restore(const Reader& reader, const std::vector<NamedTrackable>& objects);
 
 }  // namespace tutti::checkpoint

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "tutti/checkpoint/host_bytes.h"
-#include "tutti/checkpoint/safetensors_header.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/tensor/view.h"
@@ -25,16 +24,20 @@ SafetensorsHeader read_header(const ReadableFile& file, const std::string& name)
 
 }  // namespace
 
-std::map<std::string, Tensor> load_safetensors(FileSystem& files, const fs::path& file) {
+SafetensorsFile::SafetensorsFile(FileSystem& files, const fs::path& file)
+    : file_(files.open(file)), header_(read_header(*file_, file.string())) {}
+
+Tensor SafetensorsFile::read(const SafetensorsEntry& entry) const {
   const ThreadViewGuard no_scope({});
-  const auto open = files.open(file);
-  const SafetensorsHeader header = read_header(*open, file.string());
+  Tensor tensor = at::empty(entry.sizes, entry.dtype);
+  file_->read(header_.data_begin + entry.begin, {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()});
+  return tensor;
+}
+
+std::map<std::string, Tensor> load_safetensors(FileSystem& files, const fs::path& file) {
+  const SafetensorsFile open(files, file);
   std::map<std::string, Tensor> tensors;
-  for (const SafetensorsEntry& entry : header.entries) {
-    Tensor tensor = at::empty(entry.sizes, entry.dtype);
-    open->read(header.data_begin + entry.begin, {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()});
-    tensors.emplace(entry.name, std::move(tensor));
-  }
+  for (const SafetensorsEntry& entry : open.entries()) tensors.emplace(entry.name, open.read(entry));
   return tensors;
 }
 

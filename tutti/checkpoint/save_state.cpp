@@ -35,8 +35,9 @@ class Saver : public GraphVisitor {
 };
 
 // `tensor`, plain and dense, with a storage of its own as far as anybody can tell.
-Tensor snapshot_of(const Tensor& tensor) {
+Tensor snapshot_of(const Tensor& tensor, bool may_share) {
   if (!tensor.device().is_cpu()) return tensor.detach().cpu();
+  if (!may_share) return tensor.detach().clone();
   auto shared = c10::impl::cow::lazy_clone_storage(*tensor.storage().unsafeGetStorageImpl());
   if (!shared) return tensor.detach().clone();
   Tensor result =
@@ -56,9 +57,9 @@ Contents state_of(const std::vector<NamedTrackable>& objects) {
   return std::move(saver.contents);
 }
 
-Contents snapshot(Contents contents) {
+Contents snapshot(Contents contents, bool shared) {
   for (NamedTensor& tensor : contents.tensors)
-    for (Piece& piece : tensor.pieces) piece.tensor = snapshot_of(piece.tensor);
+    for (Piece& piece : tensor.pieces) piece.tensor = snapshot_of(piece.tensor, shared);
   return contents;
 }
 

@@ -12,8 +12,9 @@ namespace tutti::checkpoint {
 // cannot be saved; what an object throws.
 Contents state_of(const std::vector<NamedTrackable>& objects);
 
-// The same with tensors that nobody can change any more: copy-on-write clones where LibTorch can make them of what lies
-// in CPU memory, else copies. Whoever writes to the original first pays for its copy.
-Contents snapshot(Contents contents);
+// The same with tensors of their own: copies; or, `shared`, copy-on-write clones where LibTorch can make them of what
+// lies in CPU memory. Whoever writes to the original first then pays for its copy, and nobody may drop a clone beside
+// that.
+Contents snapshot(Contents contents, bool shared);
 
 }  // namespace tutti::checkpoint

@@ -1,6 +1,10 @@
 #include "tutti/checkpoint/weights.h"
 
+#include <ATen/ops/view_as_complex.h>
 #include <c10/core/GradMode.h>
+
+#include <functional>
+#include <memory>
 
 #include "tutti/checkpoint/contents.h"
 #include "tutti/checkpoint/dtype_names.h"
@@ -13,6 +17,16 @@ namespace tutti::train {
 namespace {
 
 using Tensors = std::map<std::string, Tensor>;
+
+// A tensor in a file. It is read where it is needed.
+struct Stored {
+  at::ScalarType dtype;
+  std::vector<int64_t> sizes;
+  std::function<Tensor()> read;
+
+  std::string form() const { return checkpoint::form_text(dtype, sizes); }
+};
+using StoredTensors = std::map<std::string, Stored>;
 
 // Collects the tensors of an object, but not of the objects in it.
 class Collector : public StateVisitor {
@@ -65,7 +79,28 @@ bool is_npz(const std::filesystem::path& file) {
               str("weights: '", file.string(), "' must end in .safetensors or .npz, which tells the format"));
 }
 
-checkpoint::Differences compare(const Tensors& weights, const Tensors& stored, const std::filesystem::path& file) {
+StoredTensors tensors_in(const std::filesystem::path& file) {
+  StoredTensors stored;
+  if (is_npz(file)) {
+    for (const auto& [name, tensor] : files::read_npz(file))
+      stored[name] = {tensor.scalar_type(), tensor.sizes().vec(), [tensor] { return tensor; }};
+    return stored;
+  }
+  const auto open = std::make_shared<const checkpoint::SafetensorsFile>(checkpoint::posix_file_system(), file);
+  for (const checkpoint::SafetensorsEntry& entry : open->entries())
+    stored[entry.name] = {entry.dtype, entry.sizes, [open, &entry] { return open->read(entry); }};
+  return stored;
+}
+
+// Whether these are the pairs of real numbers that safetensors files have for complex ones.
+bool are_pairs(const Stored& stored, const Tensor& weight) {
+  std::vector<int64_t> pairs = weight.sizes().vec();
+  pairs.push_back(2);
+  return weight.is_complex() && stored.dtype == c10::toRealValueType(weight.scalar_type()) && stored.sizes == pairs;
+}
+
+checkpoint::Differences compare(const Tensors& weights, const StoredTensors& stored,
+                                const std::filesystem::path& file) {
   checkpoint::Differences differences;
   std::string mismatches;
   const auto form = [](const Tensor& tensor) { return checkpoint::form_text(tensor.scalar_type(), tensor.sizes()); };
@@ -73,9 +108,9 @@ checkpoint::Differences compare(const Tensors& weights, const Tensors& stored, c
     const auto found = stored.find(name);
     if (found == stored.end())
       differences.missing.push_back(name);
-    else if (form(weight) != form(found->second))
+    else if (form(weight) != found->second.form() && !are_pairs(found->second, weight))
       mismatches +=
-          str("\n  '", name, "' is ", form(found->second), " in the file and ", form(weight), " in the program");
+          str("\n  '", name, "' is ", found->second.form(), " in the file and ", form(weight), " in the program");
   }
   for (const auto& [name, value] : stored)
     if (!weights.contains(name)) differences.extra.push_back(name);
@@ -85,7 +120,9 @@ checkpoint::Differences compare(const Tensors& weights, const Tensors& stored, c
   return differences;
 }
 
-void overwrite(const Tensor& weight, const Tensor& value) {
+void overwrite(const Tensor& weight, const Stored& stored) {
+  Tensor value = stored.read();
+  if (are_pairs(stored, weight)) value = at::view_as_complex(value);
   checkpoint::for_each_buffer_to_write(weight, [&](checkpoint::Region&& region, const Tensor& buffer) {
     Tensor part = value;
     for (int64_t axis = 0; axis < part.dim(); ++axis)
@@ -106,8 +143,7 @@ void save_weights(const Trackable& object, const std::filesystem::path& file, co
 RestoreStatus load_weights(const Trackable& object, const std::filesystem::path& file, const WeightNames& names) {
   const c10::NoGradGuard no_grad;
   const Tensors weights = weights_of(object, names);
-  const Tensors stored =
-      is_npz(file) ? files::read_npz(file) : checkpoint::load_safetensors(checkpoint::posix_file_system(), file);
+  const StoredTensors stored = tensors_in(file);
   checkpoint::Differences differences = compare(weights, stored, file);
   for (const auto& [name, weight] : weights)
     if (const auto found = stored.find(name); found != stored.end()) overwrite(weight, found->second);

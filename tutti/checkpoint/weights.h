@@ -19,7 +19,8 @@ using WeightNames = std::map<std::string, std::string>;
 // lacks; unavailable or resource_exhausted where the file cannot be written.
 void save_weights(const Trackable& object, const std::filesystem::path& file, const WeightNames& names = {});
 
-// Overwrites the weights by those of the file, each in its own mesh and layout.
+// Overwrites the weights by those of the file, each in its own mesh and layout. Of a .safetensors file what no weight
+// takes is not read. Complex weights take the pairs of real numbers that save_weights() has made of them there.
 // Throws: not_found; data_loss for a damaged file; invalid_argument as above, and for a name of `names` that the object
 // lacks; failed_precondition, before anything is changed, for weights of another shape or dtype, all in one message.
 RestoreStatus load_weights(const Trackable& object, const std::filesystem::path& file, const WeightNames& names = {});

@@ -7,6 +7,7 @@
 
 #include "tests/support/error_of.h"
 #include "tests/support/temporary_folder.h"
+#include "tutti/checkpoint/safetensors_header.h"
 #include "tutti/device/logical_devices.h"
 #include "tutti/files/npy.h"
 #include "tutti/tensor/mesh_tensor.h"
@@ -57,6 +58,38 @@ TEST(Weights, OfAMeshKeepTheirLayout) {
     EXPECT_TRUE(gather(target).equal(value));
     EXPECT_EQ(layout_of(target), layout);
   }
+}
+
+TEST(Weights, OfComplexNumbersComeBack) {
+  const TemporaryFolder folder;
+  for (const char* file : {"w.safetensors", "w.npz"}) {
+    const Tensor saved = torch::rand({2, 3}, torch::kComplexFloat);
+    save_weights(saved, folder / file, {{"", "w"}});
+    const Tensor loaded = torch::zeros({2, 3}, torch::kComplexFloat);
+    load_weights(loaded, folder / file, {{"", "w"}}).assert_consumed();
+    EXPECT_TRUE(loaded.equal(saved)) << file;
+  }
+  const Tensor other = torch::zeros({2, 3}, torch::kComplexDouble);
+  EXPECT_EQ(code_of([&] {
+              load_weights(other, folder / "w.safetensors", {{"", "w"}}).expect_partial();
+            }),
+            ErrorCode::failed_precondition);
+}
+
+// The file has 64 GB that no weight takes, without taking room on the disk.
+TEST(Weights, AreReadFromAFileThatHoldsMuchMore) {
+  const TemporaryFolder folder;
+  constexpr int64_t kMuch = int64_t{64} << 30;
+  checkpoint::SafetensorsHeader header;
+  header.entries.push_back(checkpoint::safetensors_entry("w", torch::kFloat, {2}, 0));
+  header.entries.push_back(checkpoint::safetensors_entry("much", torch::kByte, {kMuch}, 8));
+  const std::string text = checkpoint::safetensors_header_text(header);
+  const std::vector<float> values{1, 2};
+  folder.write("w.safetensors", text + std::string(reinterpret_cast<const char*>(values.data()), 8));
+  std::filesystem::resize_file(folder / "w.safetensors", text.size() + 8 + kMuch);
+  const Tensor weight = torch::zeros({2});
+  load_weights(weight, folder / "w.safetensors", {{"", "w"}}).expect_partial();
+  EXPECT_TRUE(weight.equal(torch::tensor({1.0F, 2.0F})));
 }
 
 TEST(Weights, ThatDoNotFitAreNamedAllAtOnce) {

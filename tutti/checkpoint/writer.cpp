@@ -5,6 +5,7 @@
 
 #include "tutti/checkpoint/host_bytes.h"
 #include "tutti/checkpoint/index.h"
+#include "tutti/checkpoint/reader.h"
 #include "tutti/checkpoint/safetensors_header.h"
 #include "tutti/core/crc32c.h"
 #include "tutti/core/error.h"
@@ -52,6 +53,21 @@ void check(const Contents& contents) {
     if (!is_utf8(name) || (text && !is_utf8(*text)))
       refuse(str("the value '", name, "' is not UTF-8; bytes can be kept as a uint8 tensor"));
   }
+}
+
+// Nothing that is the user's is replaced.
+void check_place(FileSystem& files, const fs::path& folder) {
+  const std::string name = folder.filename().string();
+  if (name.empty() || name == "." || name == "..")
+    refuse(str("can't be written to '", folder.string(), "': its last part must be a name; drop the '/' at its end"));
+  if (!files.exists(folder)) return;
+  const auto taken = [&](const std::string& what) {
+    throw Error(ErrorCode::already_exists, str("checkpoint: '", folder.string(), "' ", what,
+                                               ", and is not replaced. Give another name, or move it away"));
+  };
+  if (!is_checkpoint(files, folder)) taken("is no checkpoint");
+  for (const DirectoryEntry& entry : files.list(folder))
+    if (entry.name != kIndexName && !is_file_name(entry.name)) taken(str("has '", entry.name, "' in it"));
 }
 
 // --- the plan --------------------------------------------------------------------------------------------------------
@@ -176,6 +192,10 @@ class TemporaryDirectory {
  public:
   TemporaryDirectory(FileSystem& files, fs::path path) : files_(files), path_(std::move(path)) {
     files_.create_directory(path_);
+    try {
+      lock_ = files_.try_lock(path_);
+    } catch (const Error&) {  // a disk without locks
+    }
   }
   ~TemporaryDirectory() {
     if (!path_.empty()) try {
@@ -193,6 +213,7 @@ class TemporaryDirectory {
  private:
   FileSystem& files_;
   fs::path path_;
+  std::unique_ptr<FileLock> lock_;  // tells others that it is not abandoned
 };
 
 void commit(FileSystem& files, TemporaryDirectory& temporary, const fs::path& folder) {
@@ -212,12 +233,14 @@ void commit(FileSystem& files, TemporaryDirectory& temporary, const fs::path& fo
 void write(FileSystem& files, const fs::path& folder, const Contents& contents) {
   const ThreadViewGuard no_scope({});  // tensors made here are plain
   check(contents);
+  check_place(files, folder);
   Index index{.step = contents.step, .values = contents.values};
   const auto shards = plan_files(contents, index);
   std::vector<std::string> headers;
   for (const auto& file : shards) headers.push_back(lay_out(file, index));
   check_room(files, directory_of(folder), index);
 
+  remove_abandoned(files, folder);
   TemporaryDirectory temporary(files, fs::path(folder) += temporary_suffix());
   for (size_t i = 0; i < shards.size(); ++i) {
     PackedFile file(files.create(temporary.path() / index.files[i].name));

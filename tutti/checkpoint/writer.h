@@ -10,15 +10,17 @@ namespace tutti::checkpoint {
 
 // Writes a checkpoint, the directory `folder`, in the format of docs/checkpoint_format.md. It is written beside, under
 // a temporary name, synced, renamed, and the rename synced: whenever the process or the machine stops, `folder` has all
-// of it or does not exist. A folder that exists is exchanged for the new one in one atomic step, and then removed.
-// After an error what was written is removed as far as the disk allows.
+// of it or does not exist. A checkpoint that is there is exchanged for the new one in one atomic step, and then
+// removed; anything else that is there is refused. After an error what was written is removed as far as the disk
+// allows.
 //
 // A piece's bytes go from its buffer to the file without a copy where it is contiguous and in CPU memory; others are
 // copied one piece at a time. Replicated values are written once. The calling thread alone works.
 //
 // Throws, before anything is written: invalid_argument for names that are empty, used twice, not UTF-8 or
 // "__metadata__", pieces that do not make up their tensor, and text that is not UTF-8; resource_exhausted where the
-// disk has not enough room. Then what FileSystem throws.
+// disk has not enough room; already_exists where there is something that is no checkpoint, or a checkpoint with other
+// things in it; invalid_argument for a path that ends in '/', or names no folder. Then what FileSystem throws.
 void write(FileSystem& files, const std::filesystem::path& folder, const Contents& contents);
 
 }  // namespace tutti::checkpoint

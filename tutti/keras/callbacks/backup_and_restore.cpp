@@ -58,7 +58,8 @@ class BackupAndRestoreImpl : public CallbackImpl {
   void delete_backups() {
     std::error_code ignored;
     for (const std::filesystem::path& backup : manager_->checkpoints()) std::filesystem::remove_all(backup, ignored);
-    std::filesystem::remove(options_.backup_dir / checkpoint::kListName, ignored);
+    for (const char* name : {checkpoint::kListName, checkpoint::kLockName})
+      std::filesystem::remove(options_.backup_dir / name, ignored);
     std::filesystem::remove(options_.backup_dir, ignored);
   }
 
