@@ -91,6 +91,23 @@ class CacheReader {
       damaged(str("it begins with other bytes than '", kMagic, "'"));
   }
 
+  // Throws: failed_precondition where the file's end tells of another number of elements.
+  void require(int64_t cardinality) {
+    constexpr uint64_t kEndBytes = kHeaderBytes + sizeof count_;
+    if (cardinality < 0 || size_ < kMagic.size() + kEndBytes) return;
+    const uint64_t begin = position_;
+    go_to(size_ - kEndBytes);
+    const Header end = read_header();
+    uint64_t count;
+    read(&count, sizeof count);
+    go_to(begin);
+    if (end.size == kEnd && end.checksum == checksum_of(kEnd, &count, sizeof count) &&
+        count != static_cast<uint64_t>(cardinality))
+      throw Error(ErrorCode::failed_precondition,
+                  str("cache: '", path_.string(), "' has ", count, " elements and the dataset ", cardinality,
+                      ", so that it is of another; remove the file, and the next pass writes it anew"));
+  }
+
   // Returns false at the end.
   bool next(Element& element) {
     if (ended_) return false;
@@ -118,6 +135,11 @@ class CacheReader {
     ended_ = true;
     throw Error(ErrorCode::data_loss,
                 str("cache: '", path_.string(), "': ", what, "; remove the file, and the next pass writes it anew"));
+  }
+
+  void go_to(uint64_t position) {
+    position_ = position;
+    file_.seekg(static_cast<std::streamoff>(position));
   }
 
   void read(void* to, uint64_t count) {
@@ -169,7 +191,7 @@ class CacheFileIterator : public Iterator {
   CacheFileIterator(NodePtr input, const fs::path& path, Context of_input)
       : input_(std::move(input)), path_(path), of_input_(std::move(of_input)) {
     if (fs::exists(path_))
-      reader_.emplace(path_);
+      reader_.emplace(path_).require(input_->cardinality);
     else
       pass_ = input_->iterate(of_input_);
   }

@@ -77,7 +77,8 @@ TEST_F(CacheFile, APassThatIsLeftEarlyLeavesNothing) {
 
 TEST_F(CacheFile, OfNothing) {
   EXPECT_EQ(numbers(range(0).cache(path())), Numbers{});
-  EXPECT_EQ(numbers(range(5).cache(path())), Numbers{});
+  const auto of_unknown_size = range(5).filter([](const Tensor&) { return true; });
+  EXPECT_EQ(numbers(of_unknown_size.cache(path())), Numbers{}) << "the file is read";
 }
 
 TEST_F(CacheFile, TwoPassesAtOnceDoNotMix) {
@@ -124,6 +125,14 @@ TEST_F(CacheFile, OfAnotherDatasetIsRefused) {
               return std::map<std::string, Tensor>{{"x", x}};
             })),
             ErrorCode::failed_precondition);
+}
+
+TEST_F(CacheFile, OfAnotherNumberOfElementsIsRefused) {
+  numbers(range(5).cache(path()));
+  EXPECT_THAT(error_of([&] { numbers(range(100).cache(path())); }),
+              HasSubstr("failed_precondition: cache: '" + path() + "' has 5 elements and the dataset 100"));
+  const auto unknown = range(100).filter([](const Tensor&) { return true; });
+  EXPECT_EQ(numbers(unknown.cache(path())).size(), 5) << "nobody knows without running it";
 }
 
 TEST_F(CacheFile, WhatCannotBeWrittenIsAnError) {
