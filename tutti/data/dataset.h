@@ -28,9 +28,10 @@ namespace tutti::data {
 // threads at once.
 //
 // Errors: arguments are checked where the operation is called. What a function throws reaches the consumer, through any
-// threads, behind the elements before it and with its type. Its text names the operation and the element's index there
-// ("map: element 3: …") if it is an Error, a c10::Error or one of <stdexcept>; for another type a warning does. The
-// iterator is then to be dropped, which ends its threads; ignore_errors() goes on.
+// threads and with its type. Its text names the operation and the element's index there ("map: element 3: …") if it is
+// an Error, a c10::Error or one of <stdexcept>; for another type a warning does. It takes the place of one element, and
+// nothing else is lost: zip, shard, take and the like count it as one, batches go on with what they have
+// (docs/data.md). The iterator may be dropped, which ends its threads, or goes on with ++; ignore_errors() does so.
 template <class T>
 class Dataset {
  public:
