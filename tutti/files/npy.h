@@ -22,8 +22,8 @@ Tensor read_npy(const std::filesystem::path& path);
 std::map<std::string, Tensor> read_npz(const std::filesystem::path& path);
 
 // Writes a dense tensor of any device and strides; a mesh tensor is gathered. The file appears when it is whole, and
-// replaces one that is there; where a link is, what it leads to; into a device it is written. Throws: unavailable if it cannot be written; unimplemented for dtypes that numpy has not;
-// invalid_argument for a sparse tensor.
+// replaces one that is there; where a link is, what it leads to; into a device it is written. Throws: unavailable if it
+// cannot be written; unimplemented for dtypes that numpy has not; invalid_argument for a sparse tensor.
 void write_npy(const std::filesystem::path& path, const Tensor& tensor);
 
 enum class NpzCompression {
@@ -31,8 +31,8 @@ enum class NpzCompression {
   deflate,  // as numpy.savez_compressed
 };
 
-// Writes tensors as members "name.npy". Throws: as write_npy; invalid_argument also for a name that is empty, longer than 65,531 bytes or no
-// text in UTF-8.
+// Writes tensors as members "name.npy". Throws: as write_npy; invalid_argument also for a name that is empty, longer
+// than 65,531 bytes or no text in UTF-8.
 void write_npz(const std::filesystem::path& path, const std::map<std::string, Tensor>& tensors,
                NpzCompression compression = NpzCompression::none);
 

@@ -157,8 +157,9 @@ TEST(Errors, LoseOneRecordOfAFile) {
       if (place) all.push_back(*place);
     return all;
   };
-  EXPECT_EQ(left_of(csv_dataset({files.csv}, csv_options()).map([](const CsvRow& row) { return row.numbers.at("id"); })),
-            whole(files.in_csv));
+  EXPECT_EQ(
+      left_of(csv_dataset({files.csv}, csv_options()).map([](const CsvRow& row) { return row.numbers.at("id"); })),
+      whole(files.in_csv));
   EXPECT_EQ(left_of(tfrecord_dataset({files.records}).map([](const Strings& record) {
               return at::scalar_tensor(std::stoll(record.item()), at::kLong);
             })),

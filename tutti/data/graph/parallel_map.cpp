@@ -168,8 +168,8 @@ class ParallelMapIterator : public Iterator {
     if (error) result.error = error;
     result.done = true;
     microseconds_ += (std::min(took.count(), kMostMicroseconds) - microseconds_) / 8;
-    const bool wake = consumer_ == Consumer::waits ||
-                      (consumer_ == Consumer::naps && (!is_cheap() || 2 * results_.size() >= room()));
+    const bool wake =
+        consumer_ == Consumer::waits || (consumer_ == Consumer::naps && (!is_cheap() || 2 * results_.size() >= room()));
     lock.unlock();
     if (wake) for_consumer_.notify_one();
   }
