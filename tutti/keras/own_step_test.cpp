@@ -15,6 +15,8 @@
 #include "tutti/distribute/mirrored_strategy.h"
 #include "tutti/keras/callbacks/lambda_callback.h"
 #include "tutti/keras/layers/core/dense.h"
+#include "tutti/keras/layers/preprocessing/image_preprocessing/resizing.h"
+#include "tutti/keras/layers/reshaping/flatten.h"
 #include "tutti/keras/losses/mean_absolute_error.h"
 #include "tutti/keras/losses/mean_squared_error.h"
 #include "tutti/keras/metrics/regression.h"
@@ -183,6 +185,32 @@ TEST(Fit, KeepsItsMetricsWhenACallbackEvaluates) {
   options.shuffle = false;
   options.callbacks = {after_batch(1, [&] { model.evaluate(x * 100, y, {.verbose = Verbose::silent}); })};
   EXPECT_NEAR(model.fit(x, y, options).history.at("mae")[0], 2.5, 1e-6);
+}
+
+TEST(Fit, ValidatesInBatchesOfAnotherSize) {
+  const Sequential model = absolute_line();
+  int64_t num_batches = 0;
+  FitOptions options = quiet();
+  options.batch_size = 8;
+  options.validation_split = 0.5;
+  options.callbacks = {callbacks::LambdaCallback(
+      {.on_test_batch_end = [&](const Model&, int64_t, const RunningLogs&) { ++num_batches; }})};
+  model.fit(at::ones({16, 1}), at::ones({16, 1}), options);
+  EXPECT_EQ(num_batches, 1);
+  options.validation_batch_size = 2;
+  model.fit(at::ones({16, 1}), at::ones({16, 1}), options);
+  EXPECT_EQ(num_batches, 1 + 4);
+}
+
+TEST(Fit, TakesAnEmptyShardThroughResizing) {
+  MirroredStrategy strategy({.devices = configure_logical_cpus(2)});
+  const Sequential model = strategy.build([] {
+    return Sequential({layers::Resizing({.height = 4, .width = 4}), layers::Flatten(), Dense({.units = 1})});
+  });
+  model.compile({.optimizer = optimizers::SGD(), .loss = losses::MeanSquaredError()});
+  FitOptions options = quiet();
+  options.batch_size = 4;
+  EXPECT_EQ(error_of([&] { model.fit(at::rand({9, 6, 6, 1}), at::rand({9, 1}), options); }), "no error");
 }
 
 TEST(Metrics, OfOneHandleAreKeptApart) {
