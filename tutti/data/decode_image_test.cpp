@@ -143,6 +143,7 @@ TEST(ResizeImage, InterpolatesBetweenTheCentresOfPixels) {
   EXPECT_EQ(numbers(resize_image(longer, 1, 2)), (std::vector<double>{12, 44}));  // no antialiasing
   EXPECT_EQ(resize_image(gradient(5, 6, 3).unsqueeze(0), 7, 4).sizes(), at::IntArrayRef({1, 7, 4, 3}));
   EXPECT_EQ(resize_image(gradient(5, 6, 3), 5, 6).scalar_type(), at::kFloat);
+  EXPECT_EQ(resize_image(at::zeros({0, 6, 6, 3}), 4, 5).sizes(), at::IntArrayRef({0, 4, 5, 3}));
   EXPECT_THAT(error_of([&] { resize_image(at::zeros({2, 2}), 1, 1); }), StartsWith("invalid_argument"));
   EXPECT_THAT(error_of([&] { resize_image(image, 0, 1); }), StartsWith("invalid_argument"));
 }

@@ -84,12 +84,14 @@ Tensor resize(const Tensor& images, int64_t height, int64_t width, const ResizeO
 }  // namespace
 
 Tensor resize_image(const Tensor& image, int64_t height, int64_t width, const ResizeOptions& options) {
-  if ((image.dim() != 3 && image.dim() != 4) || image.numel() == 0 || height < 1 || width < 1)
+  const bool is_image = image.dim() == 3 || image.dim() == 4;
+  if (!is_image || image.size(-3) * image.size(-2) * image.size(-1) == 0 || height < 1 || width < 1)
     throw Error(ErrorCode::invalid_argument,
                 str("resize_image: an image ", str_list(image.sizes()), " to ", height, " x ", width,
                     "; [height, width, channels] or [batch, height, width, channels] and sizes from 1 are required"));
   if (image.size(-3) == height && image.size(-2) == width) return image.to(at::kFloat);
   const Tensor images = (image.dim() == 3 ? image.unsqueeze(0) : image).to(at::kFloat);
+  if (images.size(0) == 0) return images.new_zeros({0, height, width, images.size(3)});
   const Tensor resized = resize(images, height, width, options).contiguous();
   return image.dim() == 3 ? resized.squeeze(0) : resized;
 }

@@ -18,7 +18,8 @@ struct ResizeOptions {
 };
 
 // The image in another size, by interpolation between the centres of pixels.
-// Shapes: image [height, width, channels] or [batch, height, width, channels], of any real dtype; result float32.
+// Shapes: image [height, width, channels] or [batch, height, width, channels], of any real dtype; result float32. The
+// batch may be empty.
 // Grad: flows to the image.
 // TF: tf.image.resize. Throws: invalid_argument for another shape, or a size below 1.
 Tensor resize_image(const Tensor& image, int64_t height, int64_t width, const ResizeOptions& options = {});

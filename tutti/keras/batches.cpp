@@ -20,7 +20,8 @@ constexpr std::pair<Part, const char*> kParts[] = {
 void check_rows(const Batch& batch) {
   if (batch.x.empty() || batch.x[0].dim() == 0)
     throw Error(ErrorCode::invalid_argument,
-                "batches: an input is missing or a scalar; it must have a batch dimension");
+                "batches: an input is missing or a scalar; it must have a batch dimension; if the dataset gives single "
+                "samples, batch it: dataset.batch(n)");
   for (const auto& [part, name] : kParts)
     for (const Tensor& tensor : (batch.*part).values)
       if (tensor.dim() == 0 || tensor.size(0) != batch.size())

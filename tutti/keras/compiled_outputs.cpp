@@ -80,14 +80,27 @@ std::string CompiledOutputs::unused_name(size_t output, const std::string& metri
   return name;
 }
 
+void CompiledOutputs::check(const Batch& shard, size_t num_predictions) const {
+  const auto refuse = [](const std::string& what) { throw Error(ErrorCode::invalid_argument, "fit: " + what); };
+  if (num_predictions != objectives_.size())
+    refuse(str(num_predictions, " outputs, where the model has ", objectives_.size(), ": ", quoted(output_names_)));
+  if (shard.sample_weight.size() > 1 && shard.sample_weight.size() != num_predictions)
+    refuse(str(shard.sample_weight.size(), " sample weights for ", num_predictions,
+               " outputs; give one for all or one for each"));
+  for (size_t i = 0; i < objectives_.size(); ++i) {
+    const bool has_metric = std::ranges::any_of(metric_of_, [i](const MetricOf& metric) { return metric.output == i; });
+    if (!objectives_[i].loss && !has_metric) continue;
+    if (shard.y.size() != num_predictions)
+      refuse(str(shard.y.size(), " labels for ", num_predictions, " outputs: ", quoted(output_names_)));
+    if (!shard.y[i].defined())
+      refuse(str("the output \"", output_names_[i], "\" has a ", has_metric ? "metric" : "loss",
+                 ", but the batch has no label of it"));
+  }
+}
+
 StepShare CompiledOutputs::share(const Batch& shard, const std::vector<layers::MaskedTensor>& predictions,
                                  int64_t global_batch_size) const {
-  if (predictions.size() != objectives_.size() || shard.y.size() != predictions.size())
-    throw Error(ErrorCode::invalid_argument,
-                str("fit: ", shard.y.size(), " labels for ", predictions.size(), " outputs: ", quoted(output_names_)));
-  if (shard.sample_weight.size() > 1 && shard.sample_weight.size() != predictions.size())
-    throw Error(ErrorCode::invalid_argument, str("fit: ", shard.sample_weight.size(), " sample weights for ",
-                                                 predictions.size(), " outputs; give one for all or one for each"));
+  check(shard, predictions.size());
   StepShare share;
   share.losses.emplace_back();
   for (size_t i = 0; i < objectives_.size(); ++i) {
@@ -102,8 +115,8 @@ StepShare CompiledOutputs::share(const Batch& shard, const std::vector<layers::M
   for (size_t i = 0; i < metrics_.size(); ++i) {
     const auto& [output, weighted] = metric_of_[i];
     const Tensor weight = weighted ? of_output(shard.sample_weight, output) : Tensor();
-    share.metrics.push_back(metrics_[i].metric.contribution(shard.y[output], predictions[output].tensor.detach(),
-                                                            weight, predictions[output].mask));
+    share.metrics.push_back(metrics_[i].metric.share(shard.y[output], predictions[output].tensor.detach(), weight,
+                                                     predictions[output].mask));
   }
   return share;
 }

@@ -20,8 +20,10 @@ class CompiledOutputs {
   // for metrics of one output where there are several.
   CompiledOutputs(const CompileOptions& options, std::vector<std::string> output_names);
 
-  // A shard's share of the loss of the global batch, by output and together, and its contribution to each metric.
-  // Throws: invalid_argument for another number of labels than outputs, and as the losses and metrics.
+  // A shard's share of the loss of the global batch, by output and together, and its contribution to each metric. The
+  // loss is undefined if no output has one. Labels are looked at where an output has a loss or a metric.
+  // Throws: invalid_argument for another number of labels than outputs, or one that is missing, and as the losses and
+  // metrics.
   StepShare share(const Batch& shard, const std::vector<layers::MaskedTensor>& predictions,
                   int64_t global_batch_size) const;
 
@@ -40,6 +42,7 @@ class CompiledOutputs {
     bool weighted;
   };
 
+  void check(const Batch& shard, size_t num_predictions) const;
   size_t position(const std::string& name, const char* what) const;
   void set_losses(const CompileOptions& options);
   void add_metrics(const OutputMetrics& metrics, bool weighted);

@@ -2,10 +2,14 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/allclose.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 
+#include "tutti/distribute/gradients.h"
 #include "tutti/keras/layers/core/dense.h"
+#include "tutti/keras/optimizers/loss_scale_optimizer.h"
+#include "tutti/keras/optimizers/sgd.h"
 
 namespace tutti::keras::constraints {
 namespace {
@@ -39,6 +43,20 @@ TEST(Constraints, AreKeptWithTheirWeight) {
   ASSERT_TRUE(dense.weights()[0].constraint && dense.weights()[1].constraint);
   EXPECT_EQ(dense.weights()[0].constraint->name(), "non_neg");
   EXPECT_EQ(dense.weights()[1].constraint->name(), "max_norm");
+}
+
+TEST(Constraints, HoldAfterAnUpdateInALoopOfOnesOwn) {
+  for (const bool scales : {false, true}) {
+    const layers::Dense dense(
+        {.units = 2, .kernel_initializer = initializers::Constant(5), .kernel_constraint = MaxNorm({.max_value = 1})});
+    dense.build({kUnknown, 3});
+    const optimizers::SGD sgd({.learning_rate = 0.01});
+    const optimizers::Optimizer optimizer = scales ? optimizers::LossScaleOptimizer(sgd) : optimizers::Optimizer(sgd);
+    const Tensor loss = optimizer.scale_loss(dense(at::ones({4, 3})).square().mean());
+    const std::vector<Tensor> variables = dense.trainable_variables();
+    optimizer.apply_gradients(gradients(loss, variables), variables);
+    EXPECT_NEAR(dense.get_weights()[0].norm(2, {0}).max().item<double>(), 1, 1e-5);
+  }
 }
 
 }  // namespace

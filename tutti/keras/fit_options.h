@@ -23,9 +23,10 @@ struct FitOptions {
   std::map<int64_t, double> class_weight = {};  // weight of the samples of each class; classes left out weigh 1
   Tensors sample_weight = {};                   // tensors only: [N], or [N, steps]; for all outputs or for each
   int64_t initial_epoch = 0;
-  std::optional<int64_t> steps_per_epoch = {};   // unless given, an epoch is a pass over the data
-  std::optional<int64_t> validation_steps = {};  // likewise
-  int64_t validation_freq = 1;                   // epochs from one validation to the next
+  std::optional<int64_t> steps_per_epoch = {};        // unless given, an epoch is a pass over the data
+  std::optional<int64_t> validation_steps = {};       // likewise; each validation begins with the first batch
+  std::optional<int64_t> validation_batch_size = {};  // with validation_split; batch_size unless given
+  int64_t validation_freq = 1;                        // epochs from one validation to the next
 };
 
 struct EvaluateOptions {

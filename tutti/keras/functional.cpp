@@ -6,6 +6,7 @@
 
 #include "tutti/core/str.h"
 #include "tutti/keras/layer_names.h"
+#include "tutti/keras/layers/core/input_layer.h"
 
 namespace tutti::keras {
 namespace {
@@ -15,12 +16,12 @@ using layers::MaskedTensor;
 class FunctionalImpl : public ModelImpl {
  public:
   explicit FunctionalImpl(const FunctionalOptions& options)
-      : ModelImpl("Functional", options.name), graph_(options.outputs) {
+      : ModelImpl("Functional", options.name), graph_inputs_(options.inputs), graph_outputs_(options.outputs) {
     if (options.inputs.empty() || options.outputs.empty()) refuse("a model needs inputs and outputs");
     for (const SymbolicTensor& input : options.inputs) add_input(input);
     for (const SymbolicTensor& output : options.outputs) {
-      visit(output.node());
-      outputs_.push_back(slot(output));
+      visit(output);
+      outputs_.push_back(slots_.at(place(output)));
       output_layers_.push_back(output.node().layer);
     }
     for (const Call& call : calls_) {
@@ -68,6 +69,9 @@ class FunctionalImpl : public ModelImpl {
     return picked(slots, outputs_);
   }
 
+  std::vector<SymbolicTensor> graph_inputs() const override { return graph_inputs_; }
+  std::vector<SymbolicTensor> graph_outputs() const override { return graph_outputs_; }
+
   std::vector<std::string> input_names() const override {
     std::vector<std::string> names;
     for (size_t i = 0; i < input_shapes_.size(); ++i) names.push_back(calls_[i].layer->name());
@@ -93,8 +97,7 @@ class FunctionalImpl : public ModelImpl {
       SummaryRow row = summary_row(*layer.impl(), call->output_shape);
       for (const Call& other : calls_)
         if (other.layer == layer.impl())
-          for (const auto& [node, output] : other.from)
-            row.connected_to.push_back(str(node->layer->name(), '[', number_of_call(*node), "][", output, ']'));
+          for (const size_t slot : other.arguments) row.connected_to.push_back(origin_of(slot));
       summary.rows.push_back(std::move(row));
     }
     add_totals(summary);
@@ -109,14 +112,19 @@ class FunctionalImpl : public ModelImpl {
     std::vector<size_t> arguments = {};
     size_t first_slot = 0;
     Shape output_shape = {};
-    std::vector<std::pair<const Node*, size_t>> from = {};  // whose outputs the arguments are
   };
 
-  // How many calls of its layer come before that of `node`.
-  size_t number_of_call(const Node& node) const {
-    const size_t slot = first_slots_.at(&node);
-    return static_cast<size_t>(std::ranges::count_if(
-        calls_, [&](const Call& call) { return call.layer == node.layer && call.first_slot < slot; }));
+  // A place in the graph: a call, and which of its outputs.
+  using Place = std::pair<const Node*, size_t>;
+  static Place place(const SymbolicTensor& tensor) { return {&tensor.node(), tensor.output()}; }
+
+  // "dense[1][0]": the first output of the layer's second call.
+  std::string origin_of(size_t slot) const {
+    const auto after = std::ranges::upper_bound(calls_, slot, {}, &Call::first_slot);
+    const Call& call = *std::prev(after);
+    const auto number = std::count_if(calls_.begin(), std::prev(after),
+                                      [&](const Call& earlier) { return earlier.layer == call.layer; });
+    return str(call.layer->name(), '[', number, "][", slot - call.first_slot, ']');
   }
 
   template <class T>
@@ -131,52 +139,60 @@ class FunctionalImpl : public ModelImpl {
     if (num_inputs != input_shapes_.size()) refuse(str("takes ", input_shapes_.size(), " inputs, not ", num_inputs));
   }
 
+  // What Input returned, or any other place: there the graph is cut, and an InputLayer stands in for what gives it.
   void add_input(const SymbolicTensor& input) {
-    if (input.node().layer->type() != "InputLayer")
-      refuse(str("an input is the output of ", input.node().layer->name(), "; it must be what Input returned"));
-    if (first_slots_.contains(&input.node())) refuse(str("the input ", input.node().layer->name(), " is listed twice"));
-    append(input.node(), {.layer = input.node().layer, .input = static_cast<int64_t>(input_shapes_.size())});
+    std::shared_ptr<layers::LayerImpl> layer = input.node().layer;
+    if (slots_.contains(place(input))) refuse(str("the input ", layer->name(), " is listed twice"));
+    if (!input.node().inputs.empty()) {
+      const Shape& shape = input.shape();
+      const std::string number = input.output() == 0 ? "" : str('_', input.output());
+      layer = layers::InputLayer({.shape = {shape.begin() + 1, shape.end()},
+                                  .batch = shape[0],
+                                  .name = str(layer->name(), "_output", number)})
+                  .impl();
+    }
+    append({.layer = layer, .input = static_cast<int64_t>(input_shapes_.size()), .output_shape = input.shape()}, 1);
+    slots_[place(input)] = calls_.back().first_slot;
     input_shapes_.push_back(input.shape());
   }
 
-  size_t slot(const SymbolicTensor& tensor) const { return first_slots_.at(&tensor.node()) + tensor.output(); }
-
-  void append(const Node& node, Call call) {
+  void append(Call call, size_t num_outputs) {
     call.first_slot = num_slots_;
-    call.output_shape = node.output_shapes[0];
-    first_slots_[&node] = num_slots_;
-    num_slots_ += node.output_shapes.size();
+    num_slots_ += num_outputs;
     calls_.push_back(std::move(call));
   }
 
-  // Lists the calls that `node` needs, then its own: depth first, without recursion, as graphs may be deep.
-  void visit(const Node& last) {
-    std::vector<const Node*> open{&last};
+  void append_call_of(const Node& node) {
+    if (node.inputs.empty())
+      refuse(str("an output depends on the input ", node.layer->name(), ", which is not listed"));
+    Call call{.layer = node.layer, .output_shape = node.output_shapes[0]};
+    for (const SymbolicTensor& input : node.inputs) call.arguments.push_back(slots_.at(place(input)));
+    append(std::move(call), node.output_shapes.size());
+    for (size_t i = 0; i < node.output_shapes.size(); ++i)  // where the graph is cut the input stays
+      slots_.emplace(Place(&node, i), calls_.back().first_slot + i);
+  }
+
+  // Lists the calls that `last` needs: depth first, without recursion, as graphs may be deep.
+  void visit(const SymbolicTensor& last) {
+    std::vector<SymbolicTensor> open{last};
     while (!open.empty()) {
-      const Node& node = *open.back();
+      const SymbolicTensor tensor = open.back();
       const auto missing = std::ranges::find_if(
-          node.inputs, [&](const SymbolicTensor& input) { return !first_slots_.contains(&input.node()); });
-      if (first_slots_.contains(&node)) {
+          tensor.node().inputs, [&](const SymbolicTensor& input) { return !slots_.contains(place(input)); });
+      if (slots_.contains(place(tensor))) {
         open.pop_back();
-      } else if (missing != node.inputs.end()) {
-        open.push_back(&missing->node());
+      } else if (missing != tensor.node().inputs.end()) {
+        open.push_back(*missing);
       } else {
-        if (node.inputs.empty())
-          refuse(str("an output depends on the input ", node.layer->name(), ", which is not listed"));
-        Call call{.layer = node.layer};
-        for (const SymbolicTensor& input : node.inputs) {
-          call.arguments.push_back(slot(input));
-          call.from.emplace_back(&input.node(), input.output());
-        }
-        append(node, std::move(call));
+        append_call_of(tensor.node());
         open.pop_back();
       }
     }
   }
 
-  std::vector<SymbolicTensor> graph_;  // keeps the nodes
-  std::vector<Call> calls_;            // the inputs first, then each after those whose outputs it needs
-  std::map<const Node*, size_t> first_slots_;
+  std::vector<SymbolicTensor> graph_inputs_, graph_outputs_;  // keep the nodes
+  std::vector<Call> calls_;  // the inputs first, then each after those whose outputs it needs
+  std::map<Place, size_t> slots_;
   size_t num_slots_ = 0;
   std::vector<Shape> input_shapes_;
   std::vector<size_t> outputs_;

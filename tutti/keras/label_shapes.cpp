@@ -29,6 +29,12 @@ Tensor with_rank(const Tensor& x, int64_t rank) {
 
 }  // namespace
 
+LabelKind label_kind(const Tensor& y_true, const Tensor& y_pred) {
+  if (y_pred.dim() < 2 || y_pred.size(-1) == 1) return LabelKind::binary;
+  const bool is_sparse = y_true.dim() < y_pred.dim() || y_true.size(-1) == 1;
+  return is_sparse ? LabelKind::sparse : LabelKind::categorical;
+}
+
 std::pair<Tensor, Tensor> same_rank(const Tensor& a, const Tensor& b) {
   if (a.dim() == b.dim() + 1 && a.size(-1) == 1) {
     if (b.dim() == 1) return {a, b.unsqueeze(-1)};

@@ -11,6 +11,11 @@ namespace tutti::keras {
 // dropped, or added to a vector; anything else stays.
 std::pair<Tensor, Tensor> same_rank(const Tensor& a, const Tensor& b);
 
+enum class LabelKind { binary, sparse, categorical };
+// What labels are by Keras's rule: binary where the predictions' last extent is 1 or they have one axis; class numbers
+// (sparse) where the labels have fewer axes, or a last extent of 1; else categorical.
+LabelKind label_kind(const Tensor& y_true, const Tensor& y_pred);
+
 // Labels and predictions of equal shape, the labels in the predictions' dtype. `name` is the loss or metric of the
 // error: invalid_argument if they cannot be brought to one shape.
 std::pair<Tensor, Tensor> elementwise_pair(const std::string& name, const Tensor& y_true, const Tensor& y_pred);

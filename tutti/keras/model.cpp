@@ -6,6 +6,7 @@
 #include "tutti/checkpoint/weights.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/keras/layer_names.h"
 #include "tutti/keras/training_loops.h"
 
 namespace tutti::keras {
@@ -19,7 +20,7 @@ void refuse_tensor_options(const char* function, bool given) {
                     "batches and, as the third element of each, weights"));
 }
 
-Tensor only(const Model& model, std::vector<Tensor> outputs) {
+Tensor only_output(const Model& model, std::vector<Tensor> outputs) {
   if (outputs.size() != 1)
     model.impl()->refuse(str("predict: the model has ", outputs.size(), " outputs; ask for them by predict_outputs"));
   return std::move(outputs[0]);
@@ -45,7 +46,8 @@ History Model::fit(const Tensors& x, const Tensors& y, const FitOptions& options
     return training_loops::fit(*this, Batches::from_tensors(samples, batches), options);
   const auto [train, validation] = samples.split(options.validation_split);
   FitOptions own = options;
-  own.validation_data = Batches::from_tensors(validation, {.batch_size = batches.batch_size});
+  own.validation_data =
+      Batches::from_tensors(validation, {.batch_size = options.validation_batch_size.value_or(batches.batch_size)});
   return training_loops::fit(*this, Batches::from_tensors(train, batches), own);
 }
 
@@ -71,11 +73,11 @@ std::vector<Tensor> Model::predict_outputs(const Tensors& x, const PredictOption
 }
 
 Tensor Model::predict(const Batches& batches, const PredictOptions& options) const {
-  return only(*this, predict_outputs(batches, options));
+  return only_output(*this, predict_outputs(batches, options));
 }
 
 Tensor Model::predict(const Tensors& x, const PredictOptions& options) const {
-  return only(*this, predict_outputs(x, options));
+  return only_output(*this, predict_outputs(x, options));
 }
 
 Logs Model::train_on_batch(const Batch& batch) const {
@@ -95,6 +97,26 @@ void Model::save_weights(const std::filesystem::path& file) const { train::save_
 void Model::load_weights(const std::filesystem::path& file) const {
   train::load_weights(*this, file).assert_consumed();
 }
+
+const std::vector<layers::Layer>& Model::layers() const { return model().layers(); }
+
+layers::Layer Model::get_layer(const std::string& name) const {
+  std::vector<std::string> names;
+  for (const layers::Layer& layer : layers()) {
+    if (layer.name() == name) return layer;
+    names.push_back(layer.name());
+  }
+  impl()->refuse(str("get_layer: there is no layer \"", name, "\"; there are ", quoted(names)));
+}
+
+layers::Layer Model::get_layer(size_t index) const {
+  if (index >= layers().size())
+    impl()->refuse(str("get_layer: there is no layer ", index, "; there are ", layers().size()));
+  return layers()[index];
+}
+
+std::vector<SymbolicTensor> Model::inputs() const { return model().graph_inputs(); }
+std::vector<SymbolicTensor> Model::outputs() const { return model().graph_outputs(); }
 
 void Model::summary(std::ostream& out) const { out << model().summary(); }
 

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <iosfwd>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "tutti/keras/fit_options.h"
@@ -50,6 +51,17 @@ class Model : public layers::Layer {
   // failed_precondition, before anything is changed, unless the file has every weight and nothing else.
   void save_weights(const std::filesystem::path& file) const;
   void load_weights(const std::filesystem::path& file) const;
+
+  // Its layers, in their order, and the one of a name. Throws: invalid_argument if there is none.
+  const std::vector<layers::Layer>& layers() const;
+  layers::Layer get_layer(const std::string& name) const;
+  layers::Layer get_layer(size_t index) const;
+
+  // Where the inputs and outputs are in the graph of a functional model, or a sequential one that is built; with a
+  // layer's output() the ends of models that are cut out of this one. Throws: failed_precondition for other models.
+  std::vector<SymbolicTensor> inputs() const;
+  std::vector<SymbolicTensor> outputs() const;
+  using Layer::outputs;
 
   // Writes the table of layers with output shapes and parameters.
   void summary(std::ostream& out) const;

@@ -12,6 +12,7 @@
 #include "tutti/distribute/gradients.h"
 #include "tutti/keras/class_weight.h"
 #include "tutti/keras/layer_names.h"
+#include "tutti/keras/layers/call_context_internal.h"
 #include "tutti/keras/optimizers/loss_scale_optimizer.h"
 
 namespace tutti::keras {
@@ -45,8 +46,28 @@ std::vector<Tensor> zeros_of(const std::vector<Shape>& shapes) {
   return zeros;
 }
 
+// Throws unless what a step gets are batches.
+void check_batched(const std::string& model, const Batch& batch) {
+  constexpr const char* kAdvice = "; if the dataset gives single samples, batch it: dataset.batch(n)";
+  if (batch.x.empty()) throw Error(ErrorCode::invalid_argument, str(model, ": the batch has no input"));
+  const auto check = [&](const Tensors& tensors, const char* what) {
+    for (const Tensor& tensor : tensors.values) {
+      if (tensor.dim() == 0)
+        throw Error(ErrorCode::invalid_argument,
+                    str(model, ": ", what, " is a scalar; it must have a batch dimension", kAdvice));
+      if (tensor.size(0) != batch.size())
+        throw Error(ErrorCode::invalid_argument,
+                    str(model, ": x has ", batch.size(), " rows, but ", what, " has shape ", to_string(tensor.sizes()),
+                        "; all need one first extent", kAdvice));
+    }
+  };
+  check(batch.x, "an input");
+  check(batch.y, "a label");
+  check(batch.sample_weight, "a sample weight");
+}
+
 bool computes_in_float16(const layers::LayerImpl& layer) {
-  return layer.dtype_policy() == DTypePolicy::mixed_float16 ||
+  return compute_dtype(layer.dtype_policy()) == at::kHalf ||
          std::ranges::any_of(layer.sublayers(), [](const auto& inner) { return computes_in_float16(*inner); });
 }
 
@@ -58,8 +79,22 @@ ModelImpl::ModelImpl(std::string type, std::string name)
 void ModelImpl::compile(CompileOptions options) {
   if (options.steps_per_execution < 1)
     refuse(str("compile: steps_per_execution is ", options.steps_per_execution, "; it must be positive"));
-  compiled_ = std::move(options);
+  std::swap(compiled_, options);
   objectives_.reset();
+  try {
+    if (built()) objectives_ = make_objectives();
+  } catch (...) {
+    std::swap(compiled_, options);
+    throw;
+  }
+  is_compiled_ = true;
+}
+
+const optimizers::Optimizer& ModelImpl::optimizer() const {
+  if (!compiled_.optimizer)
+    throw Error(ErrorCode::failed_precondition,
+                str(name(), ".fit: the model has no optimizer; call compile({.optimizer = …, .loss = …}) first"));
+  return *compiled_.optimizer;
 }
 
 void ModelImpl::build_all(const std::vector<Shape>& input_shapes) {
@@ -67,7 +102,9 @@ void ModelImpl::build_all(const std::vector<Shape>& input_shapes) {
   std::vector<Tensor> sample = std::exchange(sample_, {});
   if (sample.empty()) sample = zeros_of(input_shapes);
   const c10::NoGradGuard no_grad;
-  num_outputs_ = call_all(sample, {.training = false}).size();
+  const layers::CallOptions options;
+  const layers::CallContext context(sample, options, {.trial = true});
+  num_outputs_ = call_all(sample, options).size();
   for (const layers::Layer& layer : layers_) {
     if (!layer.built()) refuse(str("the layer ", layer.name(), " is not called, so it cannot be built"));
     track_layer(layer.impl());
@@ -76,13 +113,24 @@ void ModelImpl::build_all(const std::vector<Shape>& input_shapes) {
 
 std::vector<Shape> ModelImpl::compute_output_shapes(const std::vector<Shape>& input_shapes) const {
   const c10::NoGradGuard no_grad;
+  const std::vector<Tensor> zeros = zeros_of(input_shapes);
+  const layers::CallOptions options;
+  const layers::CallContext context(zeros, options, {.trial = true});
   std::vector<Shape> shapes;
-  for (const Tensor& output : call_all(zeros_of(input_shapes), {.training = false})) {
+  for (const Tensor& output : call_all(zeros, options)) {
     shapes.push_back(output.sizes().vec());
     if (!shapes.back().empty()) shapes.back()[0] = input_shapes[0][0];
   }
   return shapes;
 }
+
+std::vector<SymbolicTensor> ModelImpl::graph_inputs() const {
+  throw Error(ErrorCode::failed_precondition,
+              str(name(), ": the model is no graph of layers", built() ? "" : " before it is built",
+                  "; call it on a place that Input made"));
+}
+
+std::vector<SymbolicTensor> ModelImpl::graph_outputs() const { return graph_inputs(); }
 
 std::vector<std::string> ModelImpl::output_names() const {
   std::vector<std::string> names;
@@ -106,6 +154,7 @@ void ModelImpl::visit_state(StateVisitor& visitor) {
 }
 
 std::vector<layers::MaskedTensor> ModelImpl::predictions(const Batch& shard, const layers::CallOptions& options) const {
+  require_built();
   std::vector<layers::MaskedTensor> inputs;
   inputs.reserve(shard.x.size());
   for (const Tensor& x : shard.x.values) inputs.push_back({x});
@@ -117,8 +166,8 @@ StepShare ModelImpl::train_step(const Batch& shard, const GlobalBatch& global) c
   const auto outputs = predictions(shard, {.training = true, .added_losses = &added});
   StepShare share = measure(shard, global, outputs, added);
   if (const std::vector<Tensor> variables = trainable_variables(); !variables.empty()) {
-    const Tensor scaled = compiled_.optimizer->scale_loss(share.losses[0]);
-    compiled_.optimizer->apply_gradients(gradients(scaled, variables), variables);
+    const Tensor scaled = optimizer().scale_loss(share.losses[0]);
+    optimizer().apply_gradients(gradients(scaled, variables), variables);
   }
   for (Tensor& loss : share.losses) loss = loss.detach();
   return share;
@@ -138,7 +187,7 @@ std::vector<Tensor> ModelImpl::predict_step(const Batch& shard) const {
 StepShare ModelImpl::measure(const Batch& shard, const GlobalBatch& global,
                              const std::vector<layers::MaskedTensor>& predictions,
                              const layers::AddedLosses& added_losses) const {
-  StepShare share = objectives_->share(shard, predictions, global.size);
+  StepShare share = objectives()->share(shard, predictions, global.size);
   Tensor& loss = share.losses[0];
   const auto add_part = [&](const Tensor& part) { loss = loss.defined() ? loss + part : part; };
   for (const auto& [reduction, added] : added_losses) {
@@ -148,26 +197,13 @@ StepShare ModelImpl::measure(const Batch& shard, const GlobalBatch& global,
       add_part(added * (static_cast<double>(shard.size()) / static_cast<double>(global.size)));
   }
   for (const Tensor& penalty : losses()) add_part(penalty / global.num_replicas);
-  if (!loss.defined()) refuse("the model has no loss; compile({.loss = …}), or let a layer add one");
+  if (!loss.defined()) refuse("the model has no loss; compile({.loss = …}), or let a layer add one by add_loss");
   return share;
 }
 
 void ModelImpl::settle(PerReplica<Batch>& shards) {
-  const Batch& first = shards[0];
-  for (const Tensor& x : first.x.values)
-    if (x.dim() == 0)
-      throw Error(ErrorCode::invalid_argument, str(name(), ": an input is a scalar; it must have a batch dimension"));
-  if (!built()) {
-    std::vector<Shape> shapes;
-    sample_.clear();
-    for (const Tensor& x : first.x.values) {
-      shapes.push_back(x.sizes().vec());
-      shapes.back()[0] = kUnknown;
-      sample_.push_back(at::zeros(x.slice(0, 0, 1).sizes(), x.options()));
-    }
-    strategy_.build([&] { build_once(shapes); });
-    sample_.clear();
-  }
+  check_batched(name(), shards[0]);
+  if (!built()) build_for(shards[0]);
   for (size_t replica = 0; replica < shards.size(); ++replica) {
     Batch& shard = shards[replica];
     if (!shard.x.names.empty()) sort_by_name(shard.x, input_names(), "input", /*required=*/true);
@@ -176,11 +212,40 @@ void ModelImpl::settle(PerReplica<Batch>& shards) {
   }
 }
 
-const CompiledOutputs& ModelImpl::objectives() {
-  if (objectives_) return *objectives_;
+void ModelImpl::build_for(const Batch& first) {
+  std::vector<Shape> shapes;
+  sample_.clear();
+  for (const Tensor& x : first.x.values) {
+    shapes.push_back(x.sizes().vec());
+    shapes.back()[0] = kUnknown;
+    sample_.push_back(at::zeros(x.slice(0, 0, 1).sizes(), x.options()));
+  }
+  try {
+    strategy_.build([&] { build_once(shapes); });
+  } catch (const Error& error) {
+    if (std::ranges::none_of(first.x.values, [](const Tensor& x) { return x.dim() == 1; })) throw;
+    throw Error(error.code(), str(error.what(), "; if the dataset gives single samples, batch it: dataset.batch(n)"),
+                error.location());
+  }
+  sample_.clear();
+}
+
+std::shared_ptr<const CompiledOutputs> ModelImpl::objectives() const {
+  const std::lock_guard lock(making_objectives_);
+  if (!objectives_) objectives_ = make_objectives();
+  return objectives_;
+}
+
+void ModelImpl::require_built() const {
+  if (!built()) throw Error(ErrorCode::failed_precondition, str(name(), ": the model is not built; call build first"));
+}
+
+std::shared_ptr<const CompiledOutputs> ModelImpl::make_objectives() const {
+  require_built();
+  auto objectives = std::make_shared<const CompiledOutputs>(compiled_, output_names());
   if (compiled_.optimizer && !compiled_.optimizer->scales_loss() && computes_in_float16(*this))
     compiled_.optimizer = optimizers::LossScaleOptimizer(*compiled_.optimizer);
-  return objectives_.emplace(compiled_, output_names());
+  return objectives;
 }
 
 void ModelImpl::run_step(Step step, PerReplica<Batch>& shards, const std::map<int64_t, double>& class_weight,
@@ -192,29 +257,27 @@ void ModelImpl::run_step(Step step, PerReplica<Batch>& shards, const std::map<in
     if (!class_weight.empty()) shard.sample_weight = weigh_classes(shard, class_weight);
   }
   const auto step_of = [&](const Batch& shard) {
+    const layers::CallOptions options;
+    const layers::CallContext context({}, options);  // for a step that calls its layers itself: masks go with tensors
     return step == Step::train ? train_step(shard, global) : test_step(shard, global);
   };
-  running.add(strategy_.run(step_of, shards).values(), global.size);
-  if (step == Step::train) constrain_weights();
+  running.add(strategy_.run(step_of, shards).values(), global.size,
+              str(name(), step == Step::train ? ".fit" : ".evaluate"));
 }
 
-void ModelImpl::constrain_weights() const {
-  const c10::NoGradGuard no_grad;
-  for (const layers::Weight& weight : weights())
-    if (weight.constraint) Tensor(weight.value).copy_((*weight.constraint)(weight.value));
-}
-
-void ModelImpl::require_compiled(const char* function, bool with_optimizer) const {
-  const bool has_loss = !compiled_.loss.empty();
-  if (has_loss && (compiled_.optimizer || !with_optimizer)) return;
+void ModelImpl::require_compiled(const char* function) const {
+  if (is_compiled_) return;
   throw Error(ErrorCode::failed_precondition,
-              str(name(), '.', function, ": the model has no ", has_loss ? "optimizer" : "loss",
-                  "; call compile({.optimizer = …, .loss = …}) first"));
+              str(name(), '.', function,
+                  ": the model is not compiled; call compile({.optimizer = …, .loss = …}) first, without a loss if the "
+                  "layers add one or the step is your own"));
 }
 
 void ModelImpl::add_totals(Summary& summary) const {
-  summary.trainable = weight_totals(weights(), /*trainable=*/true);
-  summary.non_trainable = weight_totals(weights(), /*trainable=*/false);
+  summary.trainable = weight_totals(trained_weights());
+  const SummaryTotals all = weight_totals(weights());
+  summary.non_trainable = {.num = all.num - summary.trainable.num,
+                           .num_bytes = all.num_bytes - summary.trainable.num_bytes};
   count_devices(weights(), summary);
   if (!compiled_.optimizer) return;
   SummaryTotals optimizer;

@@ -2,6 +2,8 @@
 
 #include <functional>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -42,8 +44,12 @@ class ModelImpl : public layers::LayerImpl {
  public:
   explicit ModelImpl(std::string type, std::string name = {});
 
+  // Throws: invalid_argument, where the outputs are known, for losses and metrics of others; what was compiled before
+  // then stays.
   void compile(CompileOptions options);
   const CompileOptions& compiled() const { return compiled_; }
+  // Throws: failed_precondition if none is compiled.
+  const optimizers::Optimizer& optimizer() const;
 
   // By itself builds the model's layers by calling it on zeros of these shapes.
   void build_all(const std::vector<Shape>& input_shapes) override;
@@ -53,12 +59,19 @@ class ModelImpl : public layers::LayerImpl {
   virtual std::vector<std::string> input_names() const { return {}; }
   virtual std::vector<std::string> output_names() const;
 
+  // The places of the graph that the model is, once it is built. Throws: failed_precondition for a class of its own.
+  virtual std::vector<SymbolicTensor> graph_inputs() const;
+  virtual std::vector<SymbolicTensor> graph_outputs() const;
+
+  const std::vector<layers::Layer>& layers() const { return layers_; }
+
   virtual Summary summary() const;
 
   // The weights, and the optimizer's state if the model was compiled with one.
   void visit_state(StateVisitor& visitor) override;
 
   // One update from one replica's shard; returns its share of the global batch's loss (before the update) and metrics.
+  // One of your own may have any losses, under names of its own, or none, and optimizers that are not compiled.
   virtual StepShare train_step(const Batch& shard, const GlobalBatch& global) const;
   // The same without the update.
   virtual StepShare test_step(const Batch& shard, const GlobalBatch& global) const;
@@ -72,23 +85,23 @@ class ModelImpl : public layers::LayerImpl {
   // Builds the model for inputs like these unless it is built, and brings named inputs and labels into the model's
   // order.
   void settle(PerReplica<Batch>& shards);
-  // What compile said, by output; the model is built. Where layers compute in float16, the optimizer now scales the
-  // loss.
-  const CompiledOutputs& objectives();
-  // Runs a step on all replicas and adds its numbers to `running`; then the weights' constraints hold again.
+  // What compile said, by output. Where layers compute in float16, the optimizer now scales the loss. Threads: any.
+  // Throws: failed_precondition unless the model is built and compiled.
+  std::shared_ptr<const CompiledOutputs> objectives() const;
+  // Runs a step on all replicas and adds its numbers to `running`.
   void run_step(Step step, PerReplica<Batch>& shards, const std::map<int64_t, double>& class_weight,
                 RunningLogs& running);
-  // Throws failed_precondition unless there are a loss and, if asked for, an optimizer.
-  void require_compiled(const char* function, bool with_optimizer) const;
+  // Throws failed_precondition unless compile was called.
+  void require_compiled(const char* function) const;
 
  protected:
   // Makes a layer one of the model's, and returns it.
   template <class L>
   L add(L layer) {
     layers_.push_back(layer);
+    adopt(layer.impl());
     return layer;
   }
-  const std::vector<layers::Layer>& layers() const { return layers_; }
 
   // A shard's share of the loss of the global batch, and of the metrics: of the compiled losses, of what layers added,
   // and of each regularization penalty one part for each replica.
@@ -102,14 +115,18 @@ class ModelImpl : public layers::LayerImpl {
   void add_totals(Summary& summary) const;
 
  private:
-  void constrain_weights() const;
+  std::shared_ptr<const CompiledOutputs> make_objectives() const;
+  void build_for(const Batch& first);
+  void require_built() const;
 
   Strategy& strategy_;
   std::vector<layers::Layer> layers_;
   std::vector<Tensor> sample_;  // what a subclassed model is built on: one sample of the first batch
   size_t num_outputs_ = 1;
-  CompileOptions compiled_;
-  std::optional<CompiledOutputs> objectives_;
+  bool is_compiled_ = false;
+  mutable CompileOptions compiled_;
+  mutable std::mutex making_objectives_;
+  mutable std::shared_ptr<const CompiledOutputs> objectives_;
 };
 
 }  // namespace tutti::keras

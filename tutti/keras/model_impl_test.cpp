@@ -154,7 +154,7 @@ TEST(DTypePolicy, ComputesInTheLowerDtypeAndKeepsTheWeights) {
       const DTypePolicyGuard guard(policy);
       return Dense({.units = 4});
     }();
-    EXPECT_EQ(DTypePolicyGuard::current(), DTypePolicy::of_inputs);
+    EXPECT_EQ(DTypePolicyGuard::current(), DTypePolicy::of_weights);
     const Tensor y = hidden(at::randn({2, 3}));
     EXPECT_EQ(y.scalar_type(), *compute_dtype(policy));
     EXPECT_EQ(hidden.weights()[0].value.scalar_type(), at::kFloat);

@@ -122,7 +122,7 @@ TEST(Fit, RefusesWhatCannotBeTrained) {
   const Sequential bare({layers::Dense({.units = 1})});
   const Tensor x = column({1});
   EXPECT_THAT(error_of([&] { bare.fit(x, x); }),
-              HasSubstr("failed_precondition: sequential.fit: the model has no loss"));
+              HasSubstr("failed_precondition: sequential.fit: the model is not compiled"));
   bare.compile({.loss = losses::MeanSquaredError()});
   EXPECT_THAT(error_of([&] { bare.fit(x, x); }), HasSubstr("no optimizer"));
   const Sequential model = line(0.1);
@@ -131,7 +131,12 @@ TEST(Fit, RefusesWhatCannotBeTrained) {
   EXPECT_THAT(error_of([&] { model.fit(Pairs{{x, x}}, {.batch_size = 2}); }), HasSubstr("belong to tensors"));
   EXPECT_THAT(error_of([&] { model.fit(x, column({1, 2})); }), HasSubstr("x has 1 rows, but y has shape (2, 1)"));
   EXPECT_THAT(error_of([&] { model.fit(x, x, {.batch_size = 0}); }), HasSubstr("must be positive"));
-  EXPECT_THAT(error_of([&] { model.fit(Pairs{{at::ones({}), x}}); }), HasSubstr("it must have a batch dimension"));
+  EXPECT_THAT(error_of([&] {
+                model.fit(Pairs{{at::ones({}), x}});
+              }),
+              HasSubstr("batch dimension; if the dataset gives"));
+  const auto unbatched = data::from_tensor_slices(at::ones({4, 3}), at::ones({4, 1}));
+  EXPECT_THAT(error_of([&] { model.fit(unbatched); }), HasSubstr("batch it: dataset.batch(n)"));
 }
 
 TEST(Evaluate, TrainsNothing) {

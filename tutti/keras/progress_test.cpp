@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <sstream>
 
 namespace tutti::keras {
@@ -23,6 +24,11 @@ TEST(Progress, ChoosesTheUnitOfTime) {
 TEST(Progress, WritesSmallNumbersWithAnExponent) {
   EXPECT_EQ(progress_line(1, 1s, {{"loss", 0.00012345}, {"score", -0.5}}),
             "1/1 - 1s - 1s/step - loss: 1.2345e-04 - score: -0.5000");
+}
+
+TEST(Progress, WritesNoSignBeforeWhatIsNoNumber) {
+  EXPECT_EQ(progress_line(1, 1s, {{"loss", -std::numeric_limits<double>::quiet_NaN()}}),
+            "1/1 - 1s - 1s/step - loss: nan");
 }
 
 TEST(Progress, NumbersEpochsOnlyIfThereAreSeveral) {

@@ -21,8 +21,13 @@ std::string step_time_text(double seconds) {
 std::string metrics_text(const Logs& logs) {
   std::ostringstream out;
   out << std::setprecision(4);
-  for (const auto& [name, value] : logs)
-    out << " - " << name << ": " << (std::abs(value) > 1e-3 ? std::fixed : std::scientific) << value;
+  for (const auto& [name, value] : logs) {
+    out << " - " << name << ": ";
+    if (std::isnan(value))
+      out << "nan";  // C++ also writes the sign
+    else
+      out << (std::abs(value) > 1e-3 ? std::fixed : std::scientific) << value;
+  }
   return out.str();
 }
 

@@ -2,6 +2,9 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <map>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,10 +15,13 @@
 
 namespace tutti::keras {
 
+class CompiledOutputs;
+
 // One replica's part of a step on a global batch. The shares of all replicas add up to the batch's numbers.
 struct StepShare {
-  std::vector<Tensor> losses;   // scalars: the loss, then those of the outputs if there are several
-  std::vector<Tensor> metrics;  // the contribution to each compiled metric
+  std::vector<Tensor> losses = {};  // scalars: the loss, then those of the outputs if there are several; or none
+  std::vector<metrics::Share> metrics = {};         // of each compiled metric; or none
+  std::map<std::string, Tensor> named_losses = {};  // scalars under names of a step's own: "generator_loss"
 };
 
 struct LoggedMetric {
@@ -27,24 +33,34 @@ struct LoggedMetric {
 // the number of its samples, as in Keras.
 class RunningLogs {
  public:
-  // Resets the metrics. Both lists outlive this.
-  RunningLogs(std::span<const std::string> loss_names, std::span<const LoggedMetric> metrics);
+  explicit RunningLogs(std::shared_ptr<const CompiledOutputs> objectives);
 
-  // Adds the shares of one global batch, in the order of the replicas.
-  void add(std::span<const StepShare> shares, int64_t global_batch_size);
+  // What the numbers are of.
+  const std::shared_ptr<const CompiledOutputs>& objectives() const { return objectives_; }
 
-  // The numbers so far, of at least one batch; waits for the devices.
+  // Adds the shares of one global batch, in the order of the replicas. Throws: invalid_argument, in the name of
+  // `model`, for other numbers of losses and metrics than were compiled.
+  void add(std::span<const StepShare> shares, int64_t global_batch_size, const std::string& model);
+
+  // The numbers so far; waits for the devices. Metrics that no step contributed to are left out.
   Logs logs() const;
-  // Of them "loss" alone, without computing the metrics.
-  double loss() const { return mean_loss(0); }
+  // Of them "loss" alone, without computing the metrics; nothing if the steps give none.
+  std::optional<double> loss() const;
 
  private:
-  double mean_loss(size_t i) const;
+  struct RunningLoss {
+    Tensor weighted;  // float64, where the first share was
+    int64_t num_samples = 0;
 
-  std::span<const std::string> loss_names_;
-  std::span<const LoggedMetric> metrics_;
-  std::vector<Tensor> weighted_losses_;  // float64, where the first share was
-  int64_t num_samples_ = 0;
+    double mean() const;
+  };
+
+  void check(const StepShare& share, const std::string& model) const;
+  void add_loss(const std::string& name, std::span<const Tensor> parts, int64_t global_batch_size);
+
+  std::shared_ptr<const CompiledOutputs> objectives_;
+  std::map<std::string, RunningLoss> losses_;
+  std::vector<metrics::RunningMetric> metrics_;
 };
 
 }  // namespace tutti::keras

@@ -28,6 +28,8 @@ class SequentialImpl : public ModelImpl {
     if (input_shapes.size() != 1) refuse(str("takes one input, not ", input_shapes.size()));
     Shape shape = input_shapes[0];
     if (!shape.empty()) shape[0] = kUnknown;
+    graph_.clear();
+    graph_.push_back(input_place(shape));
     for (const layers::Layer& layer : layers()) {
       try {
         layer.build(shape);
@@ -35,9 +37,20 @@ class SequentialImpl : public ModelImpl {
       } catch (const Error& error) {
         throw Error(error.code(), str(error.what(), origin_of_input()), error.location());
       }
-      output_shapes_.push_back(shape);
+      if (layer.impl()->type() == "InputLayer") {
+        graph_.push_back(graph_.back());
+      } else {
+        graph_.push_back(call_in_graph(layer.impl(), {graph_.back()}, {shape})[0]);
+      }
       track_layer(layer.impl());
     }
+  }
+
+  std::vector<SymbolicTensor> graph_inputs() const override {
+    return built() ? std::vector{graph_.front()} : ModelImpl::graph_inputs();
+  }
+  std::vector<SymbolicTensor> graph_outputs() const override {
+    return built() ? std::vector{graph_.back()} : ModelImpl::graph_outputs();
   }
 
   std::vector<layers::MaskedTensor> forward(const std::vector<layers::MaskedTensor>& inputs,
@@ -61,7 +74,7 @@ class SequentialImpl : public ModelImpl {
     Summary summary{.model_name = name()};
     for (size_t i = 0; i < layers().size(); ++i)
       if (const layers::LayerImpl& layer = *layers()[i].impl(); layer.type() != "InputLayer")
-        summary.rows.push_back(summary_row(layer, built() ? std::optional(output_shapes_[i]) : std::nullopt));
+        summary.rows.push_back(summary_row(layer, built() ? std::optional(graph_[i + 1].shape()) : std::nullopt));
     add_totals(summary);
     return summary;
   }
@@ -69,12 +82,18 @@ class SequentialImpl : public ModelImpl {
  private:
   // For the error of the layer that is being built.
   std::string origin_of_input() const {
-    if (output_shapes_.empty()) return " (the model's input)";
-    const layers::Layer& previous = layers()[output_shapes_.size() - 1];
-    return str(" (the output of ", previous.name(), ')');
+    if (graph_.size() == 1) return " (the model's input)";
+    return str(" (the output of ", layers()[graph_.size() - 2].name(), ')');
   }
 
-  std::vector<Shape> output_shapes_;  // of the layers built so far
+  // The model's own InputLayer as a place, or a new one.
+  SymbolicTensor input_place(const Shape& shape) const {
+    if (!layers().empty() && layers()[0].impl()->type() == "InputLayer")
+      return call_in_graph(layers()[0].impl(), {}, {shape})[0];
+    return Input({.shape = {shape.begin() + (shape.empty() ? 0 : 1), shape.end()}});
+  }
+
+  std::vector<SymbolicTensor> graph_;  // the input, and the output of each layer built so far
 };
 
 }  // namespace

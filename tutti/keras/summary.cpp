@@ -84,12 +84,11 @@ SummaryRow summary_row(const layers::LayerImpl& layer, const std::optional<Shape
           .num_params = layer.built() ? with_separators(num_params) : "0 (unbuilt)"};
 }
 
-SummaryTotals weight_totals(const std::vector<layers::Weight>& weights, bool trainable) {
+SummaryTotals weight_totals(const std::vector<layers::Weight>& weights) {
   SummaryTotals totals;
   for (const layers::Weight& weight : weights)
-    if (weight.trainable == trainable)
-      totals =
-          sum(totals, {weight.value.numel(), weight.value.numel() * static_cast<int64_t>(weight.value.element_size())});
+    totals =
+        sum(totals, {weight.value.numel(), weight.value.numel() * static_cast<int64_t>(weight.value.element_size())});
   return totals;
 }
 

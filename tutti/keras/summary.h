@@ -37,8 +37,8 @@ struct Summary {
 // A layer's line of the table.
 SummaryRow summary_row(const layers::LayerImpl& layer, const std::optional<Shape>& output_shape);
 
-// The totals over the weights that are trainable, or over the others.
-SummaryTotals weight_totals(const std::vector<layers::Weight>& weights, bool trainable);
+// The totals over these weights.
+SummaryTotals weight_totals(const std::vector<layers::Weight>& weights);
 
 // Sets how many devices the weights lie on, and what the first, which has the most, holds of them.
 void count_devices(const std::vector<layers::Weight>& weights, Summary& summary);

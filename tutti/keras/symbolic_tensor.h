@@ -42,6 +42,10 @@ struct Node {
   std::vector<Shape> output_shapes;
 };
 
+// The places that a call of `layer`, which notes it, on `inputs` gives.
+std::vector<SymbolicTensor> call_in_graph(const std::shared_ptr<layers::LayerImpl>& layer,
+                                          std::vector<SymbolicTensor> inputs, std::vector<Shape> output_shapes);
+
 inline const Shape& SymbolicTensor::shape() const { return node_->output_shapes[output_]; }
 
 struct InputOptions {

@@ -96,7 +96,9 @@ int64_t run_epoch(ModelImpl& model, Epochs& epochs, ModelImpl::Step step, const 
   epochs.begin_epoch();
   int64_t num_steps = 0;
   while (auto shards = epochs.next()) {
-    if (!running) running.emplace(model.objectives().loss_names(), model.objectives().metrics());
+    // A callback may have compiled anew; the numbers then begin anew too.
+    if (const auto objectives = model.objectives(); !running || running->objectives() != objectives)
+      running.emplace(objectives);
     if (num_steps % steps_at_once == 0) begin(num_steps);
     model.run_step(step, *shards, class_weight, *running);
     ++num_steps;
@@ -132,14 +134,12 @@ Evaluation run_evaluation(const Model& model, Epochs& epochs, const std::vector<
 }  // namespace
 
 History fit(const Model& model, const Batches& batches, const FitOptions& options) {
-  model.model().require_compiled("fit", /*with_optimizer=*/true);
+  model.model().require_compiled("fit");
   check_positive("fit", "steps_per_epoch", options.steps_per_epoch);
   check_positive("fit", "validation_steps", options.validation_steps);
   check_positive("fit", "validation_freq", options.validation_freq);
   const OutsideOfScopes outside(model, "fit");
   Epochs epochs(model, batches, options.steps_per_epoch);
-  std::optional<Epochs> validation;
-  if (options.validation_data) validation.emplace(model, *options.validation_data, options.validation_steps);
 
   Progress progress(std::cout, options.verbose);
   History history;
@@ -165,12 +165,13 @@ History fit(const Model& model, const Batches& batches, const FitOptions& option
         run_epoch(model.model(), epochs, ModelImpl::Step::train, options.class_weight, running, begin, end);
     if (!state.stop_training) state.steps = num_steps;
     logs = running->logs();
-    if (!std::isfinite(logs.at("loss")))
-      warn(str(model.name(), ".fit: the loss of epoch ", epoch + 1, " is ", callbacks::number_text(logs.at("loss")),
+    if (const auto loss = logs.find("loss"); loss != logs.end() && !std::isfinite(loss->second))
+      warn(str(model.name(), ".fit: the loss of epoch ", epoch + 1, " is ", callbacks::number_text(loss->second),
                "; callbacks::TerminateOnNaN() ends a training there"));
-    if (validation && (epoch + 1) % options.validation_freq == 0) {
+    if (options.validation_data && (epoch + 1) % options.validation_freq == 0) {
+      Epochs validation(model, *options.validation_data, options.validation_steps);  // the same batches each time
       Progress silent(std::cout, Verbose::silent);
-      for (const auto& [name, value] : run_evaluation(model, *validation, options.callbacks, silent).logs)
+      for (const auto& [name, value] : run_evaluation(model, validation, options.callbacks, silent).logs)
         logs["val_" + name] = value;
     }
     for (const auto& callback : options.callbacks) callback->on_epoch_end(state, epoch, logs);
@@ -179,13 +180,14 @@ History fit(const Model& model, const Batches& batches, const FitOptions& option
     progress.end_epoch(num_steps, logs);
   }
   const ModelImpl& impl = model.model();
-  if (!history.epoch.empty()) impl.compiled().optimizer->finalize_variable_values(impl.trainable_variables());
+  if (!history.epoch.empty() && impl.compiled().optimizer)
+    impl.optimizer().finalize_variable_values(impl.trainable_variables());
   for (const auto& callback : options.callbacks) callback->on_train_end(state, logs);
   return history;
 }
 
 Logs evaluate(const Model& model, const Batches& batches, const EvaluateOptions& options) {
-  model.model().require_compiled("evaluate", /*with_optimizer=*/false);
+  model.model().require_compiled("evaluate");
   check_positive("evaluate", "steps", options.steps);
   const OutsideOfScopes outside(model, "evaluate");
   Epochs epochs(model, batches, options.steps);
@@ -225,7 +227,7 @@ std::vector<Tensor> predict(const Model& model, const Batches& batches, const Pr
 
 Logs on_batch(const Model& model, const Batch& batch, const char* function, ModelImpl::Step step) {
   ModelImpl& impl = model.model();
-  impl.require_compiled(function, /*with_optimizer=*/step == ModelImpl::Step::train);
+  impl.require_compiled(function);
   const OutsideOfScopes outside(model, function);
   const Batches batches =
       Batches::from_tensors(batch, {.batch_size = std::max<int64_t>(batch.x.empty() ? 1 : batch.size(), 1)});

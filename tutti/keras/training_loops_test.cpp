@@ -94,6 +94,15 @@ TEST(Fit, CallsItsCallbacksInOrder) {
   EXPECT_NEAR(recorder->losses[1], (1 + 0.64) / 2, 1e-6);
 }
 
+TEST(Fit, ValidatesOnTheSameBatchesAfterEachEpoch) {
+  const Tensor x = at::arange(40, at::kFloat).view({40, 1}), y = at::zeros({40, 1});
+  const History history = line(0).fit(batches(1), {.epochs = 3,
+                                                   .verbose = Verbose::silent,
+                                                   .validation_data = data::from_tensor_slices(x, y).batch(5),
+                                                   .validation_steps = 2});
+  EXPECT_THAT(history.history.at("val_mae"), ElementsAre(4.5, 4.5, 4.5));
+}
+
 TEST(Fit, LooksAtCallbacksOnceInSeveralSteps) {
   const auto recorder = std::make_shared<Recorder>();
   line(0.1, /*steps_per_execution=*/2).fit(batches(5), {.verbose = Verbose::silent, .callbacks = {recorder}});

@@ -26,6 +26,11 @@ class ModelCheckpointImpl : public CallbackImpl {
         monitor_("ModelCheckpoint", options.monitor, options.mode),
         counter_(options.save_freq),
         best_(options.initial_value_threshold) {
+    if (options.filepath.ends_with(".keras"))
+      throw Error(ErrorCode::invalid_argument,
+                  str("ModelCheckpoint: filepath ", options.filepath,
+                      " ends in .keras, Keras's files, which are not written; give the name of a folder for a "
+                      "checkpoint, or of a file in .safetensors or .npz with save_weights_only = true"));
     const bool is_file = options.filepath.ends_with(".safetensors") || options.filepath.ends_with(".npz");
     if (is_file == options.save_weights_only) return;
     throw Error(

@@ -144,6 +144,7 @@ TEST(ModelCheckpoint, RefusesPathsThatDoNotFit) {
   EXPECT_THAT(error_of([] { ModelCheckpoint({.filepath = "w.h5", .save_weights_only = true}); }),
               HasSubstr("must end in `.safetensors` or `.npz`"));
   EXPECT_THAT(error_of([] { ModelCheckpoint({.filepath = "w.npz"}); }), HasSubstr("must not end"));
+  EXPECT_THAT(error_of([] { ModelCheckpoint({.filepath = "best.keras"}); }), HasSubstr("ends in .keras"));
   EXPECT_EQ(code_of([] { ModelCheckpoint({.filepath = ""}); }), ErrorCode::invalid_argument);
   EXPECT_EQ(code_of([] { ModelCheckpoint({.filepath = "m", .save_freq = 0}); }), ErrorCode::invalid_argument);
   EXPECT_EQ(code_of([] { ModelCheckpoint({.filepath = "m", .save_freq = "day"}); }), ErrorCode::invalid_argument);

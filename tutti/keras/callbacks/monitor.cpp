@@ -26,9 +26,9 @@ MonitorMode mode_of(const metrics::Metric& metric) {
 MonitorMode mode_of(const Model& model, std::string_view name) {
   if (name == "loss") return MonitorMode::min;
   if (!model.built()) return MonitorMode::automatic;
-  const CompiledOutputs& objectives = model.model().objectives();
-  if (std::ranges::find(objectives.loss_names(), name) != objectives.loss_names().end()) return MonitorMode::min;
-  for (const LoggedMetric& logged : objectives.metrics())
+  const auto objectives = model.model().objectives();
+  if (std::ranges::find(objectives->loss_names(), name) != objectives->loss_names().end()) return MonitorMode::min;
+  for (const LoggedMetric& logged : objectives->metrics())
     if (logged.name == name) return mode_of(logged.metric);
   return MonitorMode::automatic;
 }

@@ -87,7 +87,7 @@ class TensorBoardImpl : public CallbackImpl {
   }
 
  private:
-  static int64_t iterations(const Model& model) { return model.model().compiled().optimizer->iterations(); }
+  static int64_t iterations(const Model& model) { return model.model().optimizer().iterations(); }
 
   static void add(data::Event& event, std::string tag, double value) {
     event.values.push_back({.tag = std::move(tag), .value = static_cast<float>(value)});

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <iostream>
 #include <memory>
+#include <optional>
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
@@ -17,8 +18,9 @@ class TerminateOnNaNImpl : public CallbackImpl {
   explicit TerminateOnNaNImpl(bool raise_error) : raise_error_(raise_error) {}
 
   void on_train_batch_end(TrainingState& state, int64_t batch, const RunningLogs& running) override {
-    const double loss = running.loss();
-    if (std::isfinite(loss)) return;
+    const std::optional<double> seen = running.loss();
+    if (!seen || std::isfinite(*seen)) return;
+    const double loss = *seen;
     if (raise_error_)
       throw Error(ErrorCode::out_of_range, str("NaN or Inf loss encountered at batch ", batch, ". Loss value: ",
                                                number_text(loss), ". Terminating training immediately."));

@@ -33,17 +33,28 @@ class Layer {
 
   // Returns the layer's output for x, or for several inputs. The first call builds the layer for their shapes.
   // Grad: flows to x and to the weights. Threads: the replicas of a strategy may call at once.
+  // Without options, those of the call that this one is made in: see CallOptions.
   // Throws: invalid_argument for inputs of the wrong number, rank, extents or dtype, and for a layer of several
   // outputs.
-  Tensor operator()(const Tensor& x, const CallOptions& options = {}) const;
-  Tensor operator()(const std::vector<Tensor>& inputs, const CallOptions& options = {}) const;
+  Tensor operator()(const Tensor& x) const;
+  Tensor operator()(const Tensor& x, const CallOptions& options) const;
+  Tensor operator()(const std::vector<Tensor>& inputs) const;
+  Tensor operator()(const std::vector<Tensor>& inputs, const CallOptions& options) const;
   // All outputs of a layer that has several.
-  std::vector<Tensor> outputs(const std::vector<Tensor>& inputs, const CallOptions& options = {}) const;
+  std::vector<Tensor> outputs(const std::vector<Tensor>& inputs) const;
+  std::vector<Tensor> outputs(const std::vector<Tensor>& inputs, const CallOptions& options) const;
 
   // The same in a graph of layers: builds the layer, and returns where its output will be.
   SymbolicTensor operator()(const SymbolicTensor& x) const;
   SymbolicTensor operator()(const std::vector<SymbolicTensor>& inputs) const;
   std::vector<SymbolicTensor> outputs(const std::vector<SymbolicTensor>& inputs) const;
+
+  // Where its input and output are in the graph in which it was called: the one of a functional or sequential model
+  // that is built. With them a model is cut: Model({.inputs = model.inputs(), .outputs =
+  // {model.get_layer("last").output()}}). Throws: failed_precondition if it was not called, or more than once;
+  // invalid_argument if there are several.
+  SymbolicTensor input() const;
+  SymbolicTensor output() const;
 
   // Which steps of the output count if `mask` says so of the input x: bool [N, steps], or undefined.
   Tensor compute_mask(const Tensor& x, const Tensor& mask = {}) const;
@@ -54,13 +65,18 @@ class Layer {
   bool built() const { return impl_->built(); }
 
   // The output's shape; unknown extents are kUnknown.
-  Shape compute_output_shape(const Shape& input_shape) const { return impl_->compute_output_shape(input_shape); }
+  Shape compute_output_shape(const Shape& input_shape) const { return impl_->compute_output_shapes({input_shape})[0]; }
 
   const std::string& name() const { return impl_->name(); }
   const std::vector<Weight>& weights() const { return impl_->weights(); }
   std::vector<Tensor> trainable_variables() const { return impl_->trainable_variables(); }
 
-  // Freezes or thaws the weights, those of the layers in it too. TF: Layer.trainable.
+  // In which dtype it has its weights and computes, and those in it. Throws: failed_precondition once it is built in
+  // another one. TF: the argument `dtype` of a layer.
+  void set_dtype_policy(DTypePolicy policy) const { impl_->set_dtype_policy(policy); }
+  DTypePolicy dtype_policy() const { return impl_->dtype_policy(); }
+
+  // Freezes or thaws the weights, those of the layers in it too, made already or not. TF: Layer.trainable.
   void set_trainable(bool trainable) const { impl_->set_trainable(trainable); }
   bool trainable() const { return impl_->trainable(); }
 
@@ -68,7 +84,7 @@ class Layer {
   std::vector<Tensor> get_weights() const;
   void set_weights(const std::vector<Tensor>& values) const;
 
-  // The regularization penalties of the weights, one scalar for each weight that has a regularizer.
+  // The regularization penalties of the weights that are trained, one scalar for each that has a regularizer.
   std::vector<Tensor> losses() const { return impl_->losses(); }
 
   // The module that holds the weights, for LibTorch's own functions.
@@ -79,6 +95,10 @@ class Layer {
 
  private:
   Layer(std::shared_ptr<torch::nn::Module> module, std::function<Tensor(const Tensor&)> forward);
+
+  Tensor only(std::vector<Tensor> outputs) const;
+  std::vector<Tensor> run(const std::vector<Tensor>& inputs, const CallOptions* options) const;
+  std::shared_ptr<const Node> only_call(const char* function) const;
 
   std::shared_ptr<LayerImpl> impl_;
 };

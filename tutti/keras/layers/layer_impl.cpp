@@ -1,6 +1,8 @@
 #include "tutti/keras/layers/layer_impl.h"
 
 #include <ATen/autocast_mode.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/GradMode.h>
 #include <torch/nn/module.h>
 
 #include <algorithm>
@@ -10,7 +12,9 @@
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/distribute/strategy.h"
+#include "tutti/keras/layers/call_context_internal.h"
 #include "tutti/keras/layers/torch_errors_internal.h"
+#include "tutti/keras/variable_notes.h"
 
 namespace tutti::keras::layers {
 namespace {
@@ -28,17 +32,17 @@ std::string snake_case(const std::string& type) {
   return name;
 }
 
-// LibTorch's casts of weights and of what meets them, to `dtype`, while it lives. Without LibTorch's cache of casts,
-// which would keep those of the weights beyond the update.
+// LibTorch's casts of weights and of what meets them, to `dtype`, or no casts, while it lives. Without LibTorch's cache
+// of casts, which would keep those of the weights beyond the update.
 class AutocastGuard {
  public:
-  AutocastGuard(at::DeviceType device, at::ScalarType dtype)
+  AutocastGuard(at::DeviceType device, std::optional<at::ScalarType> dtype)
       : device_(device),
         was_enabled_(at::autocast::is_autocast_enabled(device)),
         was_cached_(at::autocast::is_autocast_cache_enabled()),
         dtype_before_(at::autocast::get_autocast_dtype(device)) {
-    at::autocast::set_autocast_enabled(device, true);
-    at::autocast::set_autocast_dtype(device, dtype);
+    at::autocast::set_autocast_enabled(device, dtype.has_value());
+    if (dtype) at::autocast::set_autocast_dtype(device, *dtype);
     at::autocast::set_autocast_cache_enabled(false);
   }
   ~AutocastGuard() {
@@ -60,25 +64,39 @@ void cast_floating(std::vector<Tensor>& tensors, at::ScalarType dtype) {
     if (tensor.is_floating_point()) tensor = tensor.to(dtype);
 }
 
+// The shape with each unknown extent set.
+Shape with_extents(Shape shape, int64_t extent) {
+  std::ranges::replace(shape, kUnknown, extent);
+  return shape;
+}
+
 }  // namespace
 
 LayerImpl::LayerImpl(std::string type, std::string name, std::shared_ptr<torch::nn::Module> module)
     : type_(std::move(type)),
       name_(name.empty() ? snake_case(type_) : std::move(name)),
       has_default_name_(name_ == snake_case(type_)),
-      module_(module ? std::move(module) : std::make_shared<torch::nn::Module>(type_)) {}
+      module_(module ? std::move(module) : std::make_shared<torch::nn::Module>(type_)) {
+  if (!has_default_name_) check_name(name_);
+}
 
-void LayerImpl::build(const Shape& input_shape) { (void)compute_output_shape(input_shape); }
+void LayerImpl::check_name(const std::string& name) const {
+  if (name.find_first_of("./") != std::string::npos)
+    refuse(
+        str("the name \"", name, "\" has a '.' or '/', which separate the parts of a weight's path; leave them out"));
+}
+
+void LayerImpl::build(const Shape& input_shape) { (void)compute_output_shapes({input_shape}); }
 
 void LayerImpl::build_all(const std::vector<Shape>& input_shapes) {
   if (input_shapes.size() != 1) refuse(str("takes one input, not ", input_shapes.size()));
   build(input_shapes[0]);
 }
 
-Tensor LayerImpl::call(const Tensor& x, const CallOptions& options) const {
-  std::vector<Tensor> outputs = call_all({x}, options);
-  if (outputs.size() != 1) refuse(str("has ", outputs.size(), " outputs, not one"));
-  return std::move(outputs[0]);
+Tensor LayerImpl::call(const Tensor&, const CallOptions&) const {
+  throw Error(
+      ErrorCode::unimplemented,
+      str(name_, ": the class behind it overrides neither call nor call_all; one of them says what the layer does"));
 }
 
 std::vector<Tensor> LayerImpl::call_all(const std::vector<Tensor>& inputs, const CallOptions& options) const {
@@ -86,13 +104,35 @@ std::vector<Tensor> LayerImpl::call_all(const std::vector<Tensor>& inputs, const
   return {call(inputs[0], options)};
 }
 
-Shape LayerImpl::compute_output_shape(const Shape& input_shape) const {
-  return compute_output_shapes({input_shape})[0];
-}
+Shape LayerImpl::compute_output_shape(const Shape& input_shape) const { return shapes_by_calling({input_shape})[0]; }
 
 std::vector<Shape> LayerImpl::compute_output_shapes(const std::vector<Shape>& input_shapes) const {
-  if (input_shapes.size() != 1) refuse(str("takes one input, not ", input_shapes.size()));
+  if (input_shapes.size() != 1) return shapes_by_calling(input_shapes);
   return {compute_output_shape(input_shapes[0])};
+}
+
+std::vector<Shape> LayerImpl::shapes_by_calling(const std::vector<Shape>& input_shapes) const {
+  const c10::NoGradGuard no_grad;
+  const auto shapes_with = [&](int64_t extent) {
+    std::vector<Tensor> zeros;
+    for (const Shape& shape : input_shapes) zeros.push_back(at::zeros(with_extents(shape, extent)));
+    cast_inputs(zeros);
+    const CallOptions options;
+    const CallContext context(zeros, options, {.trial = true});
+    return shapes_of(with_layers_name(*this, zeros, [&] { return call_all(zeros, options); }));
+  };
+  std::vector<Shape> shapes = shapes_with(2);
+  const bool all_known =
+      std::ranges::all_of(input_shapes, [](const Shape& shape) { return std::ranges::count(shape, kUnknown) == 0; });
+  if (all_known) return shapes;
+  const std::vector<Shape> others = shapes_with(3);
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    if (shapes[i].size() != others[i].size())
+      refuse("the rank of its output depends on the input's extents; override compute_output_shape");
+    for (size_t axis = 0; axis < shapes[i].size(); ++axis)
+      if (shapes[i][axis] != others[i][axis]) shapes[i][axis] = kUnknown;
+  }
+  return shapes;
 }
 
 std::vector<Tensor> LayerImpl::compute_masks(const std::vector<Tensor>&, const std::vector<Tensor>& masks) const {
@@ -111,14 +151,8 @@ std::vector<MaskedTensor> LayerImpl::forward(const std::vector<MaskedTensor>& in
   }
   for (size_t i = 0; i < own.masks.size(); ++i) own.masks[i] = inputs[i].mask;
 
-  const auto dtype = compute_dtype(dtype_policy_);
-  if (dtype) cast_floating(tensors, *dtype);
-  std::optional<AutocastGuard> autocast;
-  if (dtype && *dtype != at::kFloat) autocast.emplace(tensors.empty() ? at::kCPU : tensors[0].device().type(), *dtype);
-  std::vector<Tensor> outputs = with_layers_name(*this, tensors, [&] { return call_all(tensors, own); });
-  autocast.reset();
-  if (dtype) cast_floating(outputs, *dtype);
-
+  cast_inputs(tensors);
+  std::vector<Tensor> outputs = call_in_own_dtype(tensors, own);
   add_activity_losses(outputs, options);
   const std::vector<Tensor> masks = compute_masks(tensors, own.masks);
   std::vector<MaskedTensor> result;
@@ -126,6 +160,37 @@ std::vector<MaskedTensor> LayerImpl::forward(const std::vector<MaskedTensor>& in
   for (size_t i = 0; i < outputs.size(); ++i)
     result.push_back({std::move(outputs[i]), i < masks.size() ? masks[i] : Tensor()});
   return result;
+}
+
+void LayerImpl::cast_inputs(std::vector<Tensor>& inputs) const {
+  const InputCast cast = input_cast();
+  if (cast == InputCast::none) return;
+  std::optional<at::ScalarType> dtype = compute_dtype(dtype_policy_);
+  if (!dtype) {
+    const auto own = std::ranges::find_if(
+        weights_, [this](const Weight& weight) { return weight.layer == this && weight.value.is_floating_point(); });
+    if (own != weights_.end()) dtype = own->value.scalar_type();
+  }
+  if (dtype) cast_floating(inputs, *dtype);
+  if (cast != InputCast::numbers) return;
+  for (Tensor& input : inputs)
+    if (!input.is_floating_point() && !input.is_complex())
+      input = input.to(dtype.value_or(c10::get_default_dtype_as_scalartype()));
+}
+
+std::vector<Tensor> LayerImpl::call_in_own_dtype(const std::vector<Tensor>& inputs, const CallOptions& options) const {
+  const bool mixed = is_mixed(dtype_policy_);
+  const bool in_autocast = CallContext::current() && CallContext::current()->autocast();
+  const bool leaves_autocast = in_autocast && !mixed && dtype_policy_ != DTypePolicy::of_weights;
+  const auto dtype = compute_dtype(dtype_policy_);
+  std::optional<AutocastGuard> autocast;
+  if (mixed || leaves_autocast)
+    autocast.emplace(inputs.empty() ? at::kCPU : inputs[0].device().type(), mixed ? dtype : std::nullopt);
+  const CallContext context(inputs, options, {.autocast = mixed || (in_autocast && !leaves_autocast)});
+  std::vector<Tensor> outputs = with_layers_name(*this, inputs, [&] { return call_all(inputs, options); });
+  autocast.reset();
+  if (dtype) cast_floating(outputs, *dtype);
+  return outputs;
 }
 
 std::vector<Tensor> LayerImpl::outputs(const std::vector<Tensor>& inputs, const CallOptions& options) const {
@@ -151,10 +216,18 @@ void LayerImpl::build_once(const std::vector<Shape>& input_shapes) {
     build_now();
 }
 
+std::vector<Weight> LayerImpl::trained_weights() const {
+  std::vector<Weight> trained;
+  if (trainable_)
+    std::ranges::copy_if(weights_, std::back_inserter(trained),
+                         [](const Weight& weight) { return weight.trainable && weight.layer->trainable_; });
+  return trained;
+}
+
 std::vector<Tensor> LayerImpl::trainable_variables() const {
   std::vector<Tensor> variables;
   for (const Weight& weight : weights_)
-    if (weight.trainable && weight.layer->trainable_) variables.push_back(weight.value);
+    if (trainable_ && weight.trainable && weight.layer->trainable_) variables.push_back(weight.value);
   return variables;
 }
 
@@ -165,18 +238,37 @@ void LayerImpl::set_trainable(bool trainable) {
 
 std::vector<Tensor> LayerImpl::losses() const {
   std::vector<Tensor> penalties;
-  for (const Weight& weight : weights_)
+  for (const Weight& weight : trained_weights())
     if (weight.regularizer) penalties.push_back((*weight.regularizer)(weight.value));
   return penalties;
 }
 
+void LayerImpl::set_dtype_policy(DTypePolicy policy) {
+  const at::ScalarType dtype = variable_dtype(policy);
+  for (const Weight& weight : weights_)
+    if (weight.layer == this && weight.value.is_floating_point() && weight.value.scalar_type() != dtype)
+      throw Error(ErrorCode::failed_precondition,
+                  str(name_, ".set_dtype_policy: ", weight.name, " is made already, as ",
+                      c10::toString(weight.value.scalar_type()), "; set the policy before the layer is built"));
+  dtype_policy_ = policy;
+  for (const auto& layer : sublayers_) layer->set_dtype_policy(policy);
+}
+
+std::vector<std::shared_ptr<const Node>> LayerImpl::calls_in_graphs() const {
+  std::vector<std::shared_ptr<const Node>> calls;
+  for (const auto& node : nodes_)
+    if (auto call = node.lock()) calls.push_back(std::move(call));
+  return calls;
+}
+
 void LayerImpl::rename(std::string name) {
+  check_name(name);
   name_ = std::move(name);
   has_default_name_ = false;
 }
 
 Tensor LayerImpl::add_weight(const std::string& name, const Shape& shape, const WeightOptions& options) {
-  Tensor value = options.initializer(shape);
+  Tensor value = options.initializer(shape, variable_dtype(dtype_policy_));
   if (options.trainable)
     module_->register_parameter(name, value);
   else
@@ -191,14 +283,27 @@ Tensor LayerImpl::add_weight(const std::string& name, const Shape& shape, const 
 
 void LayerImpl::track(Weight weight) {
   if (!weight.layer) weight.layer = this;
+  set_path(weight.value, weight.name);
+  if (weight.constraint) constrain(weight.value, *weight.constraint);
   weights_.push_back(std::move(weight));
 }
 
-void LayerImpl::track_layer(const std::shared_ptr<LayerImpl>& layer) {
+void LayerImpl::adopt(const std::shared_ptr<LayerImpl>& layer) {
   if (std::ranges::find(sublayers_, layer) != sublayers_.end()) return;
   sublayers_.push_back(layer);
-  module_->register_module(layer->name(), layer->module());
+  if (!trainable_) layer->set_trainable(false);
+}
+
+void LayerImpl::track_layer(const std::shared_ptr<LayerImpl>& layer) {
+  adopt(layer);
+  const auto children = module_->named_children();
+  if (const auto* const child = children.find(layer->name()); !child)
+    module_->register_module(layer->name(), layer->module());
+  else if (*child != layer->module())
+    refuse(str("two layers in it are called \"", layer->name(), "\"; names must be unique"));
   for (Weight weight : layer->weights()) {
+    const auto is_listed = [&](const Weight& listed) { return listed.value.is_same(weight.value); };
+    if (std::ranges::any_of(weights_, is_listed)) continue;
     weight.name = str(layer->name(), '/', weight.name);
     track(std::move(weight));
   }

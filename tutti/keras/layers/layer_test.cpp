@@ -1,6 +1,7 @@
 #include "tutti/keras/layers/layer.h"
 
 #include <ATen/ops/allclose.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
@@ -21,6 +22,7 @@
 #include "tutti/keras/layers/core/dense.h"
 #include "tutti/keras/layers/regularization/dropout.h"
 #include "tutti/keras/layers/reshaping/flatten.h"
+#include "tutti/keras/sequential.h"
 
 namespace tutti::keras::layers {
 namespace {
@@ -98,14 +100,12 @@ TEST(Layer, ATorchModuleFollowsTheTrainingFlagAndKeepsItsBuffersApart) {
 }
 
 TEST(Layer, NamesItselfInErrorsOfLibTorch) {
-  const Dense dense({.units = 2});
-  dense.build({kUnknown, 3});
-  EXPECT_THAT(error_of([&] {
-                dense(at::ones({1, 3}, at::kLong));
-              }),
-              HasSubstr("invalid_argument: dense: mat1 and mat2 must have the same dtype, but got Long and Float; the "
-                        "input is Long (1, 3); the weights are Float"));
   const Layer linear = torch::nn::Linear(5, 2);
+  EXPECT_THAT(error_of([&] {
+                linear(at::ones({1, 5}, at::kLong));
+              }),
+              HasSubstr("invalid_argument: linear: mat1 and mat2 must have the same dtype, but got Long and Float; the "
+                        "input is Long (1, 5); the weights are Float"));
   EXPECT_THAT(error_of([&] { linear(at::ones({4, 3})); }), HasSubstr("linear: mat1 and mat2 shapes cannot be multipl"));
   EXPECT_THAT(error_of([&] { linear.compute_output_shape({kUnknown, 3}); }), HasSubstr("the input is Float (1, 3)"));
 }
@@ -145,6 +145,42 @@ TEST(Activation, IsAFunctionAndALayer) {
   EXPECT_TRUE(at::allclose(activations::softmax(x).sum(-1), at::ones({4})));
   constexpr activations::Activation cube{"cube", [](const Tensor& t) { return t.pow(3); }};
   EXPECT_TRUE(at::equal(cube(x), x.pow(3)));
+}
+
+// Says what it does, and nothing else.
+class Twice : public LayerImpl {
+ public:
+  explicit Twice(std::string name = "") : LayerImpl("Twice", std::move(name)) {}
+  Tensor call(const Tensor& x, const CallOptions&) const override { return at::cat({x, x}, -1); }
+};
+
+class Silent : public LayerImpl {
+ public:
+  Silent() : LayerImpl("Silent", "") {}
+};
+
+TEST(LayerImpl, NeedsNothingButCall) {
+  const Layer twice(std::make_shared<Twice>());
+  EXPECT_EQ(twice(at::zeros({2, 3})).sizes(), (Shape{2, 6}));
+  EXPECT_EQ(twice.compute_output_shape({kUnknown, 3}), (Shape{kUnknown, 6}));
+  EXPECT_EQ(twice.compute_output_shape({4, kUnknown}), (Shape{4, kUnknown}));
+  const Sequential model({twice, Dense({.units = 1})});
+  EXPECT_EQ(model(at::zeros({2, 3})).sizes(), (Shape{2, 1}));
+}
+
+TEST(LayerImpl, ThatDoesNothingSaysSo) {
+  const Layer silent(std::make_shared<Silent>());
+  EXPECT_THAT(error_of([&] {
+                silent(at::zeros({2, 3}));
+              }),
+              testing::HasSubstr("silent: the class behind it overrides neither call nor call_all"));
+  EXPECT_THAT(error_of([&] { silent.build({kUnknown, 3}); }), testing::HasSubstr("neither call nor call_all"));
+}
+
+TEST(LayerImpl, RefusesNamesThatPathsCannotHold) {
+  for (const char* name : {"block.1", "block/1"})
+    EXPECT_THAT(error_of([&] { Layer(std::make_shared<Twice>(name)); }),
+                testing::HasSubstr(std::string("the name \"") + name + "\" has a '.' or '/'"));
 }
 
 }  // namespace

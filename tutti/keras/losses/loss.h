@@ -41,6 +41,10 @@ class Loss {
 
   Loss(std::string name, Reduction reduction, Function function);
   Loss(std::string name, Reduction reduction, ShardFunction function);
+  // One with the defaults, by its name as Keras takes it: "mse", "mean_squared_error", "MeanSquaredError", …;
+  // "crossentropy" or "ce" is binary, sparse or categorical as the shapes of labels and predictions say (see
+  // label_kind). Throws: invalid_argument for another name.
+  Loss(const char* name);
 
   // Returns the reduced loss, a scalar (unreduced: [N, ...] with Reduction::none); 0 where there is nothing to divide
   // by. Predictions of less than 32 bits are computed with in float32.

@@ -1,5 +1,6 @@
 #include "tutti/keras/metrics/metric.h"
 
+#include <ATen/ops/cat.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
 
@@ -21,7 +22,35 @@ struct Metric::State {
   Result result;
   Shape shape;  // kUnknown where the first contribution says
   Direction direction;
-  PerReplicaSlot<Tensor> sum;  // float64; undefined: zero
+  PerReplicaSlot<Tensor> sum = {};  // float64; undefined: zero
+
+  // Of a metric with a state of its own; else no update.
+  Update update = {};
+  StatesResult states_result = {};
+  States initial = {};
+  States states = {};  // empty: initial
+
+  Tensor result_of_sum(Tensor total) const {
+    if (!total.defined()) {
+      if (std::count(shape.begin(), shape.end(), kUnknown) > 0)
+        throw Error(ErrorCode::failed_precondition,
+                    str(name, ": no samples were seen, so the number of classes is not known; update it first"));
+      total = at::zeros(shape, at::kDouble);
+    }
+    return result(total);
+  }
+
+  Tensor result_of_states(const States& seen) const { return states_result(seen.empty() ? initial : seen); }
+
+  // The sum with a contribution added in place, or a copy of the contribution.
+  void add_to(Tensor& sum_so_far, const Tensor& contribution) const {
+    if (!sum_so_far.defined()) {
+      sum_so_far = contribution.to(at::kDouble, /*non_blocking=*/false, /*copy=*/true);
+      return;
+    }
+    if (sum_so_far.sizes() != contribution.sizes()) refuse_shape(contribution.sizes(), sum_so_far.sizes());
+    sum_so_far.add_(contribution.to(sum_so_far.device()));
+  }
 
   // The sums of all replicas together; undefined: nothing was added.
   Tensor total() {
@@ -51,46 +80,88 @@ Metric::Metric(std::string name, at::IntArrayRef state_shape, Contribution contr
   state_->direction = direction;
 }
 
+Metric::Metric(std::string name, States initial, Update update, StatesResult result, Direction direction)
+    : state_(std::make_shared<State>()) {
+  state_->name = std::move(name);
+  state_->initial = std::move(initial);
+  state_->update = std::move(update);
+  state_->states_result = std::move(result);
+  state_->direction = direction;
+}
+
 Tensor Metric::contribution(const Tensor& y_true, const Tensor& y_pred, const Tensor& sample_weight,
                             const Tensor& mask) const {
   const c10::NoGradGuard no_grad;
+  if (state_->update)
+    throw Error(ErrorCode::failed_precondition,
+                str(state_->name, ": the metric has a state of its own and no contributions; call update_state"));
   return state_->contribution(y_true, y_pred, masked_weight(state_->name, sample_weight, mask));
 }
 
 void Metric::add(const Tensor& contribution) const {
   const c10::NoGradGuard no_grad;
-  Tensor& sum = *state_->sum;
-  if (!sum.defined()) {
-    sum = contribution.to(at::kDouble, /*non_blocking=*/false, /*copy=*/true);
-    return;
-  }
-  if (sum.sizes() != contribution.sizes()) state_->refuse_shape(contribution.sizes(), sum.sizes());
-  sum.add_(contribution.to(sum.device()));
+  state_->add_to(*state_->sum, contribution);
+}
+
+Share Metric::share(const Tensor& y_true, const Tensor& y_pred, const Tensor& sample_weight, const Tensor& mask) const {
+  if (!state_->update) return {contribution(y_true, y_pred, sample_weight, mask)};
+  const c10::NoGradGuard no_grad;
+  return {y_true, y_pred.detach(), masked_weight(state_->name, sample_weight, mask)};
 }
 
 void Metric::update_state(const Tensor& y_true, const Tensor& y_pred, const Tensor& sample_weight,
                           const Tensor& mask) const {
-  add(contribution(y_true, y_pred, sample_weight, mask));
+  if (!state_->update) return add(contribution(y_true, y_pred, sample_weight, mask));
+  if (ThreadView::current().replica >= 0)
+    throw Error(ErrorCode::failed_precondition,
+                str(state_->name,
+                    ".update_state: called in a replica's function; the metric has one state of its own, "
+                    "update it outside of run with what the replicas return"));
+  const Share seen = share(y_true, y_pred, sample_weight, mask);
+  const c10::NoGradGuard no_grad;
+  state_->states = state_->update(state_->states.empty() ? state_->initial : state_->states, seen[0], seen[1], seen[2]);
 }
 
 Tensor Metric::result() const {
   const c10::NoGradGuard no_grad;
   const ThreadViewGuard outside_of_scopes({});
-  Tensor total = state_->total();
-  if (!total.defined()) {
-    if (std::count(state_->shape.begin(), state_->shape.end(), kUnknown) > 0)
-      throw Error(ErrorCode::failed_precondition,
-                  str(state_->name, ": no samples were seen, so the number of classes is not known; update it first"));
-    total = at::zeros(state_->shape, at::kDouble);
-  }
-  return state_->result(total);
+  return state_->update ? state_->result_of_states(state_->states) : state_->result_of_sum(state_->total());
 }
 
 void Metric::reset_state() const {
   for (Tensor& sum : state_->sum.values()) sum.reset();
+  state_->states.clear();
 }
 
 const std::string& Metric::name() const { return state_->name; }
 Direction Metric::direction() const { return state_->direction; }
+
+RunningMetric::RunningMetric(Metric metric) : metric_(std::move(metric)) {}
+
+void RunningMetric::add(std::span<const Share> shares) {
+  const c10::NoGradGuard no_grad;
+  const Metric::State& metric = *metric_.state_;
+  if (!metric.update) {
+    for (const Share& share : shares) metric.add_to(sum_, share.at(0));
+    return;
+  }
+  Share batch = shares[0];
+  for (size_t part = 0; shares.size() > 1 && part < batch.size(); ++part) {
+    if (!batch[part].defined()) continue;
+    std::vector<Tensor> pieces;
+    for (const Share& share : shares) pieces.push_back(share[part].to(batch[part].device()));
+    batch[part] = at::cat(pieces);
+  }
+  states_ = metric.update(states_.empty() ? metric.initial : states_, batch.at(0), batch.at(1), batch.at(2));
+}
+
+Tensor RunningMetric::result() const {
+  const c10::NoGradGuard no_grad;
+  const ThreadViewGuard outside_of_scopes({});
+  const Metric::State& metric = *metric_.state_;
+  return metric.update
+             ? metric.result_of_states(states_)
+             : metric.result_of_sum(sum_.defined() ? sum_.to(at::kCPU, at::kDouble, false, /*copy=*/true) : Tensor());
+}
 
 }  // namespace tutti::keras::metrics

@@ -13,13 +13,16 @@ namespace tutti::keras::optimizers {
 class Optimizer {
  public:
   explicit Optimizer(std::shared_ptr<OptimizerImpl> impl);
+  // A new one with the defaults, by its name as Keras takes it: "adam", "SGD", in any case of letters.
+  // Throws: invalid_argument for another name.
+  Optimizer(const char* name);
 
-  // Changes each variable by its gradient, in place. An undefined gradient leaves its variable as it is, with a
-  // warning. In a replica's function all replicas wait for each other, and the sum of their gradients is applied once;
-  // clipping sees that sum. Ranks: all.
-  // Throws: invalid_argument unless there is one gradient of its shape for each variable, one of them defined, for
-  // variables that the optimizer was not built with, and for a learning rate that is negative or not finite;
-  // failed_precondition if the replicas' collectives do not match.
+  // Changes each variable by its gradient, in place; then the constraint that it carries holds again. An undefined
+  // gradient leaves its variable as it is, with a warning. In a replica's function all replicas wait for each other,
+  // and the sum of their gradients is applied once; clipping sees that sum. Ranks: all. Throws: invalid_argument unless
+  // there is one gradient of its shape for each variable, one of them defined, for variables that the optimizer was not
+  // built with, and for a learning rate that is negative or not finite; failed_precondition if the replicas'
+  // collectives do not match.
   void apply_gradients(const std::vector<Tensor>& gradients, const std::vector<Tensor>& variables,
                        std::source_location location = std::source_location::current()) const;
 
@@ -49,6 +52,9 @@ class Optimizer {
   void exclude_from_weight_decay(std::function<bool(const Tensor&)> excluded) const {
     impl_->exclude_from_weight_decay(std::move(excluded));
   }
+  // Those with one of these texts in their path: {"bias", "gamma"}. Paths are those of the outermost model that is
+  // built. TF: exclude_from_weight_decay(var_names=…)
+  void exclude_from_weight_decay_by_name(const std::vector<std::string>& parts) const;
 
   // With use_ema, outside of run. finalize_variable_values: the variables become their moving averages, at the end of a
   // training; it does nothing without use_ema. swap_averages: each variable and its average change places.

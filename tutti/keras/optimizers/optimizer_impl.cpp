@@ -18,6 +18,7 @@
 #include "tutti/keras/optimizers/common_options_internal.h"
 #include "tutti/keras/optimizers/gradient_sums_internal.h"
 #include "tutti/keras/optimizers/slot_buffers_internal.h"
+#include "tutti/keras/variable_notes.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/view.h"
 
@@ -161,7 +162,14 @@ void OptimizerImpl::apply(std::span<const Tensor> gradients, std::span<const Ten
   }
   scratch_->clear();
   if (options_.use_ema) update_averages();
+  constrain(variables);
   ++num_calls_;
+}
+
+void OptimizerImpl::constrain(std::span<const Tensor> variables) {
+  for (size_t i = 0; i < variables.size(); ++i)
+    if (const VariableState& state = state_of(variables[i], i); state.constraint)
+      state.variable.copy_((*state.constraint)(state.variable));
 }
 
 void OptimizerImpl::list_updates(std::span<const Tensor> gradients, std::span<const Tensor> variables, double scale) {
@@ -308,7 +316,8 @@ void OptimizerImpl::make_states(std::span<const Tensor> variables) {
     for (size_t slot = 0; slot < slots_.size(); ++slot) state.slots.push_back(*next++);
     if (options_.use_ema) state.average = *next++;
     if (options_.gradient_accumulation_steps) state.gradient_accumulator = *next++;
-    state.decays = !excluded_from_weight_decay_ || !excluded_from_weight_decay_(variables[i]);
+    if (const auto* const constraint = constraint_of(variables[i])) state.constraint = *constraint;
+    state.decays = decays(variables[i]);
     states.push_back(std::move(state));
   }
   states_ = std::move(states);
@@ -368,8 +377,8 @@ OptimizerImpl::VariableState& OptimizerImpl::state_of(const Tensor& variable, si
   throw Error(ErrorCode::invalid_argument,
               str(name(), ": variable ", expected_position, " of shape ", str_list(variable.sizes()),
                   " is none of the ", states_.size(),
-                  " that it was built with; call build(variables) with all of them before the first "
-                  "update, or make another optimizer for these"));
+                  " that it was built with. Weights that were frozen until now need a new optimizer: compile with one. "
+                  "In a loop of your own, call build(variables) with all of them before the first update"));
 }
 
 }  // namespace tutti::keras::optimizers

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tutti/core/tensor_fwd.h"
+#include "tutti/keras/constraints.h"
 #include "tutti/keras/optimizers/learning_rate.h"
 #include "tutti/tensor/savable.h"
 
@@ -86,6 +87,16 @@ class OptimizerImpl : public Savable {
   // State tensors of a variable whose shapes are not the variable's. They come before those of `slots`.
   virtual std::vector<Tensor> make_slots(const Tensor&) const { return {}; }
 
+  // Whether weight decay is for this variable.
+  bool decays(const Tensor& variable) const {
+    return !excluded_from_weight_decay_ || !excluded_from_weight_decay_(variable);
+  }
+  // Calls visit(variable, slots) for each variable that has state; in global view.
+  void for_each_variable(
+      const std::function<void(const Tensor& variable, std::span<const Tensor> slots)>& visit) const {
+    for (const VariableState& state : states_) visit(state.variable, state.slots);
+  }
+
   // The optimizer's rule: changes `variable` and its `slots` in place.
   virtual void update_variable(const Tensor& gradient, const Tensor& variable, std::span<const Tensor> slots,
                                const UpdateStep& step) const = 0;
@@ -101,6 +112,7 @@ class OptimizerImpl : public Savable {
     Tensor average = {};               // with use_ema
     Tensor gradient_accumulator = {};  // with gradient_accumulation_steps
     bool decays = true;
+    std::optional<constraints::Constraint> constraint = {};  // that the variable carries
   };
   struct Update {
     VariableState* state;
@@ -116,6 +128,7 @@ class OptimizerImpl : public Savable {
   void clip();
   void update(const UpdateStep& step);
   void update_averages();
+  void constrain(std::span<const Tensor> variables);
 
   CommonOptions options_;
   std::vector<double> slots_;

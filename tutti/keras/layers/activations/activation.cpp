@@ -53,6 +53,7 @@ class SoftmaxImpl : public LayerImpl {
     (void)axis_of(*this, axis_, input_shape);
     return input_shape;
   }
+  InputCast input_cast() const override { return InputCast::numbers; }
   bool supports_masking() const override { return true; }
 
  private:

@@ -55,6 +55,7 @@ class PReLUImpl : public LayerImpl {
     return x.relu() - alpha_ * (-x).relu();
   }
 
+  InputCast input_cast() const override { return InputCast::numbers; }
   Shape compute_output_shape(const Shape& input_shape) const override {
     const auto rank = static_cast<int64_t>(input_shape.size());
     if (rank < 1 || std::ranges::any_of(options_.shared_axes, [&](int64_t axis) { return axis >= rank; }))

@@ -17,6 +17,7 @@
 #include <cmath>
 
 #include "tests/support/error_of.h"
+#include "tutti/keras/layers/attention/group_query_attention.h"
 #include "tutti/keras/layers/attention/multi_head_attention.h"
 
 namespace tutti::keras::layers {
@@ -132,6 +133,26 @@ TEST(MultiHeadAttention, HasNoNaNWhereEverythingIsMasked) {
   const MultiHeadAttention layer({.num_heads = 1, .key_dim = 4});
   EXPECT_TRUE(layer({x}, {.masks = {mask({0, 0, 0})}}).isfinite().all().item<bool>());
   EXPECT_THAT(error_of([] { MultiHeadAttention({.num_heads = 0, .key_dim = 1}); }), HasSubstr("num_heads 0"));
+}
+
+TEST(GroupQueryAttention, SharesKeysAndValuesOfAGroup) {
+  const GroupQueryAttention shared({.head_dim = 3, .num_query_heads = 4, .num_key_value_heads = 2});
+  const MultiHeadAttention all({.num_heads = 4, .key_dim = 3});
+  const Tensor query = at::randn({2, 5, 6}), value = at::randn({2, 7, 6});
+  shared.build_all({{kUnknown, 5, 6}, {kUnknown, 7, 6}});
+  all.build_all({{kUnknown, 5, 6}, {kUnknown, 7, 6}});
+  std::vector<Tensor> weights = shared.get_weights();
+  EXPECT_EQ(weights[2].sizes(), (Shape{6, 2, 3}));
+  EXPECT_EQ(shared.weights()[2].name, "key/kernel");
+  for (size_t i = 2; i < 6; ++i) {  // kernel and bias of key and value
+    if (i % 2 == 1) weights[i].normal_();
+  }
+  shared.set_weights(weights);
+  for (size_t i = 2; i < 6; ++i) weights[i] = weights[i].repeat_interleave(2, -2);
+  all.set_weights(weights);
+  EXPECT_TRUE(at::allclose(shared({query, value}), all({query, value}), 1e-5, 1e-6));
+  EXPECT_THAT(error_of([] { GroupQueryAttention({.head_dim = 3, .num_query_heads = 4, .num_key_value_heads = 3}); }),
+              testing::HasSubstr("grouped_query_attention: 3 heads of keys and values for 4 of queries"));
 }
 
 }  // namespace

@@ -11,19 +11,24 @@
 
 #include "tutti/core/str.h"
 #include "tutti/keras/layers/attention/attention_masks_internal.h"
+#include "tutti/keras/layers/attention/group_query_attention.h"
 
 namespace tutti::keras::layers {
 namespace {
 
 class MultiHeadAttentionImpl : public LayerImpl {
  public:
-  explicit MultiHeadAttentionImpl(const MultiHeadAttentionOptions& options)
-      : LayerImpl("MultiHeadAttention", options.name),
+  MultiHeadAttentionImpl(const std::string& type, const MultiHeadAttentionOptions& options, int64_t num_key_value_heads)
+      : LayerImpl(type, options.name),
         options_(options),
-        value_dim_(options.value_dim.value_or(options.key_dim)) {
+        value_dim_(options.value_dim.value_or(options.key_dim)),
+        num_key_value_heads_(num_key_value_heads) {
     if (options_.num_heads <= 0 || options_.key_dim <= 0 || value_dim_ <= 0 || options_.output_dim.value_or(1) <= 0)
       refuse(str("num_heads ", options_.num_heads, ", key_dim ", options_.key_dim, ", value_dim ", value_dim_,
                  ", output_dim ", options_.output_dim.value_or(1), "; all must be positive"));
+    if (num_key_value_heads_ <= 0 || options_.num_heads % num_key_value_heads_ != 0)
+      refuse(str(num_key_value_heads_, " heads of keys and values for ", options_.num_heads,
+                 " of queries; the second must be a multiple of the first"));
     if (!(options_.dropout >= 0 && options_.dropout <= 1))
       refuse(str("dropout is ", options_.dropout, "; it must lie in [0, 1]"));
     regularize_activity(options_.activity_regularizer);
@@ -34,10 +39,10 @@ class MultiHeadAttentionImpl : public LayerImpl {
     const auto [query, value, key] = roles(input_shapes);
     for (const Shape* shape : {&query, &value, &key})
       if (shape->back() == kUnknown) refuse("the inputs' last extents must be known when the layer is built");
-    const int64_t heads = options_.num_heads;
+    const int64_t heads = options_.num_heads, shared = num_key_value_heads_;
     query_ = add_projection("query", {query.back(), heads, options_.key_dim}, {heads, options_.key_dim});
-    key_ = add_projection("key", {key.back(), heads, options_.key_dim}, {heads, options_.key_dim});
-    value_ = add_projection("value", {value.back(), heads, value_dim_}, {heads, value_dim_});
+    key_ = add_projection("key", {key.back(), shared, options_.key_dim}, {shared, options_.key_dim});
+    value_ = add_projection("value", {value.back(), shared, value_dim_}, {shared, value_dim_});
     const int64_t width = options_.output_dim.value_or(query.back());
     output_ = add_projection("attention_output", {heads, value_dim_, width}, {width});
   }
@@ -45,9 +50,9 @@ class MultiHeadAttentionImpl : public LayerImpl {
   std::vector<Tensor> call_all(const std::vector<Tensor>& inputs, const CallOptions& options) const override {
     (void)compute_output_shapes(shapes_of(inputs));
     const auto [x, source, key_source] = roles(inputs);
-    const Tensor query = heads(x, query_, options_.key_dim);
-    const Tensor key = heads(key_source, key_, options_.key_dim);
-    const Tensor value = heads(source, value_, value_dim_);
+    const Tensor query = heads(x, query_, options_.num_heads, options_.key_dim);
+    const Tensor key = for_all_heads(heads(key_source, key_, num_key_value_heads_, options_.key_dim));
+    const Tensor value = for_all_heads(heads(source, value_, num_key_value_heads_, value_dim_));
     const Tensor attention_mask = inputs.size() > 3 ? inputs[3] : Tensor();
     if (attention_mask.defined() && attention_mask.scalar_type() != at::kBool)
       refuse(str("the attention mask has dtype ", c10::toString(attention_mask.scalar_type()), "; it must be bool"));
@@ -131,10 +136,14 @@ class MultiHeadAttentionImpl : public LayerImpl {
   }
 
   // [N, heads, T, features]
-  Tensor heads(const Tensor& x, const Projection& projection, int64_t features) const {
-    return project(x, projection, x.size(2))
-        .reshape({x.size(0), x.size(1), options_.num_heads, features})
-        .transpose(1, 2);
+  static Tensor heads(const Tensor& x, const Projection& projection, int64_t num_heads, int64_t features) {
+    return project(x, projection, x.size(2)).reshape({x.size(0), x.size(1), num_heads, features}).transpose(1, 2);
+  }
+
+  // Keys or values [N, key-value heads, S, features], each for its group of queries: [N, heads, S, features]
+  Tensor for_all_heads(const Tensor& x) const {
+    const int64_t group = options_.num_heads / num_key_value_heads_;
+    return group == 1 ? x : x.repeat_interleave(group, 1);
   }
 
   // [N, heads, T, value_dim] -> [N, T, output_dim]
@@ -144,12 +153,30 @@ class MultiHeadAttentionImpl : public LayerImpl {
 
   MultiHeadAttentionOptions options_;
   int64_t value_dim_;
+  int64_t num_key_value_heads_;
   Projection query_, key_, value_, output_;
 };
 
 }  // namespace
 
 MultiHeadAttention::MultiHeadAttention(const MultiHeadAttentionOptions& options)
-    : Layer(std::make_shared<MultiHeadAttentionImpl>(options)) {}
+    : Layer(std::make_shared<MultiHeadAttentionImpl>("MultiHeadAttention", options, options.num_heads)) {}
+
+GroupQueryAttention::GroupQueryAttention(const GroupQueryAttentionOptions& options)
+    : Layer(std::make_shared<MultiHeadAttentionImpl>(
+          "GroupedQueryAttention",
+          MultiHeadAttentionOptions{.num_heads = options.num_query_heads,
+                                    .key_dim = options.head_dim,
+                                    .dropout = options.dropout,
+                                    .use_bias = options.use_bias,
+                                    .use_causal_mask = options.use_causal_mask,
+                                    .return_attention_scores = options.return_attention_scores,
+                                    .kernel_initializer = options.kernel_initializer,
+                                    .bias_initializer = options.bias_initializer,
+                                    .kernel_regularizer = options.kernel_regularizer,
+                                    .bias_regularizer = options.bias_regularizer,
+                                    .activity_regularizer = options.activity_regularizer,
+                                    .name = options.name},
+          options.num_key_value_heads)) {}
 
 }  // namespace tutti::keras::layers

@@ -1,6 +1,7 @@
 #include "tutti/keras/layers/convolutional/conv_transpose.h"
 
-#include <ATen/ops/convolution.h>
+#include <ATen/ops/conv_transpose2d.h>
+#include <ATen/ops/conv_transpose3d.h>
 
 #include <algorithm>
 
@@ -64,8 +65,13 @@ class ConvTransposeImpl : public ConvolutionImpl {
       padding.push_back(cut);
       output_padding.push_back(std::max<int64_t>(0, extent - (whole - 2 * cut)));
     }
-    Tensor output = at::convolution(images, filters_first(kernel_), bias(), windows().strides(), padding,
-                                    windows().dilations(), /*transposed=*/true, output_padding, /*groups=*/1);
+    const Tensor filters = filters_first(kernel_);
+    const auto run = [&](auto convolution) {  // by its own name, which LibTorch's autocast knows
+      return convolution(images, filters, bias(), at::IntArrayRef(windows().strides()), at::IntArrayRef(padding),
+                         at::IntArrayRef(output_padding), /*groups=*/1, at::IntArrayRef(windows().dilations()));
+    };
+    Tensor output = filters.dim() == 5 ? run([](auto&&... arguments) { return at::conv_transpose3d(arguments...); })
+                                       : run([](auto&&... arguments) { return at::conv_transpose2d(arguments...); });
     for (size_t i = 0; i < extents.size(); ++i) output = output.narrow(static_cast<int64_t>(i) + 2, 0, extents[i]);
     return channels_last(output, spatial_rank());
   }

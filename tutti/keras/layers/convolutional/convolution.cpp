@@ -1,4 +1,5 @@
-#include <ATen/ops/convolution.h>
+#include <ATen/ops/conv2d.h>
+#include <ATen/ops/conv3d.h>
 
 #include <utility>
 
@@ -54,9 +55,13 @@ void ConvolutionImpl::check_positive(const char* option, int64_t value) const {
 Tensor convolve(const Tensor& x, const Tensor& kernel, const std::optional<Tensor>& bias, const Windows& windows,
                 int64_t groups) {
   const PaddedImages padded = pad_images(x, windows, 0);
-  const Extents no_output_padding(padded.padding.size(), 0);
-  const Tensor output = at::convolution(padded.images, filters_first(kernel), bias, windows.strides(), padded.padding,
-                                        windows.dilations(), /*transposed=*/false, no_output_padding, groups);
+  const Tensor filters = filters_first(kernel);
+  const auto run = [&](auto convolution) {  // by its own name, which LibTorch's autocast knows
+    return convolution(padded.images, filters, bias, at::IntArrayRef(windows.strides()),
+                       at::IntArrayRef(padded.padding), at::IntArrayRef(windows.dilations()), groups);
+  };
+  const Tensor output = filters.dim() == 5 ? run([](auto&&... arguments) { return at::conv3d(arguments...); })
+                                           : run([](auto&&... arguments) { return at::conv2d(arguments...); });
   return channels_last(output, windows.axes.size());
 }
 

@@ -38,6 +38,7 @@ class ConvolutionImpl : public LayerImpl {
   void build(const Shape& input_shape) override;
   Tensor call(const Tensor& x, const CallOptions& options) const override;
   Shape compute_output_shape(const Shape& input_shape) const override;
+  InputCast input_cast() const override { return InputCast::numbers; }
 
  protected:
   virtual void add_kernels(int64_t channels) = 0;

@@ -17,7 +17,7 @@ class DenseImpl : public LayerImpl {
   }
 
   void build(const Shape& input_shape) override {
-    LayerImpl::build(input_shape);
+    check(input_shape);
     if (input_shape.back() == kUnknown) refuse("the input's last extent must be known when the layer is built");
     kernel_ = add_weight("kernel", {input_shape.back(), options_.units},
                          {.initializer = options_.kernel_initializer,
@@ -42,6 +42,7 @@ class DenseImpl : public LayerImpl {
     return output_shape;
   }
   bool supports_masking() const override { return true; }
+  InputCast input_cast() const override { return InputCast::numbers; }
 
  private:
   void check(at::IntArrayRef shape) const {

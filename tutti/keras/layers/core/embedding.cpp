@@ -26,8 +26,6 @@ class EmbeddingImpl : public LayerImpl {
 
   Tensor call(const Tensor& x, const CallOptions&) const override {
     const at::ScalarType dtype = x.scalar_type();
-    if (!at::isIntegralType(dtype, /*includeBool=*/false))
-      refuse(tutti::str("the input has dtype ", c10::toString(dtype), "; ids of an integer dtype are required"));
     if (x.is_cpu() && x.numel() > 0) check_range(x);
     const bool is_index = dtype == at::kLong || dtype == at::kInt;
     return at::embedding(embeddings_, is_index ? x : x.to(at::kLong));
@@ -39,6 +37,8 @@ class EmbeddingImpl : public LayerImpl {
     return shape;
   }
 
+  InputCast input_cast() const override { return InputCast::none; }
+
   std::vector<Tensor> compute_masks(const std::vector<Tensor>& inputs, const std::vector<Tensor>&) const override {
     if (!options_.mask_zero) return {};
     return {inputs[0] != 0};
@@ -46,6 +46,9 @@ class EmbeddingImpl : public LayerImpl {
 
  private:
   void check_range(const Tensor& x) const {
+    if (x.is_floating_point() && !x.eq(x.trunc()).all().item<bool>())
+      refuse(tutti::str("the input has dtype ", c10::toString(x.scalar_type()),
+                        " and numbers that are not whole; ids are required"));
     const auto [min, max] = at::aminmax(x);
     const auto lowest = min.item<int64_t>(), highest = max.item<int64_t>();
     if (lowest < 0 || highest >= options_.input_dim)

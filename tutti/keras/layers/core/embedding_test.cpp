@@ -2,6 +2,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
@@ -51,7 +52,8 @@ TEST(Embedding, RefusesWhatIsNoId) {
               }),
               HasSubstr("words: the input has ids from 0 to 5; input_dim 5 allows 0 to 4"));
   EXPECT_THAT(error_of([&] { layer(at::tensor({-1})); }), HasSubstr("ids from -1"));
-  EXPECT_THAT(error_of([&] { layer(at::zeros({2})); }), HasSubstr("the input has dtype Float"));
+  EXPECT_THAT(error_of([&] { layer(at::full({2}, 0.5)); }),
+              HasSubstr("the input has dtype Float and numbers that are not whole"));
   EXPECT_EQ(layer(at::zeros({0, 2}, at::kLong)).sizes(), (Shape{0, 2, 3}));
 }
 

@@ -33,6 +33,7 @@ AffineOptions affine_of(const Options& options) {
 class AffineImpl : public LayerImpl {
  public:
   bool supports_masking() const override { return true; }
+  InputCast input_cast() const override { return InputCast::numbers; }
 
  protected:
   AffineImpl(std::string type, std::string name, AffineOptions options)

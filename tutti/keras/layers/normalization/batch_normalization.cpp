@@ -71,8 +71,9 @@ class BatchNormalizationImpl : public AffineImpl {
       refuse(str("the input has shape ", to_string(input_shape), "; its extent at axis ", options_.axis,
                  " must be known when the layer is built"));
     add_gamma_and_beta({channels});
-    moving_mean_ = add_moving("moving_mean", options_.moving_mean_initializer({channels}));
-    moving_variance_ = add_moving("moving_variance", options_.moving_variance_initializer({channels}));
+    const at::ScalarType dtype = variable_dtype(dtype_policy());
+    moving_mean_ = add_moving("moving_mean", options_.moving_mean_initializer({channels}, dtype));
+    moving_variance_ = add_moving("moving_variance", options_.moving_variance_initializer({channels}, dtype));
   }
 
   Tensor call(const Tensor& x, const CallOptions& options) const override {

@@ -77,6 +77,7 @@ class RMSNormalizationImpl : public LayerImpl {
     return x * inverse * scale_.view(broadcast_shape(axes, x.sizes()));
   }
 
+  InputCast input_cast() const override { return InputCast::numbers; }
   Shape compute_output_shape(const Shape& input_shape) const override {
     (void)axes_of(*this, options_.axis, input_shape);
     return input_shape;
@@ -98,6 +99,7 @@ class UnitNormalizationImpl : public LayerImpl {
     return x * squares.clamp_min(kSmallestNorm * kSmallestNorm).rsqrt();
   }
 
+  InputCast input_cast() const override { return InputCast::numbers; }
   Shape compute_output_shape(const Shape& input_shape) const override {
     (void)axes_of(*this, axis_, input_shape);
     return input_shape;

@@ -33,6 +33,7 @@ class AdaptivePoolingImpl : public LayerImpl {
     return channels_last(pool_(channels_first(x), extents), output_size_.size());
   }
 
+  InputCast input_cast() const override { return InputCast::numbers; }
   Shape compute_output_shape(const Shape& input_shape) const override {
     check_images(*this, input_shape, output_size_.size());
     Shape shape = input_shape;

@@ -28,6 +28,7 @@ class GlobalPoolingImpl : public LayerImpl {
     return reduction_(x, options.mask(), axes_, keepdims_);
   }
 
+  InputCast input_cast() const override { return InputCast::numbers; }
   Shape compute_output_shape(const Shape& input_shape) const override {
     check_images(*this, input_shape, axes_.size());
     Shape shape{input_shape.front()};

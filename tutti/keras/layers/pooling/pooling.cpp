@@ -28,6 +28,7 @@ class PoolingImpl : public LayerImpl {
     return channels_last(pool(x), windows_.axes.size());
   }
 
+  InputCast input_cast() const override { return InputCast::numbers; }
   Shape compute_output_shape(const Shape& input_shape) const override {
     return windowed_shape(*this, input_shape, windows_);
   }

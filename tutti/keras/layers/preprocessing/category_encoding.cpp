@@ -12,6 +12,8 @@ namespace tutti::keras::layers {
 
 class CategoryEncoding::Impl : public LayerImpl {
  public:
+  InputCast input_cast() const override { return InputCast::none; }
+
   explicit Impl(const CategoryEncodingOptions& options)
       : LayerImpl("CategoryEncoding", options.name), options_(options) {
     if (options_.num_tokens <= 0) refuse(str("num_tokens is ", options_.num_tokens, "; it must be positive"));

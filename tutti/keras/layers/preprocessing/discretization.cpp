@@ -16,6 +16,8 @@ namespace tutti::keras::layers {
 
 class Discretization::Impl : public LayerImpl {
  public:
+  InputCast input_cast() const override { return InputCast::none; }
+
   explicit Impl(const DiscretizationOptions& options)
       : LayerImpl("Discretization", options.name), options_(options), summary_(options.epsilon) {
     const auto& [boundaries, num_bins, epsilon, mode, name] = options_;

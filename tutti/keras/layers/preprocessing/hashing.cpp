@@ -14,6 +14,8 @@ namespace tutti::keras::layers {
 
 class Hashing::Impl : public LayerImpl {
  public:
+  InputCast input_cast() const override { return InputCast::none; }
+
   explicit Impl(const HashingOptions& options) : LayerImpl("Hashing", options.name), options_(options) {
     if (options_.num_bins <= 0) refuse(str("num_bins is ", options_.num_bins, "; it must be positive"));
     if (options_.output_mode == OutputMode::tf_idf)

@@ -68,6 +68,8 @@ VocabularyOptions vocabulary_options(const IntegerLookupOptions& options, const 
 
 class IntegerLookup::Impl : public LayerImpl {
  public:
+  InputCast input_cast() const override { return InputCast::none; }
+
   explicit Impl(const IntegerLookupOptions& options)
       : LayerImpl("IntegerLookup", options.name),
         invert_(options.invert),

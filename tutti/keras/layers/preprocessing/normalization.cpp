@@ -40,6 +40,8 @@ struct Moments {
 
 class Normalization::Impl : public LayerImpl {
  public:
+  InputCast input_cast() const override { return InputCast::none; }
+
   explicit Impl(const NormalizationOptions& options) : LayerImpl("Normalization", options.name), options_(options) {
     if (options_.mean.has_value() != options_.variance.has_value())
       refuse("mean and variance must be given together, or neither");

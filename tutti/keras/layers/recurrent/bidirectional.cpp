@@ -26,7 +26,10 @@ class BidirectionalImpl : public LayerImpl {
       : LayerImpl("Bidirectional", options.name),
         mode_(options.merge_mode),
         forward_(layer.twin("forward_" + layer.name(), layer.go_backwards())),
-        backward_(layer.twin("backward_" + layer.name(), !layer.go_backwards())) {}
+        backward_(layer.twin("backward_" + layer.name(), !layer.go_backwards())) {
+    adopt(forward_);
+    adopt(backward_);
+  }
 
   void build_all(const std::vector<Shape>& input_shapes) override {
     (void)compute_output_shapes(input_shapes);
@@ -38,8 +41,8 @@ class BidirectionalImpl : public LayerImpl {
 
   std::vector<Tensor> call_all(const std::vector<Tensor>& inputs, const CallOptions& options) const override {
     const auto [forward_inputs, backward_inputs] = halves(inputs);
-    std::vector<Tensor> outputs = forward_->call_all(forward_inputs, options);
-    std::vector<Tensor> reversed = backward_->call_all(backward_inputs, options);
+    std::vector<Tensor> outputs = forward_->outputs(forward_inputs, options);
+    std::vector<Tensor> reversed = backward_->outputs(backward_inputs, options);
     if (forward_->return_sequences()) reversed[0] = reversed[0].flip(1);
     std::vector<Tensor> result = merge(outputs[0], reversed[0]);
     result.insert(result.end(), outputs.begin() + 1, outputs.end());

@@ -29,6 +29,7 @@ class GRUImpl : public RecurrentImpl {
     GRUOptions options = options_;
     options.name = std::move(name);
     options.go_backwards = go_backwards;
+    options.zero_output_for_mask = options.return_sequences;
     return std::make_shared<GRUImpl>(options);
   }
 
@@ -74,5 +75,7 @@ class GRUImpl : public RecurrentImpl {
 }  // namespace
 
 GRU::GRU(const GRUOptions& options) : Layer(std::make_shared<GRUImpl>(options)) {}
+
+void GRU::reset_state() const { static_cast<RecurrentImpl&>(*impl()).reset_state(); }
 
 }  // namespace tutti::keras::layers

@@ -35,6 +35,7 @@ class LSTMImpl : public RecurrentImpl {
     LSTMOptions options = options_;
     options.name = std::move(name);
     options.go_backwards = go_backwards;
+    options.zero_output_for_mask = options.return_sequences;
     return std::make_shared<LSTMImpl>(options);
   }
 
@@ -64,5 +65,7 @@ class LSTMImpl : public RecurrentImpl {
 }  // namespace
 
 LSTM::LSTM(const LSTMOptions& options) : Layer(std::make_shared<LSTMImpl>(options)) {}
+
+void LSTM::reset_state() const { static_cast<RecurrentImpl&>(*impl()).reset_state(); }
 
 }  // namespace tutti::keras::layers

@@ -21,19 +21,20 @@ struct LSTMOptions {
   std::optional<regularizers::Regularizer> recurrent_regularizer = {};
   std::optional<regularizers::Regularizer> bias_regularizer = {};
   std::optional<regularizers::Regularizer> activity_regularizer = {};  // of the output, by sample
-  double dropout = 0;             // of the input, in training: the same features in all steps of a sequence
-  double recurrent_dropout = 0;   // of what a step sees of the one before
-  bool return_sequences = false;  // the outputs of all steps, not the last one alone
-  bool return_state = false;      // the last state beside: outputs() gives it
-  bool go_backwards = false;      // from the last step to the first; the outputs come in that order
+  double dropout = 0;                 // of the input, in training: the same features in all steps of a sequence
+  double recurrent_dropout = 0;       // of what a step sees of the one before
+  bool return_sequences = false;      // the outputs of all steps, not the last one alone
+  bool return_state = false;          // the last state beside: outputs() gives it
+  bool go_backwards = false;          // from the last step to the first; the outputs come in that order
+  bool zero_output_for_mask = false;  // a step that the mask hides gives 0, not the output before it
+  bool stateful = false;              // a batch begins with the last states of the one before, until reset_state()
   std::string name = {};
 };
 
 // Long short-term memory: with the gates i, f, c, o of x @ kernel + h @ recurrent_kernel + bias, in this order,
 //   c' = recurrent_activation(f) * c + recurrent_activation(i) * activation(c gate)
 //   h' = recurrent_activation(o) * activation(c')
-// A step that the mask hides changes nothing, and repeats the output before it. There is no stateful form: give the
-// state back as inputs.
+// A step that the mask hides changes nothing, and repeats the output before it.
 // Shapes: x [batch, steps, features], or {x, h, c} with the first state, [batch, units] each, which is 0 else; result
 //   [batch, units] or [batch, steps, units]; state h, c. kernel [features, 4 units], recurrent_kernel [units, 4 units],
 //   bias [4 units].
@@ -41,6 +42,9 @@ struct LSTMOptions {
 class LSTM : public Layer {
  public:
   explicit LSTM(const LSTMOptions& options);
+
+  // With stateful: the next batch begins with 0. Each replica has states of its own, of its shard.
+  void reset_state() const;
 };
 
 }  // namespace tutti::keras::layers

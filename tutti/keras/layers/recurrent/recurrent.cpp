@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "tutti/core/str.h"
+#include "tutti/keras/layers/call_context_internal.h"
 #include "tutti/keras/layers/recurrent/recurrent_internal.h"
 
 namespace tutti::keras::layers {
@@ -73,7 +74,27 @@ std::vector<Tensor> RecurrentImpl::compute_masks(const std::vector<Tensor>&, con
 RecurrentImpl::States RecurrentImpl::first_states(const std::vector<Tensor>& inputs) const {
   if (inputs.size() > 1) return {inputs.begin() + 1, inputs.end()};
   const Tensor& x = inputs[0];
+  if (options_.stateful && !CallContext::is_trial() && !last_states_->empty()) {
+    const States& last = *last_states_;
+    if (last[0].size(0) != x.size(0))
+      refuse(tutti::str("stateful: the batch has ", x.size(0), " samples, the one before had ", last[0].size(0),
+                        "; keep the number of samples, or call reset_state() between them"));
+    States first;
+    for (const Tensor& state : last) first.push_back(state.to(x.options().requires_grad(false)));
+    return first;
+  }
   return States(form_.num_states, at::zeros({x.size(0), options_.units}, x.options().requires_grad(false)));
+}
+
+void RecurrentImpl::keep_states(const States& states) const {
+  if (!options_.stateful || CallContext::is_trial()) return;
+  States kept;
+  for (const Tensor& state : states) kept.push_back(state.detach());
+  *last_states_ = std::move(kept);
+}
+
+void RecurrentImpl::reset_state() const {
+  for (States& states : last_states_.values()) states.clear();
 }
 
 std::vector<Tensor> RecurrentImpl::call_all(const std::vector<Tensor>& inputs, const CallOptions& options) const {
@@ -94,6 +115,8 @@ std::vector<Tensor> RecurrentImpl::call_all(const std::vector<Tensor>& inputs, c
   if (!drops_states) run = mask.defined() ? run_compacted(x, mask, first) : run_fused(x, first);
   if (!run) run = run_stepwise(x, mask, first, options.training);
 
+  keep_states(run->states);
+  if (mask.defined() && options_.zero_output_for_mask) run->sequence = at::where(mask.unsqueeze(-1), run->sequence, 0);
   std::vector<Tensor> outputs{options_.return_sequences ? run->sequence : run->sequence.select(1, -1)};
   if (options_.return_state) outputs.insert(outputs.end(), run->states.begin(), run->states.end());
   return outputs;
@@ -101,7 +124,8 @@ std::vector<Tensor> RecurrentImpl::call_all(const std::vector<Tensor>& inputs, c
 
 std::optional<RecurrentImpl::Run> RecurrentImpl::run_compacted(const Tensor& x, const Tensor& mask,
                                                                const States& states) const {
-  if (options_.return_state && form_.num_states > 1) return {};  // the kernel shows the first state of each step alone
+  const bool asks_for_states = options_.return_state || options_.stateful;
+  if (asks_for_states && form_.num_states > 1) return {};  // the kernel shows the first state of each step alone
   const Tensor order = std::get<1>(at::sort(mask.to(at::kByte), /*stable=*/true, /*dim=*/1, /*descending=*/true));
   const std::optional<Run> run = run_fused(x.gather(1, order.unsqueeze(-1).expand_as(x)), states);
   if (!run) return {};

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "tutti/distribute/per_replica_slot.h"
 #include "tutti/keras/activations.h"
 #include "tutti/keras/layers/layer_impl.h"
 
@@ -27,6 +28,8 @@ struct RecurrentOptions {
   bool return_sequences;
   bool return_state;
   bool go_backwards;
+  bool zero_output_for_mask;
+  bool stateful;
   std::string name;
 };
 
@@ -47,6 +50,8 @@ RecurrentOptions recurrent_options(const Options& options) {
           .return_sequences = options.return_sequences,
           .return_state = options.return_state,
           .go_backwards = options.go_backwards,
+          .zero_output_for_mask = options.zero_output_for_mask,
+          .stateful = options.stateful,
           .name = options.name};
 }
 
@@ -62,7 +67,8 @@ class RecurrentImpl : public LayerImpl {
  public:
   RecurrentImpl(std::string type, const RecurrentOptions& options, CellForm form);
 
-  // A new layer with the options of this one, but for these.
+  // A new layer with the options of this one, but for these; the outputs of steps that a mask hides are 0, so that
+  // those of two directions may be merged.
   virtual std::shared_ptr<RecurrentImpl> twin(std::string name, bool go_backwards) const = 0;
 
   // Inputs: the sequence, or it and the first state. Outputs: the sequence or its last step, and the last state if
@@ -72,10 +78,14 @@ class RecurrentImpl : public LayerImpl {
   std::vector<Shape> compute_output_shapes(const std::vector<Shape>& input_shapes) const override;
   std::vector<Tensor> compute_masks(const std::vector<Tensor>& inputs, const std::vector<Tensor>& masks) const override;
 
+  InputCast input_cast() const override { return InputCast::numbers; }
+
   bool return_sequences() const { return options_.return_sequences; }
   bool return_state() const { return options_.return_state; }
   bool go_backwards() const { return options_.go_backwards; }
   size_t num_states() const { return form_.num_states; }
+  // With stateful: forgets the last states of all replicas.
+  void reset_state() const;
 
  protected:
   using States = std::vector<Tensor>;  // each [batch, units]; the first is the output of a step
@@ -100,6 +110,7 @@ class RecurrentImpl : public LayerImpl {
 
  private:
   States first_states(const std::vector<Tensor>& inputs) const;
+  void keep_states(const States& states) const;
   // As run_fused, with a mask [batch, steps]: the steps that count are taken one behind the other, and each step of the
   // sequence shows the last of them.
   std::optional<Run> run_compacted(const Tensor& x, const Tensor& mask, const States& states) const;
@@ -111,6 +122,7 @@ class RecurrentImpl : public LayerImpl {
   Tensor kernel_;
   Tensor recurrent_kernel_;
   Tensor bias_;
+  mutable PerReplicaSlot<States> last_states_;  // with stateful
 };
 
 // Whether it is LibTorch's tanh and so on: what its kernels compute.

@@ -352,6 +352,34 @@ TEST(Bidirectional, SkipsMaskedStepsInBothDirections) {
   EXPECT_TRUE(near(layer(x, {.masks = {mask}}), layer(x.narrow(1, 0, 3))));
 }
 
+TEST(Bidirectional, GivesZeroWhereAMaskHidesAStep) {
+  const Bidirectional layer(LSTM({.units = 1,
+                                  .kernel_initializer = initializers::Ones(),
+                                  .recurrent_initializer = initializers::Ones(),
+                                  .return_sequences = true}));
+  const Tensor mask = at::tensor({1, 1, 0, 0}).to(at::kBool).unsqueeze(0);
+  const Tensor y = layer(at::ones({1, 4, 1}), {.masks = {mask}});
+  EXPECT_EQ(y.narrow(1, 2, 2).abs().max().item<double>(), 0);
+  EXPECT_GT(y.narrow(1, 0, 2).min().item<double>(), 0.3);
+}
+
+TEST(RecurrentLayers, MayGiveZeroWhereAMaskHidesAStep) {
+  const Tensor x = at::randn({1, 4, 3}), mask = at::tensor({1, 0, 1, 0}).to(at::kBool).unsqueeze(0);
+  const auto outputs = [&](bool zero, bool sequences) {
+    const GRU layer({.units = 2,
+                     .kernel_initializer = initializers::Ones(),
+                     .recurrent_initializer = initializers::Ones(),
+                     .return_sequences = sequences,
+                     .return_state = true,
+                     .zero_output_for_mask = zero});
+    return layer.outputs({x}, {.masks = {mask}});
+  };
+  const std::vector<Tensor> repeated = outputs(false, true), zeroed = outputs(true, true);
+  EXPECT_TRUE(near(zeroed[0], repeated[0] * mask.unsqueeze(-1)));
+  EXPECT_TRUE(near(zeroed[1], repeated[1]));
+  EXPECT_EQ(outputs(true, false)[0].abs().max().item<double>(), 0);
+}
+
 TEST(Bidirectional, RefusesOtherLayers) {
   EXPECT_THAT(error_of([] { Bidirectional(Dense({.units = 2})); }),
               StartsWith("invalid_argument: bidirectional: the layer dense is none of SimpleRNN, LSTM and GRU"));

@@ -22,6 +22,7 @@ class SimpleRNNImpl : public RecurrentImpl {
     SimpleRNNOptions options = options_;
     options.name = std::move(name);
     options.go_backwards = go_backwards;
+    options.zero_output_for_mask = options.return_sequences;
     return std::make_shared<SimpleRNNImpl>(options);
   }
 
@@ -51,5 +52,7 @@ class SimpleRNNImpl : public RecurrentImpl {
 }  // namespace
 
 SimpleRNN::SimpleRNN(const SimpleRNNOptions& options) : Layer(std::make_shared<SimpleRNNImpl>(options)) {}
+
+void SimpleRNN::reset_state() const { static_cast<RecurrentImpl&>(*impl()).reset_state(); }
 
 }  // namespace tutti::keras::layers

@@ -10,7 +10,9 @@ namespace {
 class TimeDistributedImpl : public LayerImpl {
  public:
   TimeDistributedImpl(std::shared_ptr<LayerImpl> layer, const TimeDistributedOptions& options)
-      : LayerImpl("TimeDistributed", options.name), layer_(std::move(layer)) {}
+      : LayerImpl("TimeDistributed", options.name), layer_(std::move(layer)) {
+    adopt(layer_);
+  }
 
   void build(const Shape& input_shape) override {
     layer_->build_once({shape_of_step(input_shape)});
@@ -21,16 +23,17 @@ class TimeDistributedImpl : public LayerImpl {
     (void)shape_of_step(x.sizes().vec());
     CallOptions unmasked = options;
     unmasked.masks.clear();
-    return layer_->call(x.flatten(0, 1), unmasked).unflatten(0, {x.size(0), x.size(1)});
+    return layer_->outputs({x.flatten(0, 1)}, unmasked)[0].unflatten(0, {x.size(0), x.size(1)});
   }
 
   Shape compute_output_shape(const Shape& input_shape) const override {
-    Shape shape = layer_->compute_output_shape(shape_of_step(input_shape));
+    Shape shape = layer_->compute_output_shapes({shape_of_step(input_shape)})[0];
     shape.insert(shape.begin() + 1, input_shape[1]);
     return shape;
   }
 
   bool supports_masking() const override { return true; }
+  InputCast input_cast() const override { return InputCast::none; }
 
  private:
   Shape shape_of_step(Shape shape) const {

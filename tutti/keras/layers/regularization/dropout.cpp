@@ -28,6 +28,7 @@ class NoiseImpl : public LayerImpl {
     return input_shape;
   }
   bool supports_masking() const final { return true; }
+  InputCast input_cast() const final { return InputCast::numbers; }
 
  protected:
   void check_rate(double rate, bool may_be_one) const {

@@ -113,5 +113,12 @@ TEST(Resizing, RefusesWhatIsNoImage) {
               HasSubstr("resizing: the input has shape (2, 2); it must be [batch, height, width, channels]"));
 }
 
+TEST(Resizing, TakesAnEmptyBatch) {
+  const Tensor none = at::zeros({0, 6, 6, 1});
+  EXPECT_EQ(Resizing({.height = 4, .width = 5})(none).sizes(), (Shape{0, 4, 5, 1}));
+  EXPECT_EQ(Resizing({.height = 4, .width = 5, .aspect_ratio = AspectRatio::crop})(none).sizes(), (Shape{0, 4, 5, 1}));
+  EXPECT_EQ(Resizing({.height = 4, .width = 5, .aspect_ratio = AspectRatio::pad})(none).sizes(), (Shape{0, 4, 5, 1}));
+}
+
 }  // namespace
 }  // namespace tutti::keras::layers
