@@ -52,7 +52,7 @@ void add_bias_once(const c10::OperatorHandle& op, torch::jit::Stack& call, const
 // convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups) -> output
 bool convolution(Planner& p) {
   const Spec* weight = p.spec(1);
-  if (p.spec(0)->rank() < 2 || weight->rank() < 2) return false;
+  if (p.spec(0)->rank() < 2 || weight->rank() < 2) throw NoShardedForm();
   const int64_t groups = p.integer(8);
   const bool grouped = groups > 1 && cuts_between_groups(p, groups, {p.spec(0)}, {p.spec(1), p.spec(2)});
   const ConvolutionLetters l(p.spec(0)->rank(), p.boolean(6), groups, grouped);

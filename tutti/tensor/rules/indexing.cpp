@@ -61,7 +61,7 @@ bool scatter(Planner& p) {
   const int axis = p.axis(1, self->rank());
   PlaceLetters l(*self, *index, axis);
   const bool in_parts = kAdds && adds_parts(p);
-  if (source && source->rank() != index->rank()) return false;
+  if (source && source->rank() != index->rank()) throw NoShardedForm();
   for (int i = 0; i < self->rank(); ++i)
     if ((i == axis && !in_parts) ||
         (source && source->sizes[static_cast<size_t>(i)] != index->sizes[static_cast<size_t>(i)])) {
@@ -125,7 +125,7 @@ std::optional<Indexing> indexing_of(const Planner& p) {
       continue;
     }
     if (indexed == 0) first = axis;
-    if (axis + (mask ? index->sizes.size() : 1) > all.size()) return {};  // more indices than axes
+    if (axis + (mask ? index->sizes.size() : 1) > all.size()) throw NoShardedForm();  // more than axes
     for (size_t k = 0; k < (mask ? index->sizes.size() : 1); ++k, ++axis, ++indexed) {
       if (mask && (self->axes[axis] >= 0 || index->axes[k] >= 0)) return {};
       all = whole_at(all, {static_cast<int64_t>(axis)});

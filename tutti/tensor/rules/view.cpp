@@ -33,7 +33,7 @@ bool transpose(Planner& p) {
 bool permute(Planner& p) {
   const std::string from = letters(p.spec(0)->rank());
   const at::DimVector order = p.integers(1);
-  if (order.size() != from.size()) return false;
+  if (order.size() != from.size()) throw NoShardedForm();
   std::string to;
   for (const int64_t axis : order) to += from[static_cast<size_t>(c10::maybe_wrap_dim(axis, p.spec(0)->rank()))];
   shard(p, {{0, from}}, {to});
@@ -85,7 +85,7 @@ std::optional<std::vector<IValue>> decompose_squeeze(at::ArrayRef<IValue> argume
 bool expand(Planner& p) {
   const Spec* self = p.spec(0);
   at::DimVector sizes = p.integers(1);
-  if (sizes.size() < self->sizes.size()) return false;
+  if (sizes.size() < self->sizes.size()) throw NoShardedForm();
   const size_t lead = sizes.size() - self->sizes.size();
   std::string from = letters(self->rank()), to = letters(static_cast<int64_t>(lead), 'Q');
   for (size_t axis = 0; axis < self->sizes.size(); ++axis) {
@@ -160,7 +160,7 @@ bool view(Planner& p) {
       from[i] = to[j] = self->axes[i];
   }
   if (self->sizes == sizes) from = to = self->axes;
-  if (c10::multiply_integers(sizes) != self->numel) return false;
+  if (c10::multiply_integers(sizes) != self->numel) throw NoShardedForm();
   p.operand(0, from);
   p.result(to, sizes);
   p.local_sizes(1, to, sizes);
