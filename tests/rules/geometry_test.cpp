@@ -31,7 +31,7 @@ TEST(Strides, OfThePiecesOfAColumnMajorMatrixAreTheWholes) {
       return input.grad();
     };
   };
-  for (const std::vector<std::string> axes : {std::vector<std::string>{"-", "x"}, {"x", "-"}})
+  for (const std::vector<std::string>& axes : {std::vector<std::string>{"-", "x"}, {"x", "-"}})
     for (const int devices : {2, 4}) {
       expect_like_one_device(x, axes, gradient([](const Tensor& t) { return torch::det(t); }), devices, 1e-4);
       expect_like_one_device(x, axes, gradient([](const Tensor& t) { return std::get<1>(torch::slogdet(t)); }), devices,
@@ -53,7 +53,7 @@ TEST(Strides, OfARepeatedBatchAreThoseThatTheFormulaWasGiven) {
 
 TEST(Strides, AreSavedWithTheElementsTheyAreOf) {
   const Tensor x = torch::arange(12.0).view({3, 4});
-  for (const std::vector<std::string> axes : {std::vector<std::string>{"-", "x"}, {"x", "-"}})
+  for (const std::vector<std::string>& axes : {std::vector<std::string>{"-", "x"}, {"x", "-"}})
     for (const int devices : {2, 3, 4}) {
       expect_like_one_device(
           x, axes, [](const Tensor& t) { return saved_and_loaded(t.t()); }, devices);
@@ -92,7 +92,7 @@ TEST(Pieces, AreContiguousForKernelsThatInsist) {
       return input.grad();
     };
   };
-  for (const std::vector<std::string> axes :
+  for (const std::vector<std::string>& axes :
        {std::vector<std::string>{"x", "-", "-"}, {"-", "x", "-"}, {"-", "-", "x"}}) {
     expect_like_one_device(x, axes, backward([](const Tensor& t) { return torch::group_norm(t, 3); }), 2, 1e-4);
     expect_like_one_device(x, axes, backward([](const Tensor& t) { return torch::kron(t[0], t[1]); }), 2, 1e-4);

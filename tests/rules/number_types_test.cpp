@@ -20,7 +20,7 @@ TEST(ComplexNumbers, HaveConjugatedGradientsOfProducts) {
       return input.grad();
     };
   };
-  for (const std::vector<std::string> axes :
+  for (const std::vector<std::string>& axes :
        {std::vector<std::string>{"x", "-", "-"}, {"-", "x", "-"}, {"-", "-", "x"}}) {
     expect_like_one_device(a, axes, gradient([&](const Tensor& x) { return x.matmul(b); }), 2, 1e-4);
     expect_like_one_device(a, axes, gradient([&](const Tensor& x) {
@@ -161,7 +161,7 @@ struct Autocast {
 TEST(Autocast, OfEinsumDoesNotDependOnTheLayout) {
   const Tensor b = torch::rand({2, 3, 5}), row = torch::rand({4});
   const Autocast autocast;
-  for (const std::vector<std::string> axes :
+  for (const std::vector<std::string>& axes :
        {std::vector<std::string>{"x", "-", "-"}, {"-", "x", "-"}, {"-", "-", "x"}, {"-", "-", "-"}}) {
     const auto same = [&](const TensorFunction& f) {
       expect_like_one_device(torch::rand({2, 4, 3}), axes, f, 2, 2e-2);
@@ -194,7 +194,7 @@ TEST(ZeroLengths, HaveTheWholesResultsAndGradients) {
 
 TEST(MaxPool1d, NeedsNoGradient) {
   const torch::NoGradGuard no_grad;
-  for (const std::vector<std::string> axes : {std::vector<std::string>{"x", "-", "-"}, {"-", "-", "-"}})
+  for (const std::vector<std::string>& axes : {std::vector<std::string>{"x", "-", "-"}, {"-", "-", "-"}})
     expect_like_one_device(torch::rand({2, 2, 4}), axes, [](const Tensor& t) { return torch::max_pool1d(t, 2); });
   const c10::InferenceMode inference;
   expect_like_one_device(torch::rand({2, 2, 4}), {"x", "-", "-"},
