@@ -49,6 +49,8 @@ void check_dimensions(const std::vector<MeshDimension>& dimensions, size_t num_d
 }
 
 void check_devices(const std::vector<Device>& devices) {
+  if (devices.size() > static_cast<size_t>(Mesh::kMaxDevices))
+    refuse_mesh(str(devices.size(), " devices; there may be ", Mesh::kMaxDevices));
   if (devices.empty()) refuse_mesh("the list of devices is empty; name at least one, such as \"CPU:0\"");
   for (size_t i = 0; i < devices.size(); ++i) {
     if (std::find(devices.begin(), devices.begin() + static_cast<std::ptrdiff_t>(i), devices[i]) !=

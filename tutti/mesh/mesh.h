@@ -35,6 +35,7 @@ struct MeshOptions {
 class Mesh {
  public:
   static constexpr int kMaxDimensions = 8;
+  static constexpr int kMaxDevices = 65'535;
 
   // No dimensions are the mesh of one device. Throws invalid_argument for an empty, reserved or duplicate name, or one
   // with a character of "|,=:" in it, a size below 1, more than 8 dimensions, a device listed twice, or a number of

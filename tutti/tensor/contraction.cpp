@@ -3,6 +3,7 @@
 // equation is its sharding rule; its gradients are products again.
 #include "tutti/tensor/contraction.h"
 
+#include <ATen/autocast_mode.h>
 #include <ATen/ops/einsum.h>
 #include <ATen/ops/einsum_native.h>
 #include <ATen/ops/linear_native.h>
@@ -49,7 +50,7 @@ struct Product : torch::autograd::Function<Product> {
     const tensor_list saved = context->get_saved_variables();
     const auto letters = [&](const char* name) { return context->saved_data[name].toStringRef(); };
     const auto product = [&](const Tensor& other, const char* from, const char* to) {
-      return Product::apply(gradients[0], other, letters("result"), letters(from), letters(to));
+      return Product::apply(gradients[0], other.conj(), letters("result"), letters(from), letters(to));
     };
     return {context->needs_input_grad(0) ? product(saved[1], "b", "a") : Tensor(),
             context->needs_input_grad(1) ? product(saved[0], "a", "b") : Tensor(), Tensor(), Tensor(), Tensor()};
@@ -69,6 +70,18 @@ Labelled summed(const Labelled& value, const std::string& kept) {
   return axes.empty() ? value : Labelled{value.tensor.sum(axes), letters};
 }
 
+// Under autocast LibTorch's einsum multiplies matrices in the lower precision, and does everything else as it comes.
+void lower_precision(Tensor& a, Tensor& b) {
+  const c10::DeviceType device = a.device().type();
+  if (!at::autocast::is_autocast_enabled(device)) return;
+  for (Tensor* factor : {&a, &b})
+    *factor = at::autocast::cached_cast(at::autocast::get_autocast_dtype(device), *factor, device);
+}
+
+bool share_letter(const std::string& a, const std::string& b, const std::string& but_for) {
+  return std::any_of(a.begin(), a.end(), [&](char c) { return contains(b, c) && !contains(but_for, c); });
+}
+
 // The product of all, from left to right.
 Tensor product_of(std::vector<Labelled> factors, const std::string& result) {
   Labelled left = factors[0];
@@ -76,11 +89,12 @@ Tensor product_of(std::vector<Labelled> factors, const std::string& result) {
     std::string later = result;
     for (size_t k = i + 1; k < factors.size(); ++k) later += factors[k].letters;
     left = summed(left, later + factors[i].letters);
-    const Labelled right = summed(factors[i], later + left.letters);
+    Labelled right = summed(factors[i], later + left.letters);
     std::string letters;
     for (const char letter : left.letters + right.letters)
       if (contains(later, letter) && !contains(letters, letter)) letters += letter;
     if (i + 1 == factors.size()) letters = result;
+    if (share_letter(left.letters, right.letters, letters)) lower_precision(left.tensor, right.tensor);
     left = {Product::apply(left.tensor, right.tensor, left.letters, right.letters, letters), letters};
   }
   return left.tensor;

@@ -3,11 +3,13 @@
 #include <ATen/ops/_log_softmax.h>
 #include <ATen/ops/_softmax.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/max_pool1d_with_indices.h>
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/tensor/library.h"
 #include "tutti/tensor/mesh_tensor.h"
+#include "tutti/tensor/strict_mode.h"
 #include "tutti/tensor/view.h"
 
 namespace tutti {
@@ -16,10 +18,16 @@ namespace {
 using at::MemoryFormat;
 using at::ScalarType;
 
+// What is there of a tensor for a program that names a device: the whole value, gathered if it lies in pieces.
+Tensor whole_of(const Tensor& self) {
+  if (mesh_impl(self).spec()->sharded()) note_gather("aten::to", {at::IValue(self)});
+  return gather(self);
+}
+
 // A program that names a device outside a scope wants a plain tensor there: printing, .cpu(), Module::to(device).
 Tensor to_device(const Tensor& self, c10::Device device, ScalarType dtype, bool non_blocking, bool copy,
                  std::optional<MemoryFormat> format) {
-  if (!ThreadView::current().scope) return gather(self).to(device, dtype, non_blocking, copy, format);
+  if (!ThreadView::current().scope) return whole_of(self).to(device, dtype, non_blocking, copy, format);
   return self.to(dtype, non_blocking, copy, format);
 }
 
@@ -28,8 +36,8 @@ Tensor to_dtype_layout(const Tensor& self, std::optional<ScalarType> dtype, std:
                        std::optional<MemoryFormat> format) {
   const ScalarType target = dtype.value_or(self.scalar_type());
   if (device && !ThreadView::current().scope)
-    return gather(self).to(at::TensorOptions().dtype(target).layout(layout).device(device).pinned_memory(pinned),
-                           non_blocking, copy, format);
+    return whole_of(self).to(at::TensorOptions().dtype(target).layout(layout).device(device).pinned_memory(pinned),
+                             non_blocking, copy, format);
   return self.to(target, non_blocking, copy, format);
 }
 
@@ -63,6 +71,12 @@ Tensor one_hot(const Tensor& self, int64_t num_classes) {
   return self.unsqueeze(-1).eq(classes).to(at::kLong);
 }
 
+// LibTorch's composite reads the memory itself where no gradient is needed.
+Tensor max_pool1d(const Tensor& self, at::IntArrayRef kernel_size, at::IntArrayRef stride, at::IntArrayRef padding,
+                  at::IntArrayRef dilation, bool ceil_mode) {
+  return std::get<0>(at::max_pool1d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode));
+}
+
 bool can_take_data_of(const Tensor& self, const Tensor& from) {
   return is_mesh_tensor(self) ||
          (!is_mesh_tensor(from) && self.unsafeGetTensorImpl()->has_compatible_shallow_copy_type(from.key_set()));
@@ -74,6 +88,7 @@ void register_conversions() {
   auto& backend = immortal_library("aten", kMeshKey);
   backend.impl("_has_compatible_shallow_copy_type", can_take_data_of);
   backend.impl("one_hot", one_hot);
+  backend.impl("max_pool1d", max_pool1d);
   auto& autograd = immortal_library("aten", kMeshAutogradKey);
   autograd.impl("to.device", to_device);
   autograd.impl("to.dtype_layout", to_dtype_layout);
@@ -81,6 +96,7 @@ void register_conversions() {
   autograd.impl("softmax.int", softmax);
   autograd.impl("log_softmax.int", log_softmax);
   autograd.impl("one_hot", one_hot);
+  autograd.impl("max_pool1d", max_pool1d);
   autograd.impl("_has_compatible_shallow_copy_type", can_take_data_of);
 }
 

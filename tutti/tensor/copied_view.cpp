@@ -68,9 +68,7 @@ void CopiedView::write_back() {
   const Tensor whole = gathered(impl.spec(), impl.read()).contiguous();
   arguments[0] = whole;
   result_of(std::move(arguments)).copy_(gathered(spec_, copy_));
-  const Components& pieces = impl.write();
-  const Components written = cut(whole, impl.spec());
-  for (size_t i = 0; i < written.size(); ++i) pieces[i].copy_(written[i]);
+  put(whole, impl.spec(), impl.write());
   impl.finish_write();
 }
 

@@ -50,15 +50,19 @@ void replace(IValue& value, Pick pick) {
   value = std::move(list);
 }
 
+// Calls visit(tensor, item) for every mesh tensor in `value`; item is -1 outside a list.
 template <class Visit>
 void for_each_mesh_tensor(const IValue& value, Visit visit) {
   if (value.isTensor()) {
-    if (is_mesh_tensor(value.toTensor())) visit(value.toTensor());
+    if (is_mesh_tensor(value.toTensor())) visit(value.toTensor(), -1);
   } else if (value.isTensorList() || value.isOptionalTensorList()) {
-    for (const IValue& item : value.toListRef())
-      if (item.isTensor() && is_mesh_tensor(item.toTensor())) visit(item.toTensor());
+    const auto items = value.toListRef();
+    for (size_t i = 0; i < items.size(); ++i)
+      if (items[i].isTensor() && is_mesh_tensor(items[i].toTensor())) visit(items[i].toTensor(), static_cast<int>(i));
   }
 }
+
+void finish_write(const Tensor& tensor, int) { mesh_impl(tensor).finish_write(); }
 
 // Replaces every defined tensor in `value` by `wrap(tensor)`.
 template <class Wrap>
@@ -143,7 +147,7 @@ void run_on_one_buffer(const c10::OperatorHandle& op, const OperatorInfo& info, 
   }
   op.callBoxed(stack);
   for (const auto& [i, value] : kept)
-    if (info.writes[i]) for_each_mesh_tensor(value, [](const Tensor& t) { mesh_impl(t).finish_write(); });
+    if (info.writes[i]) for_each_mesh_tensor(value, finish_write);
 
   const size_t results = stack.size() - info.num_returns;
   for (size_t r = 0; r < info.num_returns; ++r) {
@@ -197,10 +201,17 @@ class LocalArguments {
         replace(stack[argument], [&](const Tensor&, int item) -> const Tensor& {
           return item_of_list(static_cast<int>(argument), item, call);
         });
+    if (plan_.contiguous) make_contiguous(stack[static_cast<size_t>(*plan_.contiguous)]);
     for (const auto& patch : plan_.patches) stack[static_cast<size_t>(patch.argument)] = patch.value_of_call[call];
   }
 
  private:
+  void make_contiguous(IValue& operand) const {
+    const Tensor& piece = operand.toTensor();
+    if (!piece.is_contiguous(plan_.channels_last ? piece.suggest_memory_format() : at::MemoryFormat::Contiguous))
+      operand = piece.contiguous();
+  }
+
   const Tensor& item_of_list(int argument, int item, size_t call) const {
     for (size_t i = 0; i < pieces_.size(); ++i)
       if (plan_.operands[i].argument == argument && plan_.operands[i].item == item)
@@ -240,7 +251,7 @@ Components components_of(const MeshShape* shape, const Plan::Result& result, at:
   Components components;
   for (const auto& calls : result.terms) {
     c10::SmallVector<Tensor, 8> terms;
-    for (const uint8_t call : calls) terms.push_back(of_call[call]);
+    for (const Plan::Index call : calls) terms.push_back(of_call[call]);
     Tensor value = combined(result.combination, std::move(terms));
     if (!shape->mesh.shares_memory()) value = value.to(torch_device(shape->mesh.devices()[components.size()]));
     components.push_back(std::move(value));
@@ -248,26 +259,31 @@ Components components_of(const MeshShape* shape, const Plan::Result& result, at:
   return components;
 }
 
-// Global sizes: those of a piece, and along a sharded axis the sum over the pieces.
-at::DimVector sizes_of(const MeshShape* shape, const AxisMap& axes, const Components& components) {
+// Global sizes: the rule's along a sharded axis, of which every piece must be what it says; else those of a piece.
+at::DimVector sizes_of(const std::string& op, const Plan::Result& result, const Components& components) {
+  const size_t rank = result.axes.size();
   at::DimVector sizes(components[0].sizes());
-  const DimensionMask stored = shape->stored(axes, 0);
-  for (size_t axis = 0; axis < axes.size(); ++axis) {
-    if (axes[axis] < 0) continue;
-    const DimensionMask along = DimensionMask{1} << axes[axis];
-    sizes[axis] = 0;
-    for (int i = 0; i < static_cast<int>(components.size()); ++i)
-      if (stored == along || shape->project(i, stored, stored & ~along) == 0)
-        sizes[axis] += components[static_cast<size_t>(i)].size(axis);
+  for (size_t i = 0; i < components.size(); ++i) {
+    bool fits = components[i].sizes().size() == rank;
+    for (size_t axis = 0; fits && axis < rank; ++axis) {
+      const int64_t length = result.lengths[i * rank + axis];
+      fits = length < 0 || length == components[i].sizes()[axis];
+    }
+    if (!fits)
+      throw Error(ErrorCode::internal, str(op, ": the call for piece ", i, " returned shape ",
+                                           str_list(components[i].sizes()), ", which its rule does not expect"));
   }
+  for (size_t axis = 0; axis < rank; ++axis)
+    if (result.axes[axis] >= 0) sizes[axis] = result.sizes[axis];
   return sizes;
 }
 
-Tensor assemble(const MeshShape* shape, const Plan::Result& result, at::ArrayRef<Tensor> of_call) {
+Tensor assemble(const std::string& op, const MeshShape* shape, const Plan::Result& result,
+                at::ArrayRef<Tensor> of_call) {
   if (!of_call[0].defined()) return {};
   Components components = components_of(shape, result, of_call);
   record_parts(result, shape, components[0]);
-  const Spec* spec = result_spec(result, shape, sizes_of(shape, result.axes, components));
+  const Spec* spec = result_spec(result, shape, sizes_of(op, result, components));
   return make_mesh_tensor(spec, std::move(components));
 }
 
@@ -290,7 +306,7 @@ void merge_calls(const Plan& plan, at::ArrayRef<IValue> returned) {
 
 // view() needs a contiguous piece where the whole was contiguous; a copy then stands for the view.
 bool make_viewable(const OperatorInfo& info, Stack& call) {
-  if (info.name != "aten::view" || call[0].toTensor().is_contiguous()) return false;
+  if (!info.is_reshape || call[0].toTensor().is_contiguous()) return false;
   call[0] = call[0].toTensor().contiguous();
   return true;
 }
@@ -309,7 +325,7 @@ void run_on_pieces(const c10::OperatorHandle& op, const OperatorInfo& info, cons
   for (size_t c = 0; c < calls; ++c) {
     if (plan.idle[c]) continue;
     local.of_call(c, call);
-    if (info.is_view) copied |= make_viewable(info, call);
+    copied |= make_viewable(info, call) && info.is_view;
     if (plan.accumulate)
       if (const size_t first = plan.first_term[c]; first != c) {
         plan.accumulate(returned[first].toTensor(), call);
@@ -332,7 +348,7 @@ void run_on_pieces(const c10::OperatorHandle& op, const OperatorInfo& info, cons
     return result;
   };
   for (size_t i = 0; i < arguments.size(); ++i)
-    if (info.writes[i]) for_each_mesh_tensor(arguments[i], [](const Tensor& t) { mesh_impl(t).finish_write(); });
+    if (info.writes[i]) for_each_mesh_tensor(arguments[i], finish_write);
   for (size_t r = 0; r < info.num_returns; ++r) {
     const IValue& first = returned[r * calls];
     if (info.written_return[r] >= 0) {
@@ -342,12 +358,12 @@ void run_on_pieces(const c10::OperatorHandle& op, const OperatorInfo& info, cons
       stack.push_back(original);
     } else if (first.isTensor()) {
       for (size_t c = 0; c < calls; ++c) of_call[c] = returned[r * calls + c].toTensor();
-      stack.emplace_back(view_of_base(assemble(shape, plan.results[r], of_call), -1));
+      stack.emplace_back(view_of_base(assemble(info.name, shape, plan.results[r], of_call), -1));
     } else if (first.isTensorList()) {
       c10::List<Tensor> list;
       for (size_t item = 0; item < first.toListRef().size(); ++item) {
         for (size_t c = 0; c < calls; ++c) of_call[c] = returned[r * calls + c].toListRef()[item].toTensor();
-        list.push_back(view_of_base(assemble(shape, plan.results[r], of_call), static_cast<int>(item)));
+        list.push_back(view_of_base(assemble(info.name, shape, plan.results[r], of_call), static_cast<int>(item)));
       }
       stack.emplace_back(std::move(list));
     } else {
@@ -358,17 +374,14 @@ void run_on_pieces(const c10::OperatorHandle& op, const OperatorInfo& info, cons
 
 namespace {
 
-// Puts a whole value into the pieces of a tensor, in place where its sizes are the same.
+// Puts a whole value into a tensor, in place where its sizes are the same.
 void write_back(MeshTensorImpl& impl, const Tensor& value) {
   const Spec* spec = impl.spec();
   if (value.sizes() != spec->sizes) {
     spec = intern_replicated(impl.mesh_shape(), value.sizes());
     return impl.assign(spec, cut(value, spec));
   }
-  const Components& pieces = impl.write();
-  const Components written = cut(value, spec);
-  for (size_t i = 0; i < written.size(); ++i)
-    if (!written[i].is_same(pieces[i])) pieces[i].copy_(written[i]);
+  put(value, spec, impl.write());
   impl.finish_write();
 }
 
@@ -392,12 +405,16 @@ void run_gathered(const c10::OperatorHandle& op, const OperatorInfo& info, const
   const c10::SmallVector<IValue, 8> arguments(view.begin(), view.end());
   Stack call;
   LocalArguments(info, plan, arguments).of_call(0, call);
-  if (info.is_view) make_viewable(info, call);
+  make_viewable(info, call);
   const Stack gathered(call);
   op.callBoxed(call);
   for (size_t i = 0; i < arguments.size(); ++i) {  // what was written goes back into the pieces
-    if (!info.writes[i] || !arguments[i].isTensor() || !is_mesh_tensor(arguments[i].toTensor())) continue;
-    write_back(mesh_impl(arguments[i].toTensor()), gathered[i].toTensor());
+    if (!info.writes[i]) continue;
+    for_each_mesh_tensor(arguments[i], [&](const Tensor& written, int item) {
+      const IValue& value = gathered[i];
+      write_back(mesh_impl(written),
+                 item < 0 ? value.toTensor() : value.toListRef()[static_cast<size_t>(item)].toTensor());
+    });
   }
   torch::jit::drop(stack, info.num_arguments);
   for (size_t r = 0; r < info.num_returns; ++r) {

@@ -22,10 +22,22 @@ bool is_read_copy(const Tensor& tensor) {
   return values && values->read_only();
 }
 
-// An op that a replica calls may not write to a read copy.
+// A replica's component has the variable's shape, which is one for all.
+void refuse_geometry(const c10::OperatorHandle& op, const Tensor& tensor) {
+  const std::string& name = op.schema().name();
+  if (!is_mesh_tensor(tensor) || !op.hasTag(at::Tag::inplace_view) || name == "aten::detach_" || name == "aten::set_")
+    return;
+  throw Error(
+      ErrorCode::failed_precondition,
+      str(name, ": replica ", ThreadView::current().replica, " changes the shape of a tensor of shape ",
+          str_list(tensor.sizes()), " that all replicas share; do it outside of run, or work on a view or a clone()"));
+}
+
+// An op that a replica calls may not write to a read copy, nor change the shape of what it shares.
 void refuse_write(const c10::OperatorHandle& op, const c10::Argument& argument, const at::IValue& value) {
   if (!argument.alias_info() || !argument.alias_info()->isWrite()) return;
   bool refused = false;
+  if (value.isTensor()) refuse_geometry(op, value.toTensor());
   if (value.isTensor()) refused = is_read_copy(value.toTensor());
   if (value.isTensorList())
     for (const Tensor& tensor : value.toTensorVector()) refused |= is_read_copy(tensor);

@@ -18,6 +18,7 @@
 #include "tutti/tensor/registration.h"
 #include "tutti/tensor/rules/rule_table.h"
 #include "tutti/tensor/selection.h"
+#include "tutti/tensor/size_check.h"
 #include "tutti/tensor/strict_mode.h"
 #include "tutti/tensor/view.h"
 
@@ -52,6 +53,8 @@ OperatorInfo::OperatorInfo(const c10::OperatorHandle& op) {
   }
   is_view = num_returns > 0 && schema.returns()[0].alias_info() && !schema.returns()[0].alias_info()->isWrite() &&
             num_arguments > 0 && schema.arguments()[0].alias_info();
+  is_reshape = name == "aten::view" || name == "aten::_unsafe_view";
+  changes_geometry = op.hasTag(at::Tag::inplace_view) && name != "aten::detach_";
   // These write the running statistics without saying so in their schema.
   if (name.size() >= 10 && name.compare(name.size() - 10, 10, "batch_norm") == 0 && num_arguments >= 5 &&
       schema.arguments()[3].name() == "running_mean")
@@ -129,7 +132,7 @@ class Survey {
 void adopt_plain_operands(const OperatorInfo& info, const MeshShape* shape, Stack& stack) {
   const size_t first = stack.size() - info.num_arguments;
   const auto adopt = [&](const Tensor& tensor) {
-    return tensor.defined() && !is_mesh_tensor(tensor) ? make_mesh_tensor(shape, tensor) : tensor;
+    return tensor.defined() && !is_mesh_tensor(tensor) ? borrow_as_replicated(shape, tensor) : tensor;
   };
   for (size_t i = 0; i < info.num_arguments; ++i) {
     if (info.writes[i]) continue;
@@ -149,9 +152,17 @@ void adopt_plain_operands(const OperatorInfo& info, const MeshShape* shape, Stac
   }
 }
 
+// The op that returns a view with the geometry that this one gives its first argument: `t` of `t_`. None of resize_.
+std::optional<c10::OperatorHandle> view_form_of(const c10::OperatorHandle& op, const OperatorInfo& info) {
+  if (!info.changes_geometry) return {};
+  const auto& [name, overload] = op.operator_name();
+  const auto found = c10::Dispatcher::singleton().findSchema({name.substr(0, name.size() - 1), overload});
+  return found && OperatorInfo(*found).is_view ? found : std::nullopt;
+}
+
 class MeshKernel final : public c10::OperatorKernel {
  public:
-  explicit MeshKernel(const c10::OperatorHandle& op) : info_(op) {}
+  explicit MeshKernel(const c10::OperatorHandle& op) : info_(op), view_form_(view_form_of(op, info_)) {}
 
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
     if (info_.is_composite) return op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
@@ -163,11 +174,42 @@ class MeshKernel final : public c10::OperatorKernel {
       check_plain_operand(info_.name);
       plain_operands().record(0);
     }
+    if (info_.changes_geometry) return change_geometry(op, operands, *stack);
     if (operands.all_whole) return run_on_one_buffer(op, info_, operands.shape, nullptr, *stack);
     run_planned(op, operands, *stack);
   }
 
  private:
+  // Aliases, which share the pieces, keep their geometry. A tensor that may not change says so before anything does.
+  void change_geometry(const c10::OperatorHandle& op, const Operands& operands, Stack& stack) {
+    const Tensor self = torch::jit::last(stack, info_.num_arguments)[0].toTensor();
+    if (!is_mesh_tensor(self)) return run_planned(op, operands, stack);
+    auto& impl = mesh_impl(self);
+    impl.set_sizes_and_strides(impl.sizes(), impl.strides(), impl.storage_offset());
+    if (view_form_ && !operands.all_whole) {
+      view_form_->callBoxed(stack);
+      impl.become(mesh_impl(stack.back().toTensor()));
+      stack.back() = self;
+    } else {
+      impl.own_geometry();
+      if (operands.all_whole)
+        run_on_one_buffer(op, info_, operands.shape, nullptr, stack);
+      else
+        run_planned(op, operands, stack);
+    }
+    impl.update_replica_values(view_form_.has_value());
+  }
+
+  // A rule that does not fit the operands says no, once LibTorch has said what is wrong with them.
+  bool follow_rule(const c10::OperatorHandle& op, Planner& planner, at::ArrayRef<at::IValue> arguments) const {
+    try {
+      return info_.rule(planner);
+    } catch (const NoShardedForm&) {
+      check_sizes(op, arguments);
+      return false;
+    }
+  }
+
   // Whether the op fills its first argument and reads no other tensor: normal_, bernoulli_(p), …
   bool draws_into_first(at::ArrayRef<at::IValue> arguments) const {
     return info_.writes[0] && arguments[0].isTensor() &&
@@ -197,8 +239,8 @@ class MeshKernel final : public c10::OperatorKernel {
     const auto plan = plans_.find_or_make(PlanCache::key_of(arguments), [&] {
       Planner planner(info_, shape, arguments);
       // Pieces would draw other numbers than the whole.
-      const bool sharded =
-          info_.rule && !operands.writes_plain && (shape->merged() || !info_.draws) && info_.rule(planner);
+      const bool sharded = info_.rule && !operands.writes_plain && (shape->merged() || !info_.draws) &&
+                           follow_rule(op, planner, arguments);
       return planner.finish(sharded);
     });
     if (info_.draws && !shape->merged() && draws_into_first(arguments)) return run_drawn(op, info_, stack);
@@ -209,6 +251,7 @@ class MeshKernel final : public c10::OperatorKernel {
   }
 
   OperatorInfo info_;
+  std::optional<c10::OperatorHandle> view_form_;
   PlanCache plans_;
   std::atomic<CommunicationCounter*> plain_operands_{nullptr};
 };

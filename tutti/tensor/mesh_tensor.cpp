@@ -1,6 +1,7 @@
 #include "tutti/tensor/mesh_tensor.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/alias.h>
 #include <ATen/ops/clone.h>
 #include <ATen/ops/empty.h>
 
@@ -9,6 +10,7 @@
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/tensor/copied_view.h"
+#include "tutti/tensor/mesh_gradient.h"
 #include "tutti/tensor/placement.h"
 #include "tutti/tensor/registration.h"
 #include "tutti/tensor/view.h"
@@ -16,36 +18,18 @@
 namespace tutti {
 namespace {
 
+// A conjugation or negation that is not computed yet: a mesh tensor has it as its components do.
+constexpr c10::DispatchKeySet kLazyBits({c10::DispatchKey::Conjugate, c10::DispatchKey::Negative});
+
 c10::DispatchKeySet keys_for(const Tensor& component) {
   const auto autocast = component.is_cuda() ? c10::DispatchKey::AutocastCUDA : c10::DispatchKey::AutocastCPU;
-  return c10::DispatchKeySet({kMeshKey, kFrontKey, autocast});
+  return c10::DispatchKeySet({kMeshKey, kFrontKey, autocast}) | (component.key_set() & kLazyBits);
 }
 
-// Moves a component out of memory that LibTorch did not allocate (a file's, by set_()): such memory cannot be shared
-// copy-on-write.
-void own_memory(const Tensor& component) {
-  if (!component.has_storage() || component.storage().allocator()) return;
-  const Tensor copy = component.clone();
-  auto* impl = component.unsafeGetTensorImpl();
-  impl->set_storage_keep_dtype(copy.storage());
-  impl->set_sizes_and_strides(copy.sizes(), copy.strides(), copy.storage_offset());
-}
-
-// Global strides with the axis order of a component, so that is_contiguous() is true of both or of neither.
-at::DimVector global_strides(at::IntArrayRef sizes, at::IntArrayRef component_strides) {
-  const size_t rank = sizes.size();
-  c10::SmallVector<size_t, 8> order(rank);
-  for (size_t i = 0; i < rank; ++i) order[i] = i;
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return component_strides[a] > component_strides[b]; });
-  at::DimVector strides(rank);
-  int64_t stride = 1;
-  for (size_t i = rank; i-- > 0;) {
-    const size_t axis = order[i];
-    strides[axis] = component_strides[axis] == 0 ? 0 : stride;
-    if (component_strides[axis] != 0) stride *= std::max<int64_t>(sizes[axis], 1);
-  }
-  return strides;
+// The component, or a copy of it in memory that LibTorch allocated.
+Tensor owned_memory(Tensor component) {
+  if (!component.has_storage() || component.storage().allocator()) return component;
+  return component.clone();
 }
 
 // The spec of a buffer that may have got other sizes than `spec` says; null stays null.
@@ -73,7 +57,6 @@ MeshTensorImpl::MeshTensorImpl(const MeshShape* shape, const Spec* spec, Tensor 
       shape_(shape),
       spec_(spec_for(spec, component)),
       whole_(!spec || spec->replicated()) {
-  own_memory(component);
   take_metadata(*component.unsafeGetTensorImpl());
   components_.push_back(std::move(component));
   set_storage_access_should_throw();
@@ -104,12 +87,14 @@ const Components& MeshTensorImpl::read() {
 }
 
 const Components& MeshTensorImpl::write() {
+  gathered_.reset();
   if (copied_view) copied_view->refresh();
   if (auto* values = replica_values()) values->write();
   return components_;
 }
 
 const Components& MeshTensorImpl::overwrite() {
+  gathered_.reset();
   if (auto* values = replica_values()) values->overwrite();
   return components_;
 }
@@ -120,6 +105,7 @@ void MeshTensorImpl::finish_write() {
 }
 
 void MeshTensorImpl::assign(const Spec* spec, Components components) {
+  gathered_.reset();
   spec_.store(spec, std::memory_order_release);
   whole_ = spec->replicated() && spec->num_components == 1;
   components_ = std::move(components);
@@ -135,16 +121,52 @@ void MeshTensorImpl::take_metadata(const TensorImpl& buffer) {
 }
 
 void MeshTensorImpl::sync_metadata() {
-  for (const Tensor& component : components_) own_memory(component);
+  for (Tensor& component : components_)
+    if (component.has_storage() && !component.storage().allocator()) component = owned_memory(component);
+  settle_lazy_bits();
   const Tensor& first = components_[0];
   const Spec* spec = spec_.load(std::memory_order_acquire);
   if (components_.size() == 1) {  // the buffer is the whole value: its geometry is ours
     if (const Spec* now = spec_for(spec, first); now != spec) spec_.store(now, std::memory_order_release);
     set_sizes_and_strides(first.sizes(), first.strides(), first.storage_offset());
   } else {
-    set_sizes_and_strides(spec->sizes, global_strides(spec->sizes, first.strides()));
+    set_sizes_and_strides(spec->sizes, strides_like(spec->sizes, *spec, first.sizes(), first.strides()));
   }
   data_type_ = first.dtype();
+}
+
+// Where components differ in what they have yet to compute, all compute it.
+void MeshTensorImpl::settle_lazy_bits() {
+  const auto bits = [](const Tensor& component) { return component.key_set() & kLazyBits; };
+  const c10::DispatchKeySet first = bits(components_[0]);
+  if (std::any_of(components_.begin(), components_.end(), [&](const Tensor& c) { return bits(c) != first; }))
+    for (Tensor& component : components_) component = component.resolve_conj().resolve_neg();
+  key_set_ = (key_set_ - kLazyBits) | bits(components_[0]);
+}
+
+void MeshTensorImpl::take_keys(const MeshTensorImpl& base) {
+  key_set_ = (base.key_set_ - kLazyBits) | (key_set_ & kLazyBits);
+}
+
+void MeshTensorImpl::own_geometry() {
+  for (Tensor& component : components_) component = at::alias(component);
+}
+
+void MeshTensorImpl::become(const MeshTensorImpl& view) {
+  copied_view = view.copied_view;
+  is_partial_view_ = is_partial_view_ || view.is_partial_view_;
+  assign(view.spec(), view.components_);
+}
+
+void MeshTensorImpl::update_replica_values(bool as_view) {
+  auto* values = replica_values();
+  if (!values) return;
+  if (dynamic_cast<MeshMeta*>(autograd_meta()))
+    values->rebase(replica_pieces(spec(), components_), spec()->replicated());
+  else if (as_view)
+    is_partial_view_ = true;
+  else
+    c10::raw::intrusive_ptr::decref(replicas_.exchange(nullptr, std::memory_order_acq_rel));
 }
 
 ReplicaValues& MeshTensorImpl::require_replica_values() {
@@ -209,7 +231,11 @@ void MeshTensorImpl::shallow_copy_from(const c10::intrusive_ptr<TensorImpl>& sou
 }
 
 const c10::Storage& MeshTensorImpl::storage() const {
-  gathered_ = gather(Tensor(c10::intrusive_ptr<TensorImpl>::reclaim_copy(const_cast<MeshTensorImpl*>(this))));
+  const Tensor self(c10::intrusive_ptr<TensorImpl>::reclaim_copy(const_cast<MeshTensorImpl*>(this)));
+  const at::NoGradGuard no_grad;
+  Tensor gathered = gather(self);
+  if (components_.size() > 1) gathered.storage().unsafeGetStorageImpl()->set_throw_on_mutable_data_ptr();
+  gathered_ = std::move(gathered);
   return gathered_.storage();
 }
 
@@ -220,7 +246,7 @@ Tensor make_mesh_tensor(const Spec* spec, Components components) {
 }
 
 Tensor make_mesh_tensor(const Spec* spec, Tensor buffer) {
-  Tensor tensor = at::detail::make_tensor<MeshTensorImpl>(spec->shape, spec, std::move(buffer));
+  Tensor tensor = at::detail::make_tensor<MeshTensorImpl>(spec->shape, spec, owned_memory(std::move(buffer)));
   note_made(tensor);
   return tensor;
 }
@@ -231,9 +257,15 @@ Tensor make_mesh_tensor(const MeshShape* shape, Tensor component) {
     return make_mesh_tensor(spec, cut(component, spec));
   }
   if (component.device() != shape->home) component = component.to(shape->home);
-  Tensor tensor = at::detail::make_tensor<MeshTensorImpl>(shape, nullptr, std::move(component));
+  Tensor tensor = at::detail::make_tensor<MeshTensorImpl>(shape, nullptr, owned_memory(std::move(component)));
   note_made(tensor);
   return tensor;
+}
+
+Tensor borrow_as_replicated(const MeshShape* shape, const Tensor& operand) {
+  if (!shape->one_buffer_when_replicated) return make_mesh_tensor(shape, operand);
+  return at::detail::make_tensor<MeshTensorImpl>(shape, nullptr,
+                                                 operand.device() == shape->home ? operand : operand.to(shape->home));
 }
 
 Tensor distribute_tensor(const Tensor& value, const Layout& layout) {

@@ -39,6 +39,13 @@ class MeshTensorImpl final : public c10::TensorImpl {
   // Takes over sizes, strides and dtype that an op has changed in the components.
   void sync_metadata();
 
+  // Before an op changes the geometry in place: aliases, which share the components, are to keep theirs.
+  void own_geometry();
+  // Takes the place of `view`, a view of this tensor.
+  void become(const MeshTensorImpl& view);
+  // After the geometry changed in place: replicas see the same. `as_view`: in the same memory.
+  void update_replica_values(bool as_view);
+
   // What replica view sees of this tensor, made on demand; null as long as no replica looked.
   ReplicaValues* replica_values() const { return replicas_.load(std::memory_order_acquire); }
   ReplicaValues& require_replica_values();
@@ -55,15 +62,16 @@ class MeshTensorImpl final : public c10::TensorImpl {
   // As they are: what the replicas wrote is not looked at.
   const Components& components() const { return components_; }
 
-  // A view made in inference mode has the keys of its base.
-  void take_keys(const MeshTensorImpl& base) { key_set_ = base.key_set_; }
+  // A view made in inference mode has the keys of its base, but for a conjugation of its own.
+  void take_keys(const MeshTensorImpl& base);
 
   c10::intrusive_ptr<TensorImpl> shallow_copy_and_detach(const c10::VariableVersion& version,
                                                          bool allow_metadata_change) const override;
   c10::intrusive_ptr<TensorImpl> shallow_copy_and_detach(c10::VariableVersion&& version,
                                                          bool allow_metadata_change) const override;
   void shallow_copy_from(const c10::intrusive_ptr<TensorImpl>& source) override;
-  // Of the whole value, gathered: torch::save reads it.
+  // Of the whole value, for torch::save. Of several pieces it is a copy, which cannot be written and is kept until it
+  // is asked for again or this tensor is written.
   const c10::Storage& storage() const override;
   const char* tensorimpl_type_name() const override { return "MeshTensor"; }
   ~MeshTensorImpl() override;
@@ -71,6 +79,7 @@ class MeshTensorImpl final : public c10::TensorImpl {
  private:
   c10::Device device_custom() const override;
   void take_metadata(const TensorImpl& buffer);
+  void settle_lazy_bits();
   void adopt(const MeshTensorImpl& source);
 
   const MeshShape* shape_;
@@ -90,10 +99,14 @@ inline MeshTensorImpl& mesh_impl(const Tensor& tensor) {
   return static_cast<MeshTensorImpl&>(*tensor.unsafeGetTensorImpl());
 }
 
+// Components in memory that LibTorch did not allocate (from_blob, a file's) are copied: it cannot be shared
+// copy-on-write.
 Tensor make_mesh_tensor(const Spec* spec, Components components);
 // The value in one buffer. Requires: spec->num_components == 1.
 Tensor make_mesh_tensor(const Spec* spec, Tensor buffer);
 Tensor make_mesh_tensor(const MeshShape* shape, Tensor component);
+// A plain operand of one call, which is not written: in the memory where it lies.
+Tensor borrow_as_replicated(const MeshShape* shape, const Tensor& operand);
 
 // The mesh tensor of `value` in `layout`. Shapes: value is global. The value is copied.
 // Throws: invalid_argument for a rank that differs from the layout's, or a mesh tensor; failed_precondition for a value

@@ -24,6 +24,8 @@ struct OperatorInfo {
       written_return;                 // for each return the argument that it is, after writing; -1: a new tensor
   c10::SmallVector<bool, 12> writes;  // for each argument
   bool is_view = false;               // the first return aliases the first argument
+  bool is_reshape = false;            // to sizes whose elements are in the same row-major order
+  bool changes_geometry = false;      // of its first argument, in place: t_, resize_, …
   bool writes_any = false;
   bool writes_out = false;    // its results are written into arguments, whose sizes may change
   bool draws = false;         // random numbers

@@ -1,8 +1,6 @@
 #include "tutti/tensor/piece_copies.h"
 
-#include <ATen/ExpandUtils.h>
 #include <ATen/ops/_lazy_clone.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
 #include <c10/core/impl/COW.h>
 
@@ -74,11 +72,21 @@ Tensor box(const Tensor& tensor, const at::DimVector& first, const at::DimVector
   return part;
 }
 
-// Memory with the order of axes that `like` has. Where axes of length 1 leave it open, row-major.
-Tensor empty_like(const Tensor& like, const at::DimVector& sizes, c10::Device device) {
-  const auto options = like.options().device(device);
-  if (like.is_contiguous()) return at::empty(sizes, options);
-  return at::empty_strided(sizes, at::infer_dense_strides(sizes, like.strides()), options);
+// An axis of stride 0 has one element in memory.
+at::DimVector sizes_in_memory(const at::DimVector& sizes, const at::DimVector& strides) {
+  at::DimVector result = sizes;
+  for (size_t axis = 0; axis < sizes.size(); ++axis)
+    if (strides[axis] == 0) result[axis] = 1;
+  return result;
+}
+
+// The part of a copy that goes into memory in which some axes have one element only.
+PieceCopy within(PieceCopy copy, at::IntArrayRef sizes) {
+  for (size_t axis = 0; axis < sizes.size(); ++axis) {
+    copy.lengths[axis] = std::min(copy.lengths[axis], sizes[axis]);
+    if (sizes[axis] == 1) copy.to[axis] = 0;
+  }
+  return copy;
 }
 
 // Any dtypes, strides and devices, by ops.
@@ -110,7 +118,8 @@ c10::Device component_device(const Spec* spec, int index) {
   return shape.mesh.shares_memory() ? shape.home : shape.devices[static_cast<size_t>(index)];
 }
 
-PieceCopies::PieceCopies(const Spec* from, const Spec* to) : to_(to) {
+PieceCopies::PieceCopies(const Spec* from, const Spec* to)
+    : from_(from), to_(to), joins_(from->num_components > 1 && to->num_components == 1) {
   for (int i = 0; i < to->num_components; ++i) {
     Piece piece{{}, copies_of(from, to, i), -1};
     for (int axis = 0; axis < to->rank(); ++axis) piece.sizes.push_back(to->length(i, axis));
@@ -120,11 +129,24 @@ PieceCopies::PieceCopies(const Spec* from, const Spec* to) : to_(to) {
   }
 }
 
-// Of a piece that is a part of one component: that part.
-Tensor PieceCopies::shared(const Piece& piece, const Components& components, Sharing sharing) const {
+// Memory for a piece, with the axes in the order in which the components have them.
+Tensor PieceCopies::empty_piece(const Piece& piece, const Components& components, c10::Device device) const {
+  const Tensor& first = components[0];
+  const at::DimVector strides = strides_like(piece.sizes, *from_, first.sizes(), first.strides());
+  return at::empty_strided(sizes_in_memory(piece.sizes, strides), strides, first.options().device(device));
+}
+
+// Of a piece that is a part of one component on its device: that part. Undefined for other pieces, and for a whole that
+// the part would be with other strides than its mesh tensor has.
+Tensor PieceCopies::part(const Piece& piece, const Components& components, c10::Device device) const {
+  if (piece.copies.size() != 1 || piece.copies[0].terms.size() != 1) return {};
   const PieceCopy& copy = piece.copies[0];
-  const Tensor part = box(components[static_cast<size_t>(copy.terms[0])], copy.from, copy.lengths);
-  return sharing == Sharing::allowed ? part : owned(part);
+  const Tensor& component = components[static_cast<size_t>(copy.terms[0])];
+  if (component.device() != device) return {};
+  Tensor part = box(component, copy.from, copy.lengths);
+  if (!joins_) return part;
+  const at::DimVector strides = strides_like(piece.sizes, *from_, components[0].sizes(), components[0].strides());
+  return part.strides() == at::IntArrayRef(strides) ? part : Tensor();
 }
 
 Components PieceCopies::run(const Components& components, Sharing sharing) const {
@@ -133,20 +155,22 @@ Components PieceCopies::run(const Components& components, Sharing sharing) const
   for (size_t i = 0; i < pieces_.size(); ++i) {
     const Piece& piece = pieces_[i];
     const c10::Device device = component_device(to_, static_cast<int>(i));
-    const bool is_part = piece.copies.size() == 1 && piece.copies[0].terms.size() == 1;
-    if (is_part && components[static_cast<size_t>(piece.copies[0].terms[0])].device() == device) {
-      result.push_back(shared(piece, components, sharing));
+    if (Tensor shared = part(piece, components, device); shared.defined()) {
+      result.push_back(sharing == Sharing::allowed ? std::move(shared) : owned(shared));
       continue;
     }
-    const Tensor& like = components[piece.copies.empty() ? 0 : static_cast<size_t>(piece.copies[0].terms[0])];
-    result.push_back(empty_like(like, piece.sizes, device));
-    if (piece.same_as >= 0) {
+    const Tensor memory = empty_piece(piece, components, device);
+    const bool repeats = memory.sizes() != at::IntArrayRef(piece.sizes);
+    result.push_back(repeats ? memory.expand(piece.sizes) : memory);
+    if (piece.same_as >= 0 && !repeats) {
       boxes.run();
-      result.back().copy_(result[static_cast<size_t>(piece.same_as)]);
+      memory.copy_(result[static_cast<size_t>(piece.same_as)]);
       continue;
     }
-    for (const PieceCopy& copy : piece.copies)
-      if (!boxes.add(copy, components, result.back())) copy_by_ops(copy, components, result.back());
+    for (const PieceCopy& copy : piece.copies) {
+      const PieceCopy& wanted = repeats ? within(copy, memory.sizes()) : copy;
+      if (!boxes.add(wanted, components, memory)) copy_by_ops(wanted, components, memory);
+    }
   }
   boxes.run();
   return result;

@@ -20,8 +20,8 @@ struct PieceCopy {
 };
 
 // How the components in one layout become those in another: each element is read and written once, whatever the
-// collectives that separate devices would take. Sums go over the mesh dimensions that only `from` is unreduced over. A
-// pure value, made once.
+// collectives that separate devices would take. Sums go over the mesh dimensions that only `from` is unreduced over.
+// The whole of several pieces has the strides that a mesh tensor of these pieces has. A pure value, made once.
 class PieceCopies {
  public:
   PieceCopies(const Spec* from, const Spec* to);
@@ -33,9 +33,12 @@ class PieceCopies {
     std::vector<PieceCopy> copies;
     int same_as;  // an earlier piece whose sums are the same ones, or -1
   };
-  Tensor shared(const Piece& piece, const Components& components, Sharing sharing) const;
+  Tensor part(const Piece& piece, const Components& components, c10::Device device) const;
+  Tensor empty_piece(const Piece& piece, const Components& components, c10::Device device) const;
 
+  const Spec* from_;
   const Spec* to_;
+  bool joins_;  // to_ is the whole of several pieces
   std::vector<Piece> pieces_;
 };
 

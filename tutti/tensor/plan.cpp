@@ -1,10 +1,13 @@
 #include "tutti/tensor/plan.h"
 
+#include <c10/core/WrapDimMinimal.h>
+
 #include <algorithm>
 
 #include "tutti/collectives/communications.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/mesh/shard.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/operator_info.h"
 #include "tutti/tensor/separate_parts.h"
@@ -78,8 +81,8 @@ bool Planner::is_list(int argument) const {
 }
 
 int Planner::axis(int argument, int64_t rank) const {
-  const int64_t axis = integer(argument);
-  return static_cast<int>(axis < 0 ? axis + rank : axis);
+  if (rank == 0) throw NoShardedForm();
+  return static_cast<int>(c10::maybe_wrap_dim(integer(argument), rank));
 }
 
 at::DimVector Planner::integers(int argument) const {
@@ -104,7 +107,7 @@ const AxisMap& Planner::axes_of(int argument, int item) const {
                                        ", which it has not named as an operand"));
 }
 
-void Planner::result(AxisMap axes, DimensionMask parts, Combination combination) {
+void Planner::result(AxisMap axes, at::DimVector sizes, DimensionMask parts, Combination combination) {
   CommunicationCounter* counter = nullptr;
   if (parts) {
     counter = &communication_counter({.op = "all_reduce",
@@ -113,7 +116,9 @@ void Planner::result(AxisMap axes, DimensionMask parts, Combination combination)
                                       .implied = true,
                                       .free = shape_->merged()});
   }
-  plan_.results.push_back({std::move(axes), parts, combination, counter});
+  for (size_t axis = 0; axis < axes.size(); ++axis)
+    if (axes[axis] < 0) sizes[axis] = -1;
+  plan_.results.push_back({std::move(axes), std::move(sizes), parts, combination, counter});
 }
 
 void Planner::merge(Plan::Merge function) {
@@ -153,13 +158,14 @@ Plan Planner::finish(bool sharded) {
   find_idle_calls();
   if (!shape_->mesh.shares_memory()) plan_.accumulate = nullptr;
   find_terms();
+  find_lengths();
   for (const Wanted& wanted : wanted_) {
     Plan::Operand operand{wanted.argument, wanted.item, {}, {}, {}};
     if (wanted.from != wanted.to) operand.relayout.emplace(wanted.from, wanted.to, info_.name, Asked::implied);
     if (wanted.to != wanted.joined) operand.join.emplace(wanted.to, wanted.joined);
     for (int call = 0; call < plan_.num_calls; ++call)
       operand.component_of_call.push_back(
-          static_cast<uint8_t>(shape_->project(call, plan_.calls, wanted.joined->stored)));
+          static_cast<Plan::Index>(shape_->project(call, plan_.calls, wanted.joined->stored)));
     plan_.operands.push_back(std::move(operand));
   }
   for (const Sizes& sizes : sizes_) {
@@ -254,7 +260,7 @@ void Planner::find_terms() {
         const bool is_term = !plan_.idle[static_cast<size_t>(call)] &&
                              shape_->project(call, plan_.calls, rest) == wanted &&
                              shape_->project(call, plan_.calls, equal) == 0;
-        if (is_term) result.terms[component].push_back(static_cast<uint8_t>(call));
+        if (is_term) result.terms[component].push_back(static_cast<Plan::Index>(call));
         if (is_term && (!result.parts || plan_.takes_terms_early())) break;
       }
     }
@@ -263,7 +269,21 @@ void Planner::find_terms() {
   const DimensionMask kept = plan_.calls & ~plan_.results[0].parts;
   for (int call = 0; call < plan_.num_calls; ++call)
     plan_.first_term.push_back(
-        static_cast<uint8_t>(shape_->project(shape_->project(call, plan_.calls, kept), kept, plan_.calls)));
+        static_cast<Plan::Index>(shape_->project(shape_->project(call, plan_.calls, kept), kept, plan_.calls)));
+}
+
+void Planner::find_lengths() {
+  for (Plan::Result& result : plan_.results) {
+    const DimensionMask stored = shape_->stored(result.axes, 0);
+    for (int component = 0; component < static_cast<int>(result.terms.size()); ++component)
+      for (size_t axis = 0; axis < result.axes.size(); ++axis) {
+        const int d = result.axes[axis];
+        const bool is_cut = d >= 0 && (stored >> d & 1);
+        result.lengths.push_back(is_cut ? shard_length(result.sizes[axis], shape_->sizes[static_cast<size_t>(d)],
+                                                       shape_->coordinate(component, stored, d))
+                                        : -1);
+      }
+  }
 }
 
 void Planner::want_all_gathered() {

@@ -32,14 +32,20 @@ struct AxisPiece {
   int64_t size;  // of the whole axis
 };
 
+// Thrown to the planner by what rules call: a rule does not fit the operands' ranks or sizes. Either the op does not
+// take them, or it has no sharded form for them.
+struct NoShardedForm {};
+
 // How an op runs on operands of given layouts: one local call for each coordinate of the mesh dimensions in `calls`.
 struct Plan {
+  using Index = uint16_t;  // of a component or a call: a mesh has at most Mesh::kMaxDevices devices
+
   struct Operand {
     int argument;
     int item;  // of a list argument; -1: the argument is the tensor
     std::optional<Relayout> relayout;
     std::optional<PieceCopies> join;  // after that: along dimensions over which results would have to be combined
-    c10::SmallVector<uint8_t, 8> component_of_call;
+    c10::SmallVector<Index, 8> component_of_call;
   };
   // Stands in a call for an argument that speaks of global sizes.
   struct Patch {
@@ -48,11 +54,13 @@ struct Plan {
   };
   struct Result {
     AxisMap axes;
+    at::DimVector sizes;            // global, of the axes that are sharded; -1: as in the pieces
     DimensionMask parts;            // mesh dimensions over which the calls' results are to be combined
     Combination combination;        // how
     CommunicationCounter* counter;  // of the combination; null for none
-    std::vector<c10::SmallVector<uint8_t, 8>> terms = {};  // for each component the calls whose results it is made of
-    mutable const Spec* last_spec = nullptr;               // of the sizes that came last; read and written as an atomic
+    std::vector<c10::SmallVector<Index, 8>> terms = {};  // for each component the calls whose results it is made of
+    std::vector<int64_t> lengths = {};        // for each component those of its axes; -1 of those not sharded
+    mutable const Spec* last_spec = nullptr;  // of the sizes that came last; read and written as an atomic
   };
 
   // Adds the term of a call with these arguments to `sum`, the result of an earlier call.
@@ -72,8 +80,10 @@ struct Plan {
   Merge merge = nullptr;            // for results that can only be combined together
   LocalCall local_call = nullptr;
   std::vector<AxisPiece> piece_of_call;  // for local_call
+  std::optional<int> contiguous;         // an argument whose pieces the kernel must get contiguous
+  bool channels_last = false;            // or channels-last
   std::vector<bool> idle;                // calls that would work on an empty part of a combined axis are not made
-  std::vector<uint8_t> first_term;       // for each call the first of those whose terms are combined with its own
+  std::vector<Index> first_term;         // for each call the first of those whose terms are combined with its own
 
   // Whether what a call returns has gone into the results of the first of its terms.
   bool takes_terms_early() const { return accumulate || merge; }
@@ -103,7 +113,8 @@ class Planner {
   bool is_boolean(int argument) const { return arguments_[static_cast<size_t>(argument)].isBool(); }
   int64_t integer(int argument) const { return arguments_[static_cast<size_t>(argument)].toInt(); }
   bool boolean(int argument) const { return arguments_[static_cast<size_t>(argument)].toBool(); }
-  // An axis argument, made non-negative for a tensor of `rank`.
+  // An axis argument, made non-negative for a tensor of `rank`. Throws: c10::IndexError as LibTorch does;
+  // NoShardedForm for a tensor without axes.
   int axis(int argument, int64_t rank) const;
   // Integers of a list; empty for none.
   at::DimVector integers(int argument) const;
@@ -113,13 +124,18 @@ class Planner {
   void item(int argument, int item, AxisMap axes);
   // The layout asked for an operand. Requires operand() or item() for it.
   const AxisMap& axes_of(int argument, int item = -1) const;
-  // The next result, in schema order. `parts`: over these mesh dimensions the calls give terms of a sum, factors of a
-  // product, …
-  void result(AxisMap axes, DimensionMask parts = 0, Combination combination = Combination::sum);
+  // The next result, in schema order. `sizes`: global, of the axes that are sharded; of others anything. `parts`: over
+  // these mesh dimensions the calls give terms of a sum, factors of a product, …
+  void result(AxisMap axes, at::DimVector sizes, DimensionMask parts = 0, Combination combination = Combination::sum);
+  // Of a replicated result.
+  void result(int64_t rank) { result(unsharded(rank), at::DimVector(static_cast<size_t>(rank), -1)); }
+  // Where an axis of a result is longer or shorter than the operands' axis of its letter.
+  void result_size(int result, int axis, int64_t size) { sizes_of(result)[static_cast<size_t>(axis)] = size; }
   // How a call may add to the result of an earlier one, where the result is a sum: no buffer per term is needed then.
   void accumulate(Plan::Accumulate function) { plan_.accumulate = function; }
   // The mesh dimensions over which the first result is combined.
   DimensionMask parts_of_first_result() const { return plan_.results.front().parts; }
+  const at::DimVector& sizes_of_first_result() const { return plan_.results.front().sizes; }
   // How the results of calls that worked on parts are combined where that takes all results of a call together.
   void merge(Plan::Merge function);
   // In separate buffers, calls `function` in the place of the op, for it must know which part of an axis of an operand
@@ -127,6 +143,12 @@ class Planner {
   void local_call(Plan::LocalCall function, int8_t dimension, int64_t size);
   // The same for an axis of an operand, in the layout asked for.
   void local_call(Plan::LocalCall function, int argument, int axis);
+  // The calls get contiguous pieces of an operand: for kernels that insist, where LibTorch sees to it for the whole.
+  // `channels_last`: these are taken too.
+  void contiguous(int argument, bool channels_last = false) {
+    plan_.contiguous = argument;
+    plan_.channels_last = channels_last;
+  }
   // For an argument that gives the global sizes of a tensor, the calls get its local sizes in this layout.
   void local_sizes(int argument, const AxisMap& axes, at::IntArrayRef sizes);
   // The same for an argument that is the size of one axis.
@@ -141,6 +163,8 @@ class Planner {
   void join_parts();
   void find_idle_calls();
   void find_terms();
+  void find_lengths();
+  at::DimVector& sizes_of(int result) { return plan_.results[static_cast<size_t>(result)].sizes; }
 
   struct Wanted {
     int argument;

@@ -112,6 +112,16 @@ Components cut(const Tensor& value, const Spec* spec) {
   return pieces;
 }
 
+void put(const Tensor& value, const Spec* spec, const Components& pieces) {
+  const Components written = cut(value, spec);
+  for (size_t i = 0; i < written.size(); ++i) {
+    if (spec->shape->project(static_cast<int>(i), spec->stored, spec->unreduced) != 0)
+      pieces[i].zero_();
+    else if (!written[i].is_same(pieces[i]))
+      pieces[i].copy_(written[i]);
+  }
+}
+
 Components replica_pieces(const Spec* spec, const Components& components) {
   const MeshShape& shape = *spec->shape;
   Components pieces;

@@ -71,7 +71,8 @@ struct Selection : torch::autograd::Function<Selection> {
     }
     if (axis != Axis::several_elements)
       return {gradient.masked_fill(positions(spec, dim, indices.options()).ne(indices), 0), {}, {}, {}};
-    const Tensor zeros = at::zeros_like(gradient.narrow(dim, 0, 1).expand(spec->sizes));
+    const Tensor one = gradient.size(dim) > 0 ? gradient.narrow(dim, 0, 1) : gradient.sum(dim, /*keepdim=*/true);
+    const Tensor zeros = at::zeros_like(one.expand(spec->sizes));
     return {at::scatter(zeros, dim, indices, gradient), {}, {}, {}};
   }
 };

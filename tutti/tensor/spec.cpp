@@ -122,6 +122,31 @@ Layout Spec::layout() const {
   return Layout(names, shape->mesh, sums);
 }
 
+at::DimVector strides_like(at::IntArrayRef sizes, const Spec& spec, at::IntArrayRef piece_sizes,
+                           at::IntArrayRef piece_strides) {
+  const size_t rank = sizes.size();
+  const auto repeats = [&](size_t axis) {
+    const int8_t d = spec.axes[axis];
+    return piece_strides[axis] == 0 && piece_sizes[axis] > 1 && (d < 0 || !(spec.stored >> d & 1));
+  };
+  // Of equal strides one belongs to an axis of length 1, which lies within the other.
+  const auto outside = [&](size_t a, size_t b) {
+    if (piece_strides[a] != piece_strides[b]) return piece_strides[a] > piece_strides[b];
+    return piece_sizes[a] != 1 && piece_sizes[b] == 1;
+  };
+  c10::SmallVector<size_t, 8> order(rank);
+  for (size_t i = 0; i < rank; ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(), outside);
+  at::DimVector strides(rank);
+  int64_t stride = 1;
+  for (size_t i = rank; i-- > 0;) {
+    const size_t axis = order[i];
+    strides[axis] = repeats(axis) ? 0 : stride;
+    if (!repeats(axis)) stride *= std::max<int64_t>(sizes[axis], 1);
+  }
+  return strides;
+}
+
 const Spec* intern(const MeshShape* shape, const AxisMap& axes, DimensionMask unreduced, at::IntArrayRef sizes) {
   if (axes.size() != sizes.size()) throw Error(ErrorCode::internal, "intern: a layout of another rank than its sizes");
   if (shape->merged()) unreduced = 0;

@@ -63,6 +63,12 @@ struct Spec {
   Layout layout() const;
 };
 
+// Dense strides for `sizes`, with the axes in the order in which a piece of a value laid out as `spec` has them in
+// memory: of the whole value, for its sizes. Where the piece repeats an axis (stride 0) that is not cut, it stays
+// repeated.
+at::DimVector strides_like(at::IntArrayRef sizes, const Spec& spec, at::IntArrayRef piece_sizes,
+                           at::IntArrayRef piece_strides);
+
 // With merged buffers sums are always taken, so `unreduced` is dropped.
 const Spec* intern(const MeshShape* shape, const AxisMap& axes, DimensionMask unreduced, at::IntArrayRef sizes);
 inline const Spec* intern_replicated(const MeshShape* shape, at::IntArrayRef sizes) {

@@ -15,13 +15,13 @@ namespace {
 // From here on a second thread pays for being woken.
 constexpr int64_t kMinTilesOfSum = 64;
 
-// Whether element i of every value lies at the same place of a dense buffer in host memory.
+// Whether element i of every value lies, as it is, at the same place of a dense buffer in host memory.
 bool are_dense_alike(const BufferSum& item) {
   const Tensor& first = item.values[0];
   return std::all_of(item.values.begin(), item.values.end(), [&](const Tensor& value) {
     return value.layout() == at::kStrided && value.is_cpu() && value.is_non_overlapping_and_dense() &&
            value.scalar_type() == first.scalar_type() && value.sizes() == first.sizes() &&
-           value.strides() == first.strides() && !value.requires_grad();
+           value.strides() == first.strides() && !value.requires_grad() && !value.is_conj() && !value.is_neg();
   });
 }
 

@@ -13,7 +13,9 @@ struct AttentionLetters {
   // A causal mask counts queries from the first.
   AttentionLetters(bool causal, const Spec* mask_spec)
       : query(causal ? "nhLE" : "nhlE"), keys("nhSE"), logsumexp(query.substr(0, 3)) {
-    if (mask_spec) mask = (logsumexp + "S").substr(4 - mask_spec->sizes.size());
+    if (!mask_spec) return;
+    if (mask_spec->sizes.size() > 4) throw NoShardedForm();
+    mask = (logsumexp + "S").substr(4 - mask_spec->sizes.size());
   }
 };
 
@@ -21,7 +23,7 @@ struct AttentionLetters {
 // -> (output, logsumexp [n, h, l])
 bool flash_attention(Planner& p) {
   const AttentionLetters l(p.boolean(4), p.spec(5));
-  std::vector<Term> terms{{0, l.query}, {1, l.keys}, {2, l.keys}, {5, l.mask}};
+  std::vector<Term> terms{{0, l.query}, {1, l.keys}, {2, l.keys}, {5, l.mask, -1, /*broadcasts=*/true}};
   std::vector<std::string> results{l.query, l.logsumexp};
   whole_where_empty(p, "hl", terms, results);
   return shard(p, terms, results), true;
@@ -30,8 +32,13 @@ bool flash_attention(Planner& p) {
 // …_backward(grad, query, key, value, output, logsumexp, dropout, causal, mask, …) -> (gradients of query, key, value)
 bool flash_attention_backward(Planner& p) {
   const AttentionLetters l(p.boolean(7), p.spec(8));
-  std::vector<Term> terms{{0, l.query}, {1, l.query},     {2, l.keys}, {3, l.keys},
-                          {4, l.query}, {5, l.logsumexp}, {8, l.mask}};
+  std::vector<Term> terms{{0, l.query},
+                          {1, l.query},
+                          {2, l.keys},
+                          {3, l.keys},
+                          {4, l.query},
+                          {5, l.logsumexp},
+                          {8, l.mask, -1, /*broadcasts=*/true}};
   std::vector<std::string> results{l.query, l.keys, l.keys};
   whole_where_empty(p, "hl", terms, results);
   return shard(p, terms, results), true;

@@ -12,7 +12,7 @@
 namespace tutti {
 namespace {
 
-// Letters of the operands: n batch, c input channels, o output channels, g both where they are grouped.
+// Letters of the operands: n batch, c input channels, o output channels, 0 both where they are grouped.
 struct ConvolutionLetters {
   std::string input, weight, bias, output;
 
@@ -25,9 +25,9 @@ struct ConvolutionLetters {
       bias = "o";
       output = "no" + space;
     } else {
-      input = output = (grouped ? "ng" : "nG") + space;
-      weight = (grouped ? "gK" : "GK") + space;
-      bias = grouped ? "g" : "G";
+      input = output = (grouped ? "n0" : "nG") + space;
+      weight = (grouped ? "0K" : "GK") + space;
+      bias = grouped ? "0" : "G";
     }
   }
 };
@@ -51,6 +51,8 @@ void add_bias_once(const c10::OperatorHandle& op, torch::jit::Stack& call, const
 
 // convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups) -> output
 bool convolution(Planner& p) {
+  const Spec* weight = p.spec(1);
+  if (p.spec(0)->rank() < 2 || weight->rank() < 2) throw NoShardedForm();
   const int64_t groups = p.integer(8);
   const bool grouped = groups > 1 && cuts_between_groups(p, groups, {p.spec(0)}, {p.spec(1), p.spec(2)});
   const ConvolutionLetters l(p.spec(0)->rank(), p.boolean(6), groups, grouped);
@@ -58,7 +60,10 @@ bool convolution(Planner& p) {
   std::vector<std::string> results{l.output};
   whole_where_empty(p, "co", terms, results);
   const AxisMap axes = shard(p, terms, results)[0];
-  if (grouped) p.local_size(8, axes[1], groups);
+  if (grouped) {
+    p.local_size(8, axes[1], groups);
+    p.result_size(0, 1, p.boolean(6) ? weight->sizes[1] * groups : weight->sizes[0]);
+  }
   if (p.parts_of_first_result()) p.local_call(add_bias_once, 0, 1);
   return true;
 }
@@ -74,8 +79,13 @@ bool convolution_backward(Planner& p) {
   whole_where_empty(p, "co", terms, results);
   shard(p, terms, results);
   const int8_t batch = p.axes_of(0)[0], channels = p.axes_of(0)[1];
-  p.result({channels}, batch < 0 ? 0 : DimensionMask{1} << batch);  // the bias knows no input channels
-  if (grouped) p.local_size(9, channels, groups);
+  // The bias knows no input channels.
+  p.result({channels}, {p.spec(0)->sizes[1]}, batch < 0 ? 0 : DimensionMask{1} << batch);
+  if (grouped) {
+    p.local_size(9, channels, groups);
+    p.result_size(0, 1, p.spec(1)->sizes[1]);
+    p.result_size(1, 0, p.spec(2)->sizes[0]);
+  }
   if (!p.is_none(3)) p.local_sizes(3, {channels}, p.integers(3));
   return true;
 }

@@ -21,11 +21,17 @@ void look_up_part(const c10::OperatorHandle& op, torch::jit::Stack& call, const 
   call[0] = call[0].toTensor().masked_fill_(elsewhere.unsqueeze(-1), 0);
 }
 
+// Letters of indices, before the table's 'v'.
+std::string places_of(const Spec& indices) {
+  if (indices.rank() > 'v' - 'i') throw NoShardedForm();
+  return letters(indices.rank(), 'i');
+}
+
 // embedding(weight [v, d], indices [*], …) -> [*, d]. Rows that are sharded stay where the result is smaller than the
 // table.
 bool embedding(Planner& p) {
   const Spec *weight = p.spec(0), *indices = p.spec(1);
-  const std::string places = letters(indices->rank(), 'i');
+  const std::string places = places_of(*indices);
   const bool in_parts = indices->numel < weight->sizes[0];
   shard(p, {{0, in_parts ? "vd" : "Vd"}, {1, places}}, {places + "d"});
   if (p.parts_of_first_result()) p.local_call(look_up_part, 0, 0);
@@ -35,7 +41,7 @@ bool embedding(Planner& p) {
 // embedding_dense_backward(grad [*, d], indices [*], num_weights, padding_idx, scale_grad_by_freq) -> [V, d]
 bool embedding_dense_backward(Planner& p) {
   if (p.boolean(4)) return false;  // divides by how often a row occurs in the whole batch
-  const std::string places = letters(p.spec(1)->rank(), 'i');
+  const std::string places = places_of(*p.spec(1));
   shard(p, {{0, places + "d"}, {1, places}}, {"Vd"});
   return true;
 }
@@ -49,9 +55,12 @@ bool embedding_bag(Planner& p) {
   std::vector<std::string> bags{"Bd"};
   whole_where_empty(p, "d", terms, bags);
   const AxisMap axes = shard(p, terms, bags)[0];
-  p.result(unsharded(1));
-  p.result(unsharded(1));
-  p.result(p.integer(4) == kMax ? axes : unsharded(1));
+  p.result(1);
+  p.result(1);
+  if (p.integer(4) == kMax)
+    p.result(axes, p.sizes_of_first_result());
+  else
+    p.result(1);
   return true;
 }
 

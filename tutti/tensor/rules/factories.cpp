@@ -37,7 +37,7 @@ bool new_like(Planner& p) {
   const at::DimVector sizes = p.integers(1);
   const AxisMap axes = layout_like(*p.spec(0), sizes);
   p.operand(0, p.spec(0)->axes);
-  p.result(axes);
+  p.result(axes, sizes);
   p.local_sizes(1, axes, sizes);
   return true;
 }
@@ -45,7 +45,7 @@ bool new_like(Planner& p) {
 // new_ones(self, size), new_full(self, size, value): replicated.
 bool new_whole(Planner& p) {
   p.operand(0, p.spec(0)->axes);
-  p.result(unsharded(static_cast<int64_t>(p.integers(1).size())));
+  p.result(static_cast<int64_t>(p.integers(1).size()));
   return true;
 }
 
@@ -54,7 +54,7 @@ bool new_empty_strided(Planner& p) {
   const Spec* self = p.spec(0);
   const at::DimVector sizes = p.integers(1);
   p.operand(0, self->axes);
-  p.result(self->sizes == sizes ? self->axes : unsharded(static_cast<int64_t>(sizes.size())));
+  p.result(self->sizes == sizes ? self->axes : unsharded(static_cast<int64_t>(sizes.size())), sizes);
   return true;
 }
 

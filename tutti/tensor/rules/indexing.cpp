@@ -20,6 +20,7 @@ struct PlaceLetters {
   std::string self, index;
   // An axis along which the indices are shorter than the tensor is whole.
   PlaceLetters(const Spec& tensor, const Spec& indices, int axis) : self(letters(tensor.rank())) {
+    if (indices.rank() != tensor.rank()) throw NoShardedForm();
     for (int other = 0; other < tensor.rank(); ++other)
       if (other == axis || tensor.sizes[static_cast<size_t>(other)] != indices.sizes[static_cast<size_t>(other)])
         self = whole_at(self, {other});
@@ -60,6 +61,7 @@ bool scatter(Planner& p) {
   const int axis = p.axis(1, self->rank());
   PlaceLetters l(*self, *index, axis);
   const bool in_parts = kAdds && adds_parts(p);
+  if (source && source->rank() != index->rank()) throw NoShardedForm();
   for (int i = 0; i < self->rank(); ++i)
     if ((i == axis && !in_parts) ||
         (source && source->sizes[static_cast<size_t>(i)] != index->sizes[static_cast<size_t>(i)])) {
@@ -110,6 +112,7 @@ struct Indexing {
 std::optional<Indexing> indexing_of(const Planner& p) {
   const Spec* self = p.spec(0);
   const auto indices = p.specs(1);
+  if (self->rank() > 'p' - 'a') return {};  // from 'p' on letters are places
   std::string all = letters(self->rank());
   size_t axis = 0, rank = 0, first = 0, last = 0, indexed = 0;
   bool any_mask = false;
@@ -122,6 +125,7 @@ std::optional<Indexing> indexing_of(const Planner& p) {
       continue;
     }
     if (indexed == 0) first = axis;
+    if (axis + (mask ? index->sizes.size() : 1) > all.size()) throw NoShardedForm();  // more than axes
     for (size_t k = 0; k < (mask ? index->sizes.size() : 1); ++k, ++axis, ++indexed) {
       if (mask && (self->axes[axis] >= 0 || index->axes[k] >= 0)) return {};
       all = whole_at(all, {static_cast<int64_t>(axis)});
@@ -139,7 +143,8 @@ std::optional<Indexing> indexing_of(const Planner& p) {
     indexing.terms.push_back({1,
                               p.is_mask(1, item) ? letters(indices[i]->rank(), 'A')
                                                  : indexing.places.substr(rank - indices[i]->sizes.size()),
-                              item});
+                              item,
+                              /*broadcasts=*/true});
   }
   const bool neighbours = last + 1 - first == indexed;
   if (!neighbours) indexing.result = indexing.places;
@@ -188,7 +193,7 @@ bool index_put(Planner& p) {
   auto indexing = indexing_of(p);
   const auto rank = static_cast<size_t>(p.spec(2)->rank());
   if (!indexing || rank > indexing->result.size()) return false;
-  indexing->terms.push_back({2, indexing->result.substr(indexing->result.size() - rank)});
+  indexing->terms.push_back({2, indexing->result.substr(indexing->result.size() - rank), -1, /*broadcasts=*/true});
   const bool in_parts = p.boolean(3) && adds_parts(p);
   const CutPlaces cut = in_parts && p.info().writes[0] ? CutPlaces() : keep_one_cut(p, *indexing, in_parts);
   shard(p, indexing->terms, {indexing->terms[0].letters});
@@ -217,7 +222,7 @@ bool searchsorted(Planner& p) {
   if (p.spec(0)->rank() > 1) sequence = whole_at(all, {-1});
   std::string values = all;
   if (p.spec(0)->rank() > 1) values.back() = 'z';
-  return shard(p, {{0, sequence}, {1, values}, {6, sequence}}, {values}), true;
+  return shard(p, {{0, sequence}, {1, values}, {5, sequence}}, {values}), true;
 }
 
 }  // namespace

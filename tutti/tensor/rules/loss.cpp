@@ -1,5 +1,5 @@
-// Losses with a reduction argument: 0 none, 1 mean, 2 sum. A mean over pieces is the sum over pieces by the global
-// count.
+// Losses with a reduction argument: 0 none, 1 mean, 2 sum. In separate buffers a mean or sum is one of the elements'
+// losses.
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include <algorithm>
@@ -24,6 +24,7 @@ struct ClassLetters {
       : self(rank == 1 ? "C" : "nC" + letters(rank - 2)),
         target(rank == 1 ? "" : "n" + letters(rank - 2)),
         class_axis(rank == 1 ? 0 : 1) {
+    if (self.find('n', 1) != std::string::npos) throw NoShardedForm();
     self[static_cast<size_t>(class_axis)] = 'z';
   }
 };
@@ -46,7 +47,7 @@ void call_on_classes(const c10::OperatorHandle& op, torch::jit::Stack& call, con
 bool nll_loss(Planner& p) {
   const ClassLetters l(p.spec(0)->rank());
   shard(p, {{0, l.self}, {1, l.target}, {2, "z"}}, {p.integer(3) == kNone ? l.target : ""});
-  p.result({}, p.parts_of_first_result());
+  p.result({}, {}, p.parts_of_first_result());
   p.local_call(call_on_classes<1, 4>, 0, l.class_axis);
   return true;
 }
@@ -62,6 +63,7 @@ bool nll_loss_backward(Planner& p) {
          {6, letters(p.spec(6)->rank(), 'A')}},
         {l.self});
   p.local_call(call_on_classes<2, 5>, 1, l.class_axis);
+  p.contiguous(1);
   return true;
 }
 
@@ -75,17 +77,22 @@ bool elementwise_loss(Planner& p) {
   int reduction = 2;
   while (!p.is_integer(reduction)) ++reduction;
   for (int i = 0; i < p.num_arguments(); ++i)
-    if (const Spec* spec = p.spec(i)) terms.push_back({i, all.substr(all.size() - spec->sizes.size())});
+    if (const Spec* spec = p.spec(i))
+      terms.push_back({i, all.substr(all.size() - spec->sizes.size()), -1, /*broadcasts=*/true});
   shard(p, terms, {p.integer(reduction) == kNone ? all : ""});
   return true;
 }
 
-// loss_backward(grad, self, target, …): the shape of self.
+// loss_backward(grad, self, target, …): the shape that all broadcast to.
 bool elementwise_loss_backward(Planner& p) {
   std::vector<Term> terms;
-  const std::string all = letters(p.spec(1)->rank());
+  int64_t rank = 0;
   for (int i = 0; i < p.num_arguments(); ++i)
-    if (const Spec* spec = p.spec(i)) terms.push_back({i, all.substr(all.size() - spec->sizes.size())});
+    if (const Spec* spec = p.spec(i)) rank = std::max<int64_t>(rank, spec->rank());
+  const std::string all = letters(rank);
+  for (int i = 0; i < p.num_arguments(); ++i)
+    if (const Spec* spec = p.spec(i))
+      terms.push_back({i, all.substr(all.size() - spec->sizes.size()), -1, /*broadcasts=*/true});
   shard(p, terms, {all});
   return true;
 }
@@ -96,18 +103,19 @@ size_t reduction_position(at::ArrayRef<IValue> a, size_t from) {
   return position;
 }
 
-// The mean as sum / count.
+// The loss of each element, and then the mean or the sum of these, which are as many as the operands broadcast to.
 template <const char* const& kName>
 Results decompose_loss(at::ArrayRef<IValue> a) {
-  const size_t reduction = reduction_position(a, 2);
-  if (a[reduction].toInt() != kMean) return {};
+  const size_t position = reduction_position(a, 2);
+  const int64_t reduction = a[position].toInt();
+  if (reduction == kNone) return {};
   std::vector<IValue> arguments(a.begin(), a.end());
-  arguments[reduction] = int64_t{kSum};
-  const auto count = static_cast<double>(a[0].toTensor().numel());
-  return std::vector<IValue>{call(kName, "", std::move(arguments))[0].toTensor().div(count)};
+  arguments[position] = int64_t{kNone};
+  const Tensor losses = call(kName, "", std::move(arguments))[0].toTensor();
+  return std::vector<IValue>{reduction == kMean ? losses.mean() : losses.sum()};
 }
 
-// The gradient of a mean as that of a sum, of grad / count.
+// The gradient of a mean as that of a sum, of grad / count, where LibTorch counts self's elements.
 template <const char* const& kName>
 Results decompose_loss_backward(at::ArrayRef<IValue> a) {
   const size_t reduction = reduction_position(a, 3);

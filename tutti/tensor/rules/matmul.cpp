@@ -10,10 +10,12 @@
 namespace tutti {
 namespace {
 
-// The letters of an added term that broadcasts to `all`.
-std::string added(const Planner& planner, const std::string& all) {
+// An added term that broadcasts to `all`.
+Term added(const Planner& planner, const std::string& all) {
   const Spec* spec = planner.spec(0);
-  return spec ? all.substr(all.size() - spec->sizes.size()) : "";
+  if (!spec) return {0, ""};
+  if (spec->sizes.size() > all.size()) throw NoShardedForm();
+  return {0, all.substr(all.size() - spec->sizes.size()), -1, /*broadcasts=*/true};
 }
 
 void add_product(const Tensor& sum, at::ArrayRef<at::IValue> factors) {
@@ -42,13 +44,13 @@ bool mm(Planner& p) {
 bool bmm(Planner& p) { return shard(p, {{0, "bik"}, {1, "bkj"}}, {"bij"}), true; }
 bool mv(Planner& p) { return shard(p, {{0, "ik"}, {1, "k"}}, {"i"}), true; }
 bool dot(Planner& p) { return shard(p, {{0, "k"}, {1, "k"}}, {""}), true; }
-bool addmm(Planner& p) { return added_product(p, {{0, added(p, "ij")}, {1, "ik"}, {2, "kj"}}, "ij", 1); }
-bool addmv(Planner& p) { return added_product(p, {{0, added(p, "i")}, {1, "ik"}, {2, "k"}}, "i", 1); }
-bool baddbmm(Planner& p) { return added_product(p, {{0, added(p, "bij")}, {1, "bik"}, {2, "bkj"}}, "bij", 2); }
+bool addmm(Planner& p) { return added_product(p, {added(p, "ij"), {1, "ik"}, {2, "kj"}}, "ij", 1); }
+bool addmv(Planner& p) { return added_product(p, {added(p, "i"), {1, "ik"}, {2, "k"}}, "i", 1); }
+bool baddbmm(Planner& p) { return added_product(p, {added(p, "bij"), {1, "bik"}, {2, "bkj"}}, "bij", 2); }
 
 bool ger(Planner& p) { return shard(p, {{0, "i"}, {1, "j"}}, {"ij"}), true; }
-bool addr(Planner& p) { return shard(p, {{0, added(p, "ij")}, {1, "i"}, {2, "j"}}, {"ij"}), true; }
-bool addbmm(Planner& p) { return added_product(p, {{0, added(p, "ij")}, {1, "Bik"}, {2, "Bkj"}}, "ij", 2); }
+bool addr(Planner& p) { return shard(p, {added(p, "ij"), {1, "i"}, {2, "j"}}, {"ij"}), true; }
+bool addbmm(Planner& p) { return added_product(p, {added(p, "ij"), {1, "Bik"}, {2, "Bkj"}}, "ij", 2); }
 
 // einsum(equation, tensors, path), its equation in small letters: its own notation.
 bool einsum(Planner& p) {
@@ -71,7 +73,9 @@ Results decompose_in_place(at::ArrayRef<at::IValue> a) {
   const Tensor &self = a[0].toTensor(), &left = a[1].toTensor(), &right = a[2].toTensor();
   if (!is_sharded(left, {kContracted}) && !is_sharded(right, {kContracted - 1})) return {};
   const at::Scalar beta = a[3].toScalar();
-  return {{(beta.equal(0) ? self.zero_() : self.mul_(beta)).add_(left.matmul(right), a[4].toScalar())}};
+  const Tensor product = left.matmul(right);
+  if (product.sizes() != self.sizes()) return {};  // not taken, which LibTorch says
+  return {{(beta.equal(0) ? self.zero_() : self.mul_(beta)).add_(product, a[4].toScalar())}};
 }
 
 }  // namespace

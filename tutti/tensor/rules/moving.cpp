@@ -1,5 +1,6 @@
 // Ops that put elements elsewhere: joins, paddings, repetitions, reversals, triangles, and parts put back.
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/core/WrapDimMinimal.h>
 
 #include <algorithm>
 
@@ -44,6 +45,7 @@ bool stack(Planner& p) {
 bool constant_pad(Planner& p) {
   const at::DimVector pad = p.integers(1);
   std::string all = letters(p.spec(0)->rank());
+  if (pad.size() > 2 * all.size()) throw NoShardedForm();
   for (size_t pair = 0; 2 * pair + 1 < pad.size(); ++pair)
     if (pad[2 * pair] != 0 || pad[2 * pair + 1] != 0) all = whole_at(all, {-1 - static_cast<int64_t>(pair)});
   return shard(p, {{0, all}}, {all}), true;
@@ -53,6 +55,7 @@ bool constant_pad(Planner& p) {
 template <int kSpatial>
 bool mirrored_pad(Planner& p) {
   const int64_t leading = p.spec(0)->rank() - kSpatial;
+  if (leading < 1) throw NoShardedForm();
   const std::string all = letters(leading) + letters(kSpatial, 'P');
   std::vector<Term> terms{{0, all}};
   if (p.spec(1)) terms.push_back({1, all});
@@ -78,11 +81,11 @@ bool reorder(Planner& p) {
   const std::string all = letters(self->rank(), dims.empty() ? 'A' : 'a');
   const std::string moved = whole_at(all, dims);
   if (dims.size() != 1) return shard(p, {{0, moved}}, {moved}), true;
-  const auto axis = static_cast<size_t>(dims[0] < 0 ? dims[0] + self->rank() : dims[0]);
+  const auto axis = static_cast<size_t>(c10::maybe_wrap_dim(dims[0], self->rank()));
   AxisMap whole = self->axes;
   whole[axis] = -1;
   p.operand(0, whole);
-  p.result(self->axes);
+  p.result(self->axes, self->sizes);
   p.local_call(keep_part<kDims>, self->axes[axis], self->sizes[axis]);
   return true;
 }
@@ -97,6 +100,7 @@ bool rot90(Planner& p) {
 bool repeat(Planner& p) {
   const at::DimVector repeats = p.integers(1);
   std::string all = letters(p.spec(0)->rank());
+  if (repeats.size() < all.size()) throw NoShardedForm();
   const size_t lead = repeats.size() - all.size();
   for (size_t axis = 0; axis < all.size(); ++axis)
     if (repeats[lead + axis] != 1) all = whole_at(all, {static_cast<int64_t>(axis)});
@@ -115,6 +119,7 @@ void triangle_of_columns(const c10::OperatorHandle& op, Stack& call, const AxisP
 
 bool triangle(Planner& p) {
   const int rank = p.spec(0)->rank();
+  if (rank < 2) throw NoShardedForm();
   const bool by_rows = p.spec(0)->axes[static_cast<size_t>(rank - 2)] >= 0;
   const std::string all = whole_at(letters(rank), {by_rows ? rank - 1 : rank - 2});
   shard(p, {{0, all}}, {all});

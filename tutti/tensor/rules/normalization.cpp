@@ -19,8 +19,12 @@ using at::IValue;
 // in separate buffers, and free in one.
 struct LayerNormLetters {
   std::string input, weight, statistics;
-  LayerNormLetters(const Planner& p, const Spec* spec, size_t normalized) : input(letters(spec->rank())) {
+  LayerNormLetters(const Planner& p, const Spec* spec, at::IntArrayRef normalized_shape)
+      : input(letters(spec->rank())) {
+    const size_t normalized = normalized_shape.size();
+    if (normalized > input.size()) throw NoShardedForm();
     const size_t lead = input.size() - normalized;
+    if (at::IntArrayRef(spec->sizes).slice(lead) != normalized_shape) throw NoShardedForm();
     for (size_t axis = lead; axis < input.size(); ++axis)
       if (!p.mesh().merged() || spec->axes[axis] < 0) input = whole_at(input, {static_cast<int64_t>(axis)});
     weight = input.substr(lead);
@@ -30,14 +34,14 @@ struct LayerNormLetters {
 
 // native_layer_norm(input, normalized_shape, weight, bias, eps) -> (output, mean, rstd)
 bool layer_norm(Planner& p) {
-  const LayerNormLetters l(p, p.spec(0), p.integers(1).size());
+  const LayerNormLetters l(p, p.spec(0), p.integers(1));
   shard(p, {{0, l.input}, {2, l.weight}, {3, l.weight}}, {l.input, l.statistics, l.statistics});
   return true;
 }
 
 // native_layer_norm_backward(grad, input, normalized_shape, mean, rstd, weight, bias, mask)
 bool layer_norm_backward(Planner& p) {
-  const LayerNormLetters l(p, p.spec(1), p.integers(2).size());
+  const LayerNormLetters l(p, p.spec(1), p.integers(2));
   shard(p, {{0, l.input}, {1, l.input}, {3, l.statistics}, {4, l.statistics}, {5, l.weight}, {6, l.weight}},
         {l.input, l.weight, l.weight});
   return true;
@@ -52,24 +56,35 @@ struct NormalizedAxes {
   }
 };
 
+// The type of the statistics: that of the first defined one of `values`, weights and the like, else the input's.
+at::ScalarType statistics_type(const Tensor& input, std::initializer_list<Tensor> values) {
+  for (const Tensor& value : values)
+    if (value.defined()) return value.scalar_type();
+  return input.scalar_type();
+}
+
 Results decompose_layer_norm(at::ArrayRef<IValue> a) {
-  const Tensor& input = a[0].toTensor();
-  const NormalizedAxes axes(input.dim(), a[1]);
-  if (!is_sharded(input, axes.last)) return {};
-  const Tensor weight = tensor_or_none(a[2]), bias = tensor_or_none(a[3]);
+  const Tensor& given = a[0].toTensor();
+  const NormalizedAxes axes(given.dim(), a[1]);
+  const auto normalized = static_cast<int64_t>(axes.last.size());
+  const bool fits = normalized > 0 && given.sizes().slice(axes.lead.size()) == at::IntArrayRef(a[1].toDimVector());
+  if (!fits || !is_sharded(given, axes.last)) return {};
+  const Tensor input = in_sum_type(given), weight = tensor_or_none(a[2]), bias = tensor_or_none(a[3]);
   const auto [variance, mean] = at::var_mean(input, at::OptionalIntArrayRef(axes.last), c10::Scalar(0), true);
   const Tensor inverse = at::rsqrt(variance.add(a[4].toDouble()));
   Tensor output = input.sub(mean).mul_(inverse);
   if (weight.defined()) output.mul_(weight);
   if (bias.defined()) output.add_(bias);
-  return {{output, mean, inverse}};
+  const at::ScalarType statistics = statistics_type(given, {weight, bias});
+  return {{in_type(output, given.scalar_type()), in_type(mean, statistics), in_type(inverse, statistics)}};
 }
 
 Results decompose_layer_norm_backward(at::ArrayRef<IValue> a) {
-  const Tensor &gradient = a[0].toTensor(), &input = a[1].toTensor(), &mean = a[3].toTensor();
-  const NormalizedAxes axes(input.dim(), a[2]);
-  if (!is_sharded(input, axes.last) && !is_sharded(gradient, axes.last)) return {};
-  const Tensor &inverse = a[4].toTensor(), weight = tensor_or_none(a[5]);
+  const NormalizedAxes axes(a[1].toTensor().dim(), a[2]);
+  if (!is_sharded(a[1].toTensor(), axes.last) && !is_sharded(a[0].toTensor(), axes.last)) return {};
+  const Tensor gradient = in_sum_type(a[0].toTensor()), input = in_sum_type(a[1].toTensor());
+  const Tensor mean = in_sum_type(a[3].toTensor()), inverse = in_sum_type(a[4].toTensor());
+  const Tensor weight = tensor_or_none(a[5]), bias = tensor_or_none(a[6]);
   const Tensor normal = input.sub(mean).mul_(inverse);
   const Tensor scaled = weight.defined() ? gradient.mul(weight) : gradient;
   const double count = count_of(input, axes.last);
@@ -82,7 +97,9 @@ Results decompose_layer_norm_backward(at::ArrayRef<IValue> a) {
   const auto over_lead = [&](const Tensor& terms) { return axes.lead.empty() ? terms : at::sum(terms, axes.lead); };
   if (mask[1]) weight_gradient = over_lead(gradient.mul(normal));
   if (mask[2]) bias_gradient = over_lead(gradient);
-  return {{input_gradient, weight_gradient, bias_gradient}};
+  const at::ScalarType type = a[1].toTensor().scalar_type(),
+                       of_weight = statistics_type(a[1].toTensor(), {weight, bias});
+  return {{in_type(input_gradient, type), in_type(weight_gradient, of_weight), in_type(bias_gradient, of_weight)}};
 }
 
 // native_group_norm(input, weight, bias, N, C, HxW, groups, eps) -> (output, mean, rstd)
@@ -91,6 +108,7 @@ bool group_norm(Planner& p) {
   const std::string all = "n" + letters(input->rank() - 1, 'A');
   const auto axes = shard(p, {{0, all}, {1, "A"}, {2, "A"}}, {all, "nZ", "nZ"});
   p.local_size(3, axes[0][0], input->sizes[0]);
+  p.contiguous(0, /*channels_last=*/true);
   return true;
 }
 
@@ -100,6 +118,7 @@ bool group_norm_backward(Planner& p) {
   const std::string all = "n" + letters(input->rank() - 1, 'A');
   const auto axes = shard(p, {{0, all}, {1, all}, {2, "nZ"}, {3, "nZ"}, {4, "A"}}, {all, "A", "A"});
   p.local_size(5, axes[0][0], input->sizes[0]);
+  p.contiguous(1, /*channels_last=*/true);
   return true;
 }
 
@@ -107,13 +126,14 @@ bool group_norm_backward(Planner& p) {
 // Running statistics stay as they are.
 void add_channel_values(Planner& p, const AxisMap& input, int first) {
   const AxisMap channel{input[1]};
+  const at::DimVector size{p.spec(first - 1)->sizes[1]};
   for (int i = first; i < p.num_arguments(); ++i)
     if (p.spec(i)) p.operand(i, p.info().writes[static_cast<size_t>(i)] ? p.spec(i)->axes : channel);
   DimensionMask reduced = 0;
   for (const int8_t dimension : input)
     if (dimension >= 0 && dimension != input[1]) reduced |= DimensionMask{1} << dimension;
-  p.result(channel, reduced);
-  p.result(channel, reduced);
+  p.result(channel, size, reduced);
+  p.result(channel, size, reduced);
 }
 
 // native_batch_norm(input, weight, bias, running_mean, running_var, …) of merged buffers -> (output, mean, invstd)
@@ -148,7 +168,8 @@ struct Channels {
 };
 
 Results decompose_batch_norm(at::ArrayRef<IValue> a) {
-  const Tensor& input = a[0].toTensor();
+  const at::ScalarType type = a[0].toTensor().scalar_type();
+  const Tensor input = in_sum_type(a[0].toTensor());
   const Tensor weight = tensor_or_none(a[1]), bias = tensor_or_none(a[2]);
   Tensor running_mean = tensor_or_none(a[3]), running_variance = tensor_or_none(a[4]);
   const bool training = a[5].toBool();
@@ -164,25 +185,28 @@ Results decompose_batch_norm(at::ArrayRef<IValue> a) {
       running_variance.mul_(1 - momentum).add_(variance, momentum * channels.count / (channels.count - 1));
   } else {
     mean = running_mean;
-    inverse = at::rsqrt(running_variance.add(epsilon));
+    inverse = at::rsqrt(in_sum_type(running_variance).add(epsilon));
   }
   // Given statistics may be laid out otherwise than the input, which decides: they are subtracted in place.
   Tensor output = (training ? input.sub(channels.spread(mean)) : input.clone().sub_(channels.spread(mean)))
                       .mul_(channels.spread(inverse));
   if (weight.defined()) output.mul_(channels.spread(weight));
   if (bias.defined()) output.add_(channels.spread(bias));
-  if (training) return std::vector<IValue>{output, mean, inverse};
+  const at::ScalarType statistics = statistics_type(a[0].toTensor(), {weight, bias, running_mean, running_variance});
+  output = in_type(output, type);
+  if (training) return std::vector<IValue>{output, in_type(mean, statistics), in_type(inverse, statistics)};
   return std::vector<IValue>{output, at::empty({0}, mean.options()), at::empty({0}, mean.options())};
 }
 
 Results decompose_batch_norm_backward(at::ArrayRef<IValue> a) {
-  const Tensor &gradient = a[0].toTensor(), &input = a[1].toTensor();
+  const at::ScalarType type = a[1].toTensor().scalar_type();
+  const Tensor gradient = in_sum_type(a[0].toTensor()), input = in_sum_type(a[1].toTensor());
   const Tensor weight = tensor_or_none(a[2]);
   const bool training = a[7].toBool();
   const double epsilon = a[8].toDouble();
   const Channels channels(input);
-  const Tensor mean = training ? a[5].toTensor() : a[3].toTensor();
-  const Tensor inverse = training ? a[6].toTensor() : at::rsqrt(a[4].toTensor().add(epsilon));
+  const Tensor mean = in_sum_type(a[training ? 5 : 3].toTensor());
+  const Tensor inverse = training ? in_sum_type(a[6].toTensor()) : at::rsqrt(in_sum_type(a[4].toTensor()).add(epsilon));
   const Tensor normal = input.sub(channels.spread(mean)).mul_(channels.spread(inverse));
   const Tensor bias_gradient = at::sum(gradient, channels.reduced);
   const Tensor weight_gradient = at::sum(gradient.mul(normal), channels.reduced);
@@ -193,8 +217,10 @@ Results decompose_batch_norm_backward(at::ArrayRef<IValue> a) {
                          .sub_(normal.mul(channels.spread(weight_gradient.div(channels.count))));
   input_gradient = input_gradient.mul(channels.spread(scale));
   const auto mask = a[9].toBoolList();
-  return std::vector<IValue>{mask[0] ? input_gradient : Tensor(), mask[1] ? weight_gradient : Tensor(),
-                             mask[2] ? bias_gradient : Tensor()};
+  const at::ScalarType of_weight = statistics_type(a[1].toTensor(), {weight});
+  return std::vector<IValue>{mask[0] ? in_type(input_gradient, type) : Tensor(),
+                             mask[1] ? in_type(weight_gradient, of_weight) : Tensor(),
+                             mask[2] ? in_type(bias_gradient, of_weight) : Tensor()};
 }
 
 }  // namespace

@@ -1,11 +1,11 @@
 #include "tutti/tensor/rules/notation.h"
 
+#include <c10/core/WrapDimMinimal.h>
+
 #include <algorithm>
 #include <array>
 #include <cctype>
 
-#include "tutti/core/error.h"
-#include "tutti/core/str.h"
 #include "tutti/tensor/operator_info.h"
 
 namespace tutti {
@@ -24,9 +24,7 @@ std::vector<Operand> present(const Planner& planner, const std::vector<Term>& te
     const Spec* spec =
         term.item < 0 ? planner.spec(term.argument) : planner.specs(term.argument)[static_cast<size_t>(term.item)];
     if (!spec) continue;
-    if (term.letters.size() != spec->sizes.size())
-      throw Error(ErrorCode::internal, str(planner.info().name, ": a rule gives ", term.letters,
-                                           " for an operand of rank ", spec->sizes.size()));
+    if (term.letters.size() != spec->sizes.size()) throw NoShardedForm();
     operands.push_back({&term, spec, planner.info().writes[static_cast<size_t>(term.argument)]});
   }
   return operands;
@@ -39,8 +37,11 @@ class Letters {
     dimension_.fill(-1);
     size_.fill(-1);
     for (const Operand& operand : operands)
-      for (size_t axis = 0; axis < operand.spec->sizes.size(); ++axis)
-        size_[at(operand, axis)] = std::max(size_[at(operand, axis)], operand.spec->sizes[axis]);
+      for (size_t axis = 0; axis < operand.spec->sizes.size(); ++axis) {
+        int64_t& size = size_[at(operand, axis)];
+        if (size == -1 || size == 1) size = operand.spec->sizes[axis];
+      }
+    for (const Operand& operand : operands) check_sizes(operand);
   }
 
   void take(const Operand& operand) {
@@ -68,6 +69,12 @@ class Letters {
     return axes;
   }
 
+  at::DimVector sizes(const std::string& result) const {
+    at::DimVector sizes;
+    for (const char letter : result) sizes.push_back(size_[static_cast<unsigned char>(letter)]);
+    return sizes;
+  }
+
   // The mesh dimensions of letters that a result lacks.
   DimensionMask missing(const std::string& result) const {
     DimensionMask mask = used_;
@@ -78,6 +85,15 @@ class Letters {
   }
 
  private:
+  void check_sizes(const Operand& operand) const {
+    for (size_t axis = 0; axis < operand.spec->sizes.size(); ++axis) {
+      const size_t letter = at(operand, axis);
+      if (!std::islower(static_cast<int>(letter)) || operand.spec->sizes[axis] == size_[letter]) continue;
+      const bool may_broadcast = operand.term->broadcasts && !operand.written;
+      if (!broadcast(operand, axis) || !may_broadcast) throw NoShardedForm();
+    }
+  }
+
   static size_t at(const Operand& operand, size_t axis) {
     return static_cast<unsigned char>(operand.term->letters[axis]);
   }
@@ -106,20 +122,23 @@ std::vector<AxisMap> shard(Planner& planner, const std::vector<Term>& terms, con
   std::vector<AxisMap> axes;
   for (const std::string& result : results) {
     axes.push_back(letters.axes(result));
-    planner.result(axes.back(), letters.missing(result), combination);
+    planner.result(axes.back(), letters.sizes(result), letters.missing(result), combination);
   }
   return axes;
 }
 
 std::string letters(int64_t count, char first) {
+  const char last = first >= 'a' ? 'y' : 'Z';  // 'z' is for an axis that the rule adds
+  if (count < 0 || count > last + 1 - first) throw NoShardedForm();
   std::string text;
   for (int64_t i = 0; i < count; ++i) text += static_cast<char>(first + i);
   return text;
 }
 
 std::string whole_at(std::string letters, at::IntArrayRef axes) {
+  if (letters.empty() && !axes.empty()) throw NoShardedForm();
   for (const int64_t axis : axes) {
-    char& letter = letters[static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(letters.size()) : axis)];
+    char& letter = letters[static_cast<size_t>(c10::maybe_wrap_dim(axis, static_cast<int64_t>(letters.size())))];
     letter = static_cast<char>(std::toupper(letter));
   }
   return letters;

@@ -20,6 +20,8 @@ void whole_where_empty(const Planner& planner, const std::string& letters, std::
 struct SliceRange {
   int64_t begin, end, step;
   SliceRange(const Planner& planner, int first, int64_t size);
+  // How many elements it takes.
+  int64_t length() const { return end > begin ? (end - begin + step - 1) / step : 0; }
 };
 
 // Whether the slices of the pieces of an axis are the pieces of its slice.

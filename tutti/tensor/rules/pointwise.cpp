@@ -42,10 +42,11 @@ bool pointwise(Planner& planner) {
     if (planner.is_list(i)) return false;
     if (const Spec* spec = planner.spec(i)) rank = std::max(rank, spec->sizes.size());
   }
-  if (rank > 26 || resizes_output(planner)) return false;
+  if (resizes_output(planner)) return false;
   const std::string all = letters(static_cast<int64_t>(rank));
   for (int i = 0; i < planner.num_arguments(); ++i)
-    if (const Spec* spec = planner.spec(i)) terms.push_back({i, all.substr(rank - spec->sizes.size())});
+    if (const Spec* spec = planner.spec(i))
+      terms.push_back({i, all.substr(rank - spec->sizes.size()), -1, /*broadcasts=*/true});
   shard(planner, terms, std::vector<std::string>(planner.info().num_returns, all));
   return true;
 }

@@ -102,7 +102,7 @@ bool aminmax(Planner& p) {
   const std::string all = letters(rank);
   const std::string result = remaining(all, axes_or_all(p.argument(1), rank), p.boolean(2));
   const AxisMap axes = shard(p, {{0, all}}, {result}, Combination::minimum)[0];
-  p.result(axes, p.parts_of_first_result(), Combination::maximum);
+  p.result(axes, p.sizes_of_first_result(), p.parts_of_first_result(), Combination::maximum);
   return true;
 }
 
@@ -239,17 +239,29 @@ Results decompose_mean(at::ArrayRef<IValue> a) {
   const bool named = a.size() == 4;
   const at::DimVector axes = named ? axes_or_all(a[1], self.dim()) : all_axes(self.dim());
   if (!is_sharded(self, axes)) return {};
-  std::optional<at::ScalarType> dtype;
-  if (!a.back().isNone()) dtype = a.back().toScalarType();
-  return {{at::sum(self, axes, named && a[2].toBool(), dtype).div_(count_of(self, axes))}};
+  const at::ScalarType type = a.back().isNone() ? self.scalar_type() : a.back().toScalarType();
+  const Tensor total = at::sum(self, axes, named && a[2].toBool(), sum_type(type));
+  return {{in_type(total.div_(count_of(self, axes)), type)}};
+}
+
+// sum(self, dim[]?, keepdim, dtype?) and sum(self, dtype?) of float16 and bfloat16: sums of parts are float32 until all
+// are added.
+Results decompose_sum(at::ArrayRef<IValue> a) {
+  const Tensor& self = a[0].toTensor();
+  const at::ScalarType type = a.back().isNone() ? self.scalar_type() : a.back().toScalarType();
+  if (sum_type(type) == type) return {};
+  const bool named = a.size() == 4;
+  const at::DimVector axes = named ? axes_or_all(a[1], self.dim()) : all_axes(self.dim());
+  if (!is_sharded(self, axes)) return {};
+  return {{at::sum(self, axes, named && a[2].toBool(), sum_type(type)).to(type)}};
 }
 
 // var_mean(self, dim, correction, keepdim) over a sharded axis.
 Results moments(at::ArrayRef<IValue> a) {
   if (a.size() != 4) return {};
-  const Tensor& self = a[0].toTensor();
-  const at::DimVector axes = axes_or_all(a[1], self.dim());
-  if (self.is_complex() || !is_sharded(self, axes)) return {};
+  const at::DimVector axes = axes_or_all(a[1], a[0].toTensor().dim());
+  if (a[0].toTensor().is_complex() || !is_sharded(a[0].toTensor(), axes)) return {};
+  const Tensor self = in_sum_type(a[0].toTensor());
   const double correction = a[2].isNone() ? 1 : a[2].toScalar().toDouble();
   const bool keep = a[3].toBool();
   const Tensor mean = at::mean(self, axes, /*keepdim=*/true);
@@ -262,7 +274,9 @@ template <bool kRoot, size_t kResults>
 Results decompose_variance(at::ArrayRef<IValue> a) {
   Results both = moments(a);
   if (both && kRoot) both->front() = both->front().toTensor().sqrt();
-  if (both) both->resize(kResults);
+  if (!both) return {};
+  both->resize(kResults);
+  for (IValue& result : *both) result = in_type(result.toTensor(), a[0].toTensor().scalar_type());
   return both;
 }
 
@@ -271,6 +285,15 @@ Results decompose_equal(at::ArrayRef<IValue> a) {
   const Tensor &self = a[0].toTensor(), &other = a[1].toTensor();
   if (self.sizes() != other.sizes()) return {{false}};
   return {{at::sum(at::ne(self, other)).item<int64_t>() == 0}};
+}
+
+// Of absolute values.
+Tensor norm_of(const Tensor& size, double order, at::IntArrayRef axes, bool keep) {
+  if (order == 2) return at::sum(size.mul(size), axes, keep).sqrt_();
+  if (order == 1) return at::sum(size, axes, keep);
+  if (order == 0) return at::sum(size.ne(0), axes, keep, size.scalar_type());
+  if (std::isinf(order)) return order > 0 ? at::amax(size, axes, keep) : at::amin(size, axes, keep);
+  return at::sum(size.pow(order), axes, keep).pow(1 / order);
 }
 
 // norm(self, p, dim[], keepdim, dtype) over a sharded axis, by sums of powers.
@@ -283,23 +306,21 @@ Results decompose_norm(at::ArrayRef<IValue> a) {
   const size_t dtype = named ? 4 : 2;
   if (a.size() > dtype && !a[dtype].isNone()) self = self.to(a[dtype].toScalarType());
   const double order = a[1].isNone() ? 2 : a[1].toScalar().toDouble();
-  const Tensor size = self.abs();
-  if (order == 2) return {{at::sum(size.mul(size), axes, keep).sqrt_()}};
-  if (order == 1) return {{at::sum(size, axes, keep)}};
-  if (order == 0) return {{at::sum(size.ne(0), axes, keep, size.scalar_type())}};
-  if (std::isinf(order)) return {{order > 0 ? at::amax(size, axes, keep) : at::amin(size, axes, keep)}};
-  return {{at::sum(size.pow(order), axes, keep).pow(1 / order)}};
+  const at::ScalarType type = c10::toRealValueType(self.scalar_type());
+  return {{in_type(norm_of(in_sum_type(self).abs(), order, axes, keep), type)}};
 }
 
-// max(x) + log(sum(exp(x - max(x))))
+// max(x) + log(sum(exp(x - max(x)))); of no elements log(0).
 Results decompose_logsumexp(at::ArrayRef<IValue> a) {
-  const Tensor& self = a[0].toTensor();
-  const at::DimVector axes = axes_or_all(a[1], self.dim());
-  if (!is_sharded(self, axes) || !self.is_floating_point()) return {};
+  const Tensor& given = a[0].toTensor();
+  const at::DimVector axes = axes_or_all(a[1], given.dim());
+  if (!is_sharded(given, axes) || !given.is_floating_point()) return {};
+  const Tensor self = in_sum_type(given);
+  if (self.numel() == 0) return {{in_type(at::sum(self.exp(), axes, a[2].toBool()).log_(), given.scalar_type())}};
   Tensor top = at::amax(self, axes, /*keepdim=*/true);
   top = top.masked_fill(at::isinf(top), 0);
-  Tensor result = at::sum(self.sub(top).exp_(), axes, /*keepdim=*/true).log_().add_(top);
-  return {{a[2].toBool() ? result : result.squeeze(axes)}};
+  const Tensor result = at::sum(self.sub(top).exp_(), axes, /*keepdim=*/true).log_().add_(top);
+  return {{in_type(a[2].toBool() ? result : result.squeeze(axes), given.scalar_type())}};
 }
 
 // argmax is what max finds beside the value.
@@ -314,23 +335,27 @@ Results decompose_argument(at::ArrayRef<IValue> a) {
 // exp(x - max(x)) / sum, and its logarithm.
 template <bool kLogarithm>
 Results decompose_softmax(at::ArrayRef<IValue> a) {
-  const Tensor& self = a[0].toTensor();
+  const Tensor& given = a[0].toTensor();
   const int64_t axis = a[1].toInt();
-  if (!is_sharded(self, {axis})) return {};
+  if (!is_sharded(given, {axis})) return {};
+  const at::ScalarType type = a[2].toBool() ? at::kFloat : given.scalar_type();
+  if (given.numel() == 0) return {{in_type(given, type).clone()}};
+  const Tensor self = in_sum_type(given);
   Tensor below_top = self.sub(at::amax(self, {axis}, /*keepdim=*/true));
-  if (kLogarithm) return {{below_top.sub_(at::sum(below_top.exp(), {axis}, /*keepdim=*/true).log_())}};
+  if (kLogarithm) return {{in_type(below_top.sub_(at::sum(below_top.exp(), {axis}, /*keepdim=*/true).log_()), type)}};
   below_top.exp_();
-  return {{below_top.div_(at::sum(below_top, {axis}, /*keepdim=*/true))}};
+  return {{in_type(below_top.div_(at::sum(below_top, {axis}, /*keepdim=*/true)), type)}};
 }
 
 // (grad, output, dim, dtype): output * (grad - sum(grad * output)); grad - exp(output) * sum(grad).
 template <bool kLogarithm>
 Results decompose_softmax_backward(at::ArrayRef<IValue> a) {
-  const Tensor &gradient = a[0].toTensor(), &output = a[1].toTensor();
   const int64_t axis = a[2].toInt();
-  if (!is_sharded(output, {axis}) && !is_sharded(gradient, {axis})) return {};
-  if (kLogarithm) return {{gradient.sub(output.exp().mul(at::sum(gradient, {axis}, /*keepdim=*/true)))}};
-  return {{gradient.sub(at::sum(gradient.mul(output), {axis}, /*keepdim=*/true)).mul(output)}};
+  if (!is_sharded(a[1].toTensor(), {axis}) && !is_sharded(a[0].toTensor(), {axis})) return {};
+  const at::ScalarType type = a[3].toScalarType();
+  const Tensor gradient = in_sum_type(a[0].toTensor()), output = in_sum_type(a[1].toTensor());
+  if (kLogarithm) return {{in_type(gradient.sub(output.exp().mul(at::sum(gradient, {axis}, /*keepdim=*/true))), type)}};
+  return {{in_type(gradient.sub(at::sum(gradient.mul(output), {axis}, /*keepdim=*/true)).mul(output), type)}};
 }
 
 }  // namespace
@@ -365,6 +390,7 @@ void add_reduction_rules(RuleTable& table) {
 
 void add_reduction_decompositions(DecompositionTable& table) {
   table["mean"] = decompose_mean;
+  table["sum"] = decompose_sum;
   table["equal"] = decompose_equal;
   table["var"] = decompose_variance</*kRoot=*/false, 1>;
   table["std"] = decompose_variance</*kRoot=*/true, 1>;

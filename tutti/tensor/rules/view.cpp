@@ -1,5 +1,8 @@
 // Views: ops that show the elements of a tensor under other axes, and the backward ops of those that show a part.
 
+#include <c10/core/WrapDimMinimal.h>
+#include <c10/util/accumulate.h>
+
 #include <algorithm>
 #include <numeric>
 
@@ -29,8 +32,10 @@ bool transpose(Planner& p) {
 
 bool permute(Planner& p) {
   const std::string from = letters(p.spec(0)->rank());
+  const at::DimVector order = p.integers(1);
+  if (order.size() != from.size()) throw NoShardedForm();
   std::string to;
-  for (const int64_t axis : p.integers(1)) to += from[static_cast<size_t>(axis < 0 ? axis + p.spec(0)->rank() : axis)];
+  for (const int64_t axis : order) to += from[static_cast<size_t>(c10::maybe_wrap_dim(axis, p.spec(0)->rank()))];
   shard(p, {{0, from}}, {to});
   return true;
 }
@@ -80,6 +85,7 @@ std::optional<std::vector<IValue>> decompose_squeeze(at::ArrayRef<IValue> argume
 bool expand(Planner& p) {
   const Spec* self = p.spec(0);
   at::DimVector sizes = p.integers(1);
+  if (sizes.size() < self->sizes.size()) throw NoShardedForm();
   const size_t lead = sizes.size() - self->sizes.size();
   std::string from = letters(self->rank()), to = letters(static_cast<int64_t>(lead), 'Q');
   for (size_t axis = 0; axis < self->sizes.size(); ++axis) {
@@ -154,8 +160,9 @@ bool view(Planner& p) {
       from[i] = to[j] = self->axes[i];
   }
   if (self->sizes == sizes) from = to = self->axes;
+  if (c10::multiply_integers(sizes) != self->numel) throw NoShardedForm();
   p.operand(0, from);
-  p.result(to);
+  p.result(to, sizes);
   p.local_sizes(1, to, sizes);
   return true;
 }
@@ -202,9 +209,11 @@ bool slice(Planner& p) {
   const int axis = p.axis(1, self->rank());
   const int64_t size = self->sizes[static_cast<size_t>(axis)];
   std::string all = letters(self->rank());
-  if (!slices_in_place(p, SliceRange(p, 2, size), size, self->axes[static_cast<size_t>(axis)]))
-    all = whole_at(all, {axis});
-  return shard(p, {{0, all}}, {all}), true;
+  const SliceRange range(p, 2, size);
+  if (!slices_in_place(p, range, size, self->axes[static_cast<size_t>(axis)])) all = whole_at(all, {axis});
+  shard(p, {{0, all}}, {all});
+  p.result_size(0, axis, range.length());
+  return true;
 }
 
 // slice_backward(grad, input_sizes, dim, start, end, step)
@@ -216,6 +225,7 @@ bool slice_backward(Planner& p) {
   if (!slices_in_place(p, SliceRange(p, 3, sizes[axis]), sizes[axis], p.spec(0)->axes[axis]))
     all = whole_at(all, {static_cast<int64_t>(axis)});
   p.local_sizes(1, shard(p, {{0, all}}, {all})[0], sizes);
+  p.result_size(0, static_cast<int>(axis), sizes[axis]);
   return true;
 }
 

@@ -1,0 +1,212 @@
+// Complex numbers, float16, autocast and lengths of zero: as of one device.
+#include <ATen/autocast_mode.h>
+
+#include "like_one_device.h"
+#include "tutti/tensor/sum_buffers.h"
+
+namespace tutti::rules {
+namespace {
+
+using torch::Tensor;
+
+Tensor random_complex(at::IntArrayRef sizes) { return torch::complex(torch::rand(sizes), torch::rand(sizes)); }
+
+TEST(ComplexNumbers, HaveConjugatedGradientsOfProducts) {
+  const Tensor a = random_complex({2, 4, 3}), b = random_complex({2, 3, 5}), c = random_complex({3, 5});
+  const auto gradient = [](const TensorFunction& f) {
+    return [f](const Tensor& t) {
+      const Tensor input = t.detach().requires_grad_();
+      f(input).abs().sum().backward();
+      return input.grad();
+    };
+  };
+  for (const std::vector<std::string>& axes :
+       {std::vector<std::string>{"x", "-", "-"}, {"-", "x", "-"}, {"-", "-", "x"}}) {
+    expect_like_one_device(a, axes, gradient([&](const Tensor& x) { return x.matmul(b); }), 2, 1e-4);
+    expect_like_one_device(a, axes, gradient([&](const Tensor& x) {
+                             return torch::einsum("bik,bkj->bij", {x, b});
+                           }),
+                           2, 1e-4);
+    expect_like_one_device(a, axes, gradient([&](const Tensor& x) { return torch::linear(x, c.t()); }), 2, 1e-4);
+  }
+}
+
+TEST(ComplexNumbers, ShowTheirPartsAlsoConjugated) {
+  const Tensor z = torch::complex(torch::ones({4}), torch::arange(4.0f));
+  for (const char* axis : {"x", "-"}) {
+    const auto same = [&](const TensorFunction& f) { expect_like_one_device(z, {axis}, f); };
+    same([](const Tensor& t) { return torch::real(t.conj()); });
+    same([](const Tensor& t) { return torch::imag(t.conj()); });
+    same([](const Tensor& t) { return torch::view_as_real(t.conj().resolve_conj()); });
+    same([](const Tensor& t) { return torch::real(t.conj().clone()); });
+    same([](const Tensor& t) { return torch::imag(t.conj() * t + t.conj()); });
+    same([](const Tensor& t) { return t.conj().sum(); });
+    same([](const Tensor& t) { return t.conj().slice(0, 1, 3); });
+    same([](const Tensor& t) {
+      Tensor written = t.clone();
+      torch::imag(written.conj()).mul_(2);
+      return written;
+    });
+    const c10::InferenceMode inference;
+    same([](const Tensor& t) { return torch::imag(t.conj()); });
+  }
+}
+
+TEST(SumBuffers, AddsWhatAConjugatedValueIsNotWhatLiesInMemory) {
+  const Tensor z = torch::complex(torch::ones({2}), torch::full({2}, 5.0f));
+  for (const Tensor& value : {z.conj(), torch::imag(z.conj())}) {
+    BufferSum sum{.values = {value, value}};
+    sum_buffers({&sum, 1});
+    EXPECT_TRUE(torch::allclose(sum.result, value + value)) << sum.result;
+  }
+}
+
+TEST(HalfPrecision, IsSummedInFloat32) {
+  const Tensor ones = torch::ones({100000}, torch::kHalf), large = torch::full({1000}, 300, torch::kHalf);
+  const Tensor far = torch::arange(1000).remainder(2).mul(600).to(torch::kHalf);
+  const auto same = [](const Tensor& x, const std::vector<std::string>& axes, const TensorFunction& f) {
+    expect_like_one_device(x, axes, f, 2, 2e-3);
+  };
+  same(ones, kCut, [](const Tensor& t) { return t.mean(); });
+  same(ones, kCut, [](const Tensor& t) { return torch::mse_loss(t, torch::zeros_like(t)); });
+  same(ones, kCut, [](const Tensor& t) { return torch::smooth_l1_loss(t, torch::zeros_like(t)); });
+  same(large, kCut, [](const Tensor& t) { return t.norm(); });
+  same(large, kCut, [](const Tensor& t) { return torch::linalg_vector_norm(t, 2); });
+  same(large, kCut, [](const Tensor& t) { return t.logsumexp(0); });
+  same(far, kCut, [](const Tensor& t) { return t.std(); });
+  same(far.view({1, 1000}), kColumnsCut, [](const Tensor& t) { return torch::layer_norm(t, {1000}); });
+  same(far.view({1000, 1}), kRowsCut,
+       [](const Tensor& t) { return torch::batch_norm(t, {}, {}, {}, {}, true, 0.1, 1e-5, false); });
+  const Tensor opposed = torch::cat({torch::full({2}, 40000, torch::kHalf), torch::full({2}, -40000, torch::kHalf)});
+  same(opposed, kCut, [](const Tensor& t) { return t.sum(); });
+  same(opposed.view({4, 1}), kRowsCut, [](const Tensor& t) { return t.sum(0, true); });
+}
+
+// The largest error, of double precision.
+double largest_error(const TensorFunction& f, const Tensor& x, const Tensor& given) {
+  return (gather(f(given)).to(torch::kDouble) - f(x.to(torch::kDouble))).abs().max().item<double>();
+}
+
+TEST(HalfPrecision, LosesNoMoreInPieces) {
+  torch::manual_seed(1);
+  const Tensor x = (torch::randn({64, 1024}) * 3 + 10).to(torch::kBFloat16);
+  const Mesh mesh = line_of(4, /*merge=*/false);
+  const auto check = [&](const char* name, const std::vector<std::string>& axes, const TensorFunction& f) {
+    EXPECT_LE(largest_error(f, x, distribute_tensor(x, layout_on(mesh, axes))), 1.1 * largest_error(f, x, x) + 1e-6)
+        << name;
+  };
+  check("var", kColumnsCut, [](const Tensor& t) { return t.var(1); });
+  check("std", kColumnsCut, [](const Tensor& t) { return t.std(1); });
+  check("layer_norm", kColumnsCut, [](const Tensor& t) { return torch::layer_norm(t, {1024}); });
+  check("batch_norm", kRowsCut,
+        [](const Tensor& t) { return torch::batch_norm(t, {}, {}, {}, {}, true, 0.1, 1e-5, false); });
+  check("softmax", kColumnsCut, [](const Tensor& t) { return t.softmax(1); });
+  check("log_softmax", kColumnsCut, [](const Tensor& t) { return t.log_softmax(1); });
+  check("norm", kColumnsCut, [](const Tensor& t) { return t.norm(2, 1); });
+  check("logsumexp", kColumnsCut, [](const Tensor& t) { return t.logsumexp(1); });
+  check("mean", kColumnsCut, [](const Tensor& t) { return t.mean(1); });
+  check("sum", kColumnsCut, [](const Tensor& t) { return t.sum(1); });
+}
+
+TEST(HalfPrecision, HasItsOwnTypeInGradients) {
+  for (const auto type : {torch::kHalf, torch::kBFloat16}) {
+    const auto gradient = [](const TensorFunction& f) {
+      return [f](const Tensor& t) {
+        const Tensor input = t.detach().requires_grad_();
+        const Tensor y = f(input);
+        (y * torch::linspace(0, 1, y.numel()).view_as(y)).sum().backward();
+        return input.grad();
+      };
+    };
+    const Tensor x = torch::rand({4, 6}).to(type);
+    for (const auto& axes : {kRowsCut, kColumnsCut}) {
+      const auto same = [&](const TensorFunction& f) { expect_like_one_device(x, axes, gradient(f), 2, 2e-2); };
+      same([](const Tensor& t) { return t.softmax(1); });
+      same([](const Tensor& t) { return t.log_softmax(0); });
+      same([](const Tensor& t) { return torch::layer_norm(t, {6}); });
+      same([](const Tensor& t) { return torch::batch_norm(t, {}, {}, {}, {}, true, 0.1, 1e-5, false); });
+      same([](const Tensor& t) { return torch::mse_loss(t, torch::zeros_like(t)); });
+    }
+  }
+}
+
+TEST(Losses, OfATargetThatBroadcastsAreMeansOverAllElements) {
+  const Tensor target = torch::ones({4, 3});
+  const auto same = [&](const TensorFunction& f) {
+    expect_like_one_device(torch::zeros({4, 1}), kRowsCut, f);
+    expect_like_one_device(torch::rand({1, 3}), kColumnsCut, f);
+  };
+  same([&](const Tensor& t) { return torch::mse_loss(t, target); });
+  same([&](const Tensor& t) { return torch::mse_loss(target, t); });
+  same([&](const Tensor& t) { return torch::smooth_l1_loss(t, target); });
+  same([&](const Tensor& t) { return torch::huber_loss(t, target); });
+  same([&](const Tensor& t) { return torch::soft_margin_loss(t, target); });
+  same([&](const Tensor& t) { return torch::binary_cross_entropy_with_logits(t, target); });
+  same([&](const Tensor& t) {
+    const Tensor input = t.detach().requires_grad_();
+    torch::mse_loss(input, target).backward();
+    return input.grad();
+  });
+}
+
+// autocast on the CPU while it lives.
+struct Autocast {
+  Autocast() { at::autocast::set_autocast_enabled(at::kCPU, true); }
+  ~Autocast() {
+    at::autocast::set_autocast_enabled(at::kCPU, false);
+    at::autocast::clear_cache();
+  }
+};
+
+TEST(Autocast, OfEinsumDoesNotDependOnTheLayout) {
+  const Tensor b = torch::rand({2, 3, 5}), row = torch::rand({4});
+  const Autocast autocast;
+  for (const std::vector<std::string>& axes :
+       {std::vector<std::string>{"x", "-", "-"}, {"-", "x", "-"}, {"-", "-", "x"}, {"-", "-", "-"}}) {
+    const auto same = [&](const TensorFunction& f) {
+      expect_like_one_device(torch::rand({2, 4, 3}), axes, f, 2, 2e-2);
+    };
+    same([&](const Tensor& t) { return torch::einsum("bik,bkj->bij", {t, b}); });
+    same([&](const Tensor& t) { return torch::einsum("bik,i->bik", {t, row}); });
+    same([&](const Tensor& t) { return t.matmul(b); });
+  }
+}
+
+TEST(ZeroLengths, HaveTheWholesResultsAndGradients) {
+  const auto gradient_of_sorted = [](const Tensor& t) {
+    const Tensor input = t.detach().requires_grad_();
+    std::get<0>(input.sort()).sum().backward();
+    return input.grad();
+  };
+  expect_like_one_device(torch::zeros({0}), kCut, gradient_of_sorted);
+  expect_like_one_device(torch::zeros({3, 0}), kRowsCut, gradient_of_sorted);
+  expect_like_one_device(torch::rand({4}), kCut, [](const Tensor& t) {
+    const Tensor input = t.detach().requires_grad_();
+    std::get<0>(input.topk(0)).sum().backward();
+    return input.grad();
+  });
+  for (const auto& sizes : {std::vector<int64_t>{0, 2}, {2, 0}}) {
+    expect_like_one_device(torch::zeros(sizes), kRowsCut, [](const Tensor& t) { return t.logsumexp(0); });
+    expect_like_one_device(torch::zeros(sizes), kRowsCut, [](const Tensor& t) { return t.softmax(0); });
+    expect_like_one_device(torch::zeros(sizes), kRowsCut, [](const Tensor& t) { return t.log_softmax(0); });
+  }
+}
+
+TEST(MaxPool1d, NeedsNoGradient) {
+  const torch::NoGradGuard no_grad;
+  for (const std::vector<std::string>& axes : {std::vector<std::string>{"x", "-", "-"}, {"-", "-", "-"}})
+    expect_like_one_device(torch::rand({2, 2, 4}), axes, [](const Tensor& t) { return torch::max_pool1d(t, 2); });
+  const c10::InferenceMode inference;
+  expect_like_one_device(torch::rand({2, 2, 4}), {"x", "-", "-"},
+                         [](const Tensor& t) { return torch::max_pool1d(t, 2); });
+}
+
+TEST(SearchSorted, TakesASorter) {
+  const Tensor sequence = torch::tensor({3.0, 1.0, 2.0}), order = torch::tensor({1, 2, 0});
+  expect_like_one_device(torch::tensor({0.5, 1.5, 2.5, 3.5}, torch::kDouble), kCut, [&](const Tensor& t) {
+    return torch::searchsorted(sequence.to(torch::kDouble), t, false, false, std::nullopt, order);
+  });
+}
+
+}  // namespace
+}  // namespace tutti::rules

@@ -1,0 +1,178 @@
+// Sizes and axes that do not fit: pieces must not hide from LibTorch what it refuses of the whole.
+#include "like_one_device.h"
+
+namespace tutti::rules {
+namespace {
+
+using torch::Tensor;
+
+Tensor like(const Tensor& mesh_tensor, const Tensor& value) {
+  if (!is_mesh_tensor(mesh_tensor)) return value;
+  const Mesh mesh = layout_of(mesh_tensor).mesh();
+  return distribute_tensor(value, Layout::batch_sharded(mesh, "x", static_cast<int>(value.dim())));
+}
+
+const Tensor kFour = torch::arange(4.0);
+
+TEST(Sizes, ThatDifferAreRefusedThoughPiecesWouldBroadcast) {
+  for (const int64_t other : {2, 3, 8}) {
+    SCOPED_TRACE(other);
+    const Tensor y = torch::arange(static_cast<double>(other));
+    const auto refused = [&](const TensorFunction& f) { expect_like_one_device(kFour, kCut, f, 4); };
+    refused([&](const Tensor& x) { return x + like(x, y); });
+    refused([&](const Tensor& x) { return x * y; });  // a plain operand
+    refused([&](const Tensor& x) { return torch::where(x > 1, like(x, y), like(x, y)); });
+    refused([&](const Tensor& x) { return torch::dot(x, like(x, y)); });
+    refused([&](const Tensor& x) { return torch::mse_loss(x, like(x, y)); });
+  }
+}
+
+TEST(Sizes, ThatDifferAlongOneAxisAreRefused) {
+  const Tensor x42 = torch::ones({4, 2});
+  expect_like_one_device(
+      x42, kRowsCut,
+      [](const Tensor& x) {
+        return x + like(x, torch::ones({8, 2}));
+      },
+      4);
+  expect_like_one_device(
+      x42, kRowsCut,
+      [](const Tensor& x) {
+        return x.t().mm(like(x, torch::ones({3, 2})));
+      },
+      4);
+  expect_like_one_device(
+      x42, kRowsCut,
+      [](const Tensor& x) {
+        return x.t().mm(like(x, torch::ones({1, 2})));
+      },
+      4);
+  expect_like_one_device(
+      x42, kRowsCut,
+      [](const Tensor& x) {
+        return torch::cat({x, like(x, torch::ones({1, 2}))}, 1);
+      },
+      4);
+}
+
+TEST(Sizes, WhatIsWrittenDoesNotBroadcast) {
+  const auto one = [](const Tensor& x) {
+    const Tensor zero = torch::zeros({1});
+    return is_mesh_tensor(x) ? distribute_tensor(zero, Layout::replicated(layout_of(x).mesh(), 1)) : zero;
+  };
+  expect_like_one_device(
+      kFour, kCut, [&](const Tensor& x) { return one(x).add_(x); }, 4);
+  expect_like_one_device(
+      kFour, kCut, [&](const Tensor& x) { return one(x).copy_(x); }, 4);
+  expect_like_one_device(
+      kFour, kCut, [&](const Tensor& x) { return x.clone().add_(one(x)); }, 4);  // taken
+}
+
+TEST(Sizes, OfOneElementBroadcastAsLibTorchDoes) {
+  expect_like_one_device(torch::zeros({0, 3}), kRowsCut, [](const Tensor& x) { return x + torch::ones({1, 3}); });
+  expect_like_one_device(torch::rand({4, 3}), kRowsCut, [](const Tensor& x) {
+    return x * like(x, torch::rand({1, 3})) * 0;
+  });
+  expect_like_one_device(torch::rand({1, 3}), kRowsCut, [](const Tensor& x) { return x + torch::ones({4, 3}); });
+}
+
+TEST(Sizes, OfAMatrixThatIsAddedToMustBeTheProducts) {
+  const Tensor sum = torch::ones({4, 3});
+  expect_like_one_device(sum, kRowsCut, [](const Tensor& x) {
+    Tensor copy = x.clone();
+    EXPECT_THROW(copy.addmm_(like(x, torch::ones({1, 4})), like(x, torch::ones({4, 3})), 0.5), c10::Error);
+    return copy;  // as it was
+  });
+}
+
+TEST(Sizes, OfANormalizedShapeMustBeTheLastAxes) {
+  for (const int64_t last : {3, 5, 6})
+    expect_like_one_device(torch::rand({4, 6}), {"-", "x"},
+                           [&](const Tensor& x) { return torch::layer_norm(x, {last}); });
+}
+
+TEST(Sizes, OfASliceWithAStepAreTheWholes) {
+  for (const int64_t step : {1, 2, 4})
+    expect_like_one_device(torch::arange(16.0), kCut, [&](const Tensor& x) { return x.slice(0, 0, 16, step) + 1; });
+}
+
+TEST(Sizes, OfGroupsMayDifferBetweenImagesAndKernels) {
+  const Tensor kernel = torch::rand({8, 1, 3});
+  expect_like_one_device(torch::rand({2, 4, 5}), {"-", "x", "-"}, [&](const Tensor& x) {
+    Tensor input = x.detach().requires_grad_();
+    const Tensor y = torch::conv1d(input, kernel, {}, 1, 1, 1, 4);
+    y.square().sum().backward();
+    return torch::cat({y.detach(), input.grad()}, 1);
+  });
+}
+
+TEST(Axes, ThatDoNotExistAreLibTorchsIndexErrors) {
+  const Tensor x46 = torch::rand({4, 6});
+  const auto refused = [&](const TensorFunction& f) {
+    expect_like_one_device(x46, kRowsCut, f);
+    expect_like_one_device(x46, {"-", "x"}, f);
+  };
+  for (const int64_t axis : std::vector<int64_t>{2, 9, -3, 100, -2'000'000, 1'500'000'000, int64_t{1} << 40}) {
+    SCOPED_TRACE(axis);
+    refused([&](const Tensor& x) { return x.softmax(axis); });
+    refused([&](const Tensor& x) { return x.transpose(0, axis); });
+    refused([&](const Tensor& x) { return x.cumsum(axis); });
+    refused([&](const Tensor& x) { return x.select(axis, 0); });
+    refused([&](const Tensor& x) { return x.sum(axis); });
+    refused([&](const Tensor& x) { return x.mean(axis); });
+    refused([&](const Tensor& x) { return std::get<0>(x.max(axis)); });
+    refused([&](const Tensor& x) { return x.flip({axis}); });
+    refused([&](const Tensor& x) { return x.permute({0, axis}); });
+    refused([&](const Tensor& x) { return torch::cat({x, x}, axis); });
+    if (axis != 2) refused([&](const Tensor& x) { return x.unsqueeze(axis); });
+  }
+}
+
+TEST(Axes, TooFewOrTooManyAreRefused) {
+  const Tensor x46 = torch::rand({4, 6});
+  const auto refused = [&](const TensorFunction& f) { expect_like_one_device(x46, kRowsCut, f); };
+  refused([](const Tensor& x) { return x.expand({4}); });
+  refused([](const Tensor& x) { return x.repeat({4}); });
+  refused([](const Tensor& x) { return x.permute({0}); });
+  refused([](const Tensor& x) { return x.view({5, 5}); });
+  refused([](const Tensor& x) { return x.index({torch::tensor({0}), torch::tensor({0}), torch::tensor({0})}); });
+  refused([](const Tensor& x) { return torch::constant_pad_nd(x, {1, 1, 1, 1, 1, 1}); });
+  refused([](const Tensor& x) { return torch::pixel_shuffle(x, 2); });
+  expect_like_one_device(torch::rand({4}), kCut, [](const Tensor& x) { return x.tril(); });
+  expect_like_one_device(torch::rand({4}), kCut, [](const Tensor& x) { return torch::reflection_pad1d(x, {1, 1}); });
+}
+
+TEST(Axes, MoreThanTheAlphabetHasLettersAreGathered) {
+  for (const int rank : {16, 26, 33, 64}) {
+    SCOPED_TRACE(rank);
+    std::vector<int64_t> sizes(static_cast<size_t>(rank), 1);
+    sizes[0] = 4;
+    sizes.back() = 3;
+    std::vector<std::string> axes(sizes.size(), "-");
+    axes[0] = "x";
+    const Tensor x = torch::arange(12.0).view(sizes);
+    expect_like_one_device(x, axes, [](const Tensor& t) { return t + t; });
+    expect_like_one_device(x, axes, [](const Tensor& t) { return t.sum(-1); });
+    expect_like_one_device(x, axes, [](const Tensor& t) { return t.sum(0); });
+    expect_like_one_device(x, axes, [](const Tensor& t) { return t.cumsum(-1); });
+    expect_like_one_device(x, axes, [](const Tensor& t) { return t.transpose(0, -1); });
+    expect_like_one_device(x, axes, [](const Tensor& t) { return t.flip({-1}); });
+    expect_like_one_device(x, axes, [](const Tensor& t) { return t.index_select(-1, torch::tensor({2, 0})); });
+  }
+}
+
+TEST(Devices, MoreThan256EachHaveTheirOwnPiece) {
+  for (const int devices : {256, 257, 300}) {
+    SCOPED_TRACE(devices);
+    const Tensor x = torch::arange(static_cast<double>(devices));
+    expect_like_one_device(
+        x, kCut, [](const Tensor& t) { return t * 2 + 1; }, devices);
+    expect_like_one_device(
+        x, kCut, [](const Tensor& t) { return t.sum(); }, devices);
+    expect_like_one_device(
+        x, kCut, [](const Tensor& t) { return t.clone().mul_(2); }, devices);
+  }
+}
+
+}  // namespace
+}  // namespace tutti::rules

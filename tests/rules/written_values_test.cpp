@@ -1,0 +1,54 @@
+// What is written in place is the value, whatever it is made of.
+#include "like_one_device.h"
+
+namespace tutti::rules {
+namespace {
+
+using torch::Tensor;
+
+// Sums of two terms, 1 and 2, that nobody has taken yet: the value is 3.
+Tensor untaken_sum(const Mesh& mesh, at::IntArrayRef sizes) {
+  const MeshShape* shape = MeshShape::of(mesh);
+  const Spec* spec = intern(shape, unsharded(static_cast<int64_t>(sizes.size())), 1, sizes);
+  return make_mesh_tensor(spec, Components{torch::full(sizes, 1.0), torch::full(sizes, 2.0)});
+}
+
+TEST(Sums, ThatAreNotTakenYetAreWrittenAsOneValue) {
+  const Mesh mesh = line_of(2, /*merge=*/false);
+  const auto after = [&](const std::function<void(Tensor&)>& write) {
+    Tensor x = untaken_sum(mesh, {3});
+    write(x);
+    EXPECT_TRUE(layout_of(x).unreduced());  // as it was
+    return gather(x);
+  };
+  EXPECT_TRUE(after([](Tensor& x) { x.mul_(2); }).equal(torch::full({3}, 6.0)));
+  EXPECT_TRUE(after([](Tensor& x) { x.fill_(1); }).equal(torch::full({3}, 1.0)));
+  EXPECT_TRUE(after([](Tensor& x) { x.add_(1); }).equal(torch::full({3}, 4.0)));
+  EXPECT_TRUE(after([](Tensor& x) { x.normal_(5, 0); }).equal(torch::full({3}, 5.0)));
+  EXPECT_TRUE(after([](Tensor& x) { x.copy_(torch::ones({3})); }).equal(torch::ones({3})));
+  EXPECT_TRUE(after([](Tensor& x) { x.zero_(); }).equal(torch::zeros({3})));
+  EXPECT_TRUE(after([](Tensor& x) { x[0].fill_(7); }).equal(torch::tensor({7.0f, 3.0f, 3.0f})));
+  EXPECT_TRUE(after([](Tensor& x) { x.detach().mul_(2); }).equal(torch::full({3}, 6.0)));  // through an alias
+}
+
+TEST(Lists, ThatAnOpWritesAreWritten) {
+  expect_like_one_device(torch::ones({4}), {"x"}, [](const Tensor& x) {
+    const Tensor parameter = x.clone(), gradient = torch::full_like(x, 1);
+    at::_fused_sgd_({parameter}, {gradient}, {}, 0, 0, 0.5, 0, false, false, true);
+    return parameter;
+  });
+  expect_like_one_device(torch::ones({4}), {"x"}, [](const Tensor& x) {
+    const Tensor parameter = x.clone(), gradient = torch::ones_like(x), mean = torch::zeros_like(x);
+    const Tensor square = torch::zeros_like(x), step = torch::ones({});
+    at::_fused_adam_({parameter}, {gradient}, {mean}, {square}, {}, {step}, 0.1, 0.9, 0.99, 0, 1e-8, false, false);
+    return torch::stack({parameter, mean, square});
+  });
+  expect_like_one_device(torch::ones({4}), {"x"}, [](const Tensor& x) {
+    std::vector<Tensor> list{x.clone()};
+    at::_foreach_mul_(list, 3);
+    return list[0];
+  });
+}
+
+}  // namespace
+}  // namespace tutti::rules

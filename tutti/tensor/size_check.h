@@ -1,0 +1,15 @@
+#pragma once
+
+#include <ATen/core/stack.h>
+
+namespace c10 {
+class OperatorHandle;
+}
+
+namespace tutti {
+
+// Lets LibTorch look at the sizes of a call: the op runs on tensors without memory. Throws: what LibTorch throws where
+// it does not take these operands. Of an op that cannot run without memory nothing is known.
+void check_sizes(const c10::OperatorHandle& op, at::ArrayRef<at::IValue> arguments);
+
+}  // namespace tutti
