@@ -7,6 +7,7 @@
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/tensor/library.h"
+#include "tutti/tensor/mesh_gradient.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/placement.h"
 #include "tutti/tensor/view.h"
@@ -16,24 +17,22 @@ namespace {
 
 using Stack = torch::jit::Stack;
 
-bool is_read_copy(const Tensor& tensor) {
-  if (!is_mesh_tensor(tensor)) return false;
-  const auto* values = mesh_impl(tensor).replica_values();
-  return values && values->read_only();
-}
-
-// An op that a replica calls may not write to a read copy.
-void refuse_write(const c10::OperatorHandle& op, const c10::Argument& argument, const at::IValue& value) {
-  if (!argument.alias_info() || !argument.alias_info()->isWrite()) return;
-  bool refused = false;
-  if (value.isTensor()) refused = is_read_copy(value.toTensor());
-  if (value.isTensorList())
-    for (const Tensor& tensor : value.toTensorVector()) refused |= is_read_copy(tensor);
-  if (refused)
+// A replica may not write to a read copy. What it writes else, graphs of global view that saved the value must not use.
+void note_write(const c10::OperatorHandle& op, const Tensor& tensor) {
+  if (!is_mesh_tensor(tensor)) return;
+  if (has_read_copies(tensor))
     throw Error(ErrorCode::failed_precondition,
                 str(op.schema().name(), ": replica ", ThreadView::current().replica,
                     " writes in place to a parameter that lies on another device, of which it has a read copy; change "
                     "it with assign(), or where the replicas meet: merge_call, an optimizer's step"));
+  if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
+}
+
+void note_writes(const c10::OperatorHandle& op, const c10::Argument& argument, const at::IValue& value) {
+  if (!argument.alias_info() || !argument.alias_info()->isWrite()) return;
+  if (value.isTensor()) note_write(op, value.toTensor());
+  if (value.isTensorList())
+    for (const Tensor& tensor : value.toTensorVector()) note_write(op, tensor);
 }
 
 // The argument as a replica sees it: its own component in the place of each mesh tensor.
@@ -85,7 +84,7 @@ void front_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack
   if (view.replica >= 0) {
     const size_t first = stack->size() - op.schema().arguments().size();
     for (size_t i = first; i < stack->size(); ++i) {
-      refuse_write(op, op.schema().arguments()[i - first], (*stack)[i]);
+      note_writes(op, op.schema().arguments()[i - first], (*stack)[i]);
       localize((*stack)[i]);
     }
     op.callBoxed(*stack);

@@ -19,6 +19,7 @@
 #include "tutti/tensor/rules/rule_table.h"
 #include "tutti/tensor/selection.h"
 #include "tutti/tensor/strict_mode.h"
+#include "tutti/tensor/variable_methods.h"
 #include "tutti/tensor/view.h"
 
 namespace tutti {
@@ -244,6 +245,7 @@ void ensure_registered() {
     register_conversions();
     register_contractions();
     register_selections();
+    register_variable_methods();
   });
   settle_view();
 }
