@@ -254,6 +254,10 @@ TEST_F(Leaves, AreFrozenByTheirReplicaAlone) {
   EXPECT_THAT(strategy.run([&] { return (w + 1).requires_grad(); }).values(), Each(false));
   w.requires_grad_(true);
   EXPECT_THAT(strategy.run([&] { return (w + 1).requires_grad(); }).values(), Each(true));
+  strategy.run([&] { w.requires_grad_(false); });
+  w.set_requires_grad(true);
+  EXPECT_TRUE(w.requires_grad());
+  EXPECT_THAT(strategy.run([&] { return (w + 1).requires_grad(); }).values(), Each(true));
 }
 
 TEST_F(Leaves, RefuseTheSwitchThatIsOneForAllReplicas) {

@@ -122,13 +122,25 @@ const Tensor& MeshMeta::leaf(const ThreadView& view) {
   const LeafState* states = states_.load(std::memory_order_acquire);
   if (!states || states[replica].period != view.mesh->clock.period() || !values_->is_current())
     return first_look(replica);
-  if (requires_grad_ != states[replica].requires_grad)
-    throw Error(
-        ErrorCode::failed_precondition,
-        str("set_requires_grad of ", values_->describe(),
-            " was called while replicas run: it is one switch for all of them. Call requires_grad_(), which in a "
-            "replica is its own, or call it outside of run"));
+  if (requires_grad_ != known_flag_.load(std::memory_order_relaxed)) check_flag();
   return leaves_[replica];
+}
+
+void MeshMeta::check_flag() {
+  const std::lock_guard lock(group_->mutex_);
+  if (requires_grad_ == known_flag_.load(std::memory_order_relaxed)) return;  // the first replica has just set it
+  throw Error(ErrorCode::failed_precondition,
+              str("set_requires_grad of ", values_->describe(),
+                  " was called while replicas run: it is one switch for all of them. Call requires_grad_(), which in a "
+                  "replica is its own, or call it outside of run"));
+}
+
+void MeshMeta::follow_flag(size_t replica) {
+  const std::lock_guard lock(group_->mutex_);
+  if (known_flag_.exchange(requires_grad_) != requires_grad_) ++flag_generation_;
+  if (owned_states_[replica].flag == flag_generation_.load()) return;
+  owned_states_[replica].flag = flag_generation_.load();
+  leaves_[replica].set_requires_grad(requires_grad_);
 }
 
 // The first that a replica sees of the variable in a period: what changed in global view. It touches its own leaf
@@ -138,10 +150,9 @@ const Tensor& MeshMeta::first_look(size_t replica) {
   values_->look();
   LeafState& state = owned_states_[replica];
   const Tensor& leaf = leaves_[replica];
-  if (state.requires_grad != requires_grad_) {
-    state.requires_grad = requires_grad_;
-    leaf.set_requires_grad(requires_grad_);
-  }
+  if (state.flag != flag_generation_.load(std::memory_order_relaxed) ||
+      requires_grad_ != known_flag_.load(std::memory_order_relaxed))
+    follow_flag(replica);
   if (requires_grad_ && self_->mesh_shape()->mesh.options().home) values_->make_read_only();
   if (cpp_hooks_list_ && state.hooks != cpp_hooks_list_.get()) {
     state.hooks = cpp_hooks_list_.get();
@@ -159,34 +170,26 @@ c10::ArrayRef<Tensor> MeshMeta::leaves() {
 
 void MeshMeta::set_requires_grad_in(const ThreadView& view, bool requires_grad) {
   leaf(view).set_requires_grad(requires_grad);
-  if (view.replica == 0) first_replicas_flag_.store(requires_grad ? 1 : 0, std::memory_order_relaxed);
-}
-
-void MeshMeta::set_requires_grad_of_all() {
-  first_replicas_flag_.store(-1, std::memory_order_relaxed);
-  if (self_->mesh_shape()->clock.running()) return;  // replicas follow when they next look
-  for (size_t i = 0; i < leaves_.size(); ++i) {
-    owned_states_[i].requires_grad = requires_grad_;
-    leaves_[i].set_requires_grad(requires_grad_);
-  }
-}
-
-// The replicas keep their own flags.
-void MeshMeta::take_first_replicas_flag() const {
-  if (!self_ || self_->mesh_shape()->clock.running()) return;
+  if (view.replica > 0) return;
   const std::lock_guard lock(group_->mutex_);
-  const int flag = first_replicas_flag_.exchange(-1, std::memory_order_relaxed);
-  if (flag < 0) return;
-  const_cast<MeshMeta*>(this)->requires_grad_ = flag == 1;
-  for (size_t i = 0; i < leaves_.size(); ++i) owned_states_[i].requires_grad = flag == 1;
+  requires_grad_ = requires_grad;
+  known_flag_.store(requires_grad, std::memory_order_relaxed);
+}
+
+// The replicas follow when they next look, also one that has set its own.
+void MeshMeta::set_requires_grad_of_all() {
+  const std::lock_guard lock(group_->mutex_);
+  known_flag_.store(requires_grad_);
+  ++flag_generation_;
 }
 
 bool MeshMeta::requires_grad() const {
   const ThreadView& view = ThreadView::current();
   const LeafState* states = states_.load(std::memory_order_acquire);
   if (const auto replica = static_cast<size_t>(view.replica); view.replica >= 0 && states && replica < leaves_.size())
-    if (states[replica].requires_grad == requires_grad_) return leaves_[replica].requires_grad();
-  if (first_replicas_flag_.load(std::memory_order_relaxed) >= 0) take_first_replicas_flag();
+    if (states[replica].flag == flag_generation_.load(std::memory_order_relaxed) &&
+        requires_grad_ == known_flag_.load(std::memory_order_relaxed))
+      return leaves_[replica].requires_grad();
   return AutogradMeta::requires_grad();
 }
 

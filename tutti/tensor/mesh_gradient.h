@@ -90,14 +90,15 @@ class MeshMeta final : public torch::autograd::AutogradMeta {
   // What a replica last took over from the variable.
   struct LeafState {
     uint64_t period = 0;  // in which it last looked
-    bool requires_grad = false;
+    uint64_t flag = 0;    // the generation of requires_grad
     torch::autograd::hooks_list* hooks = nullptr;
     uint64_t gradient = 0;  // the generation of the global gradient that it took
   };
 
   void make_leaves();
   const Tensor& first_look(size_t replica);
-  void take_first_replicas_flag() const;
+  void follow_flag(size_t replica);
+  void check_flag();
   Tensor& grad_in(const ThreadView& view);
   void take_global_gradient(size_t replica);
   bool moves_to_first() const { return group_->op() == ReduceOp::sum || leaves_.size() == 1; }
@@ -113,11 +114,12 @@ class MeshMeta final : public torch::autograd::AutogradMeta {
   c10::intrusive_ptr<ReplicaValues> values_;  // of the leaves
   Components leaves_;
   std::unique_ptr<LeafState[]> owned_states_;
-  std::atomic<LeafState*> states_{nullptr};           // of the leaves; null: no replica looked yet
-  mutable std::atomic<int> first_replicas_flag_{-1};  // requires_grad as replica 0 set it, until global view looks
-  mutable std::atomic<bool> global_{false};           // grad_ may be defined
-  std::atomic<bool> taken_{false};                    // a replica took grad_ over, of which others have a part too
-  uint64_t generation_ = 1;                           // of grad_
+  std::atomic<LeafState*> states_{nullptr};   // of the leaves; null: no replica looked yet
+  std::atomic<bool> known_flag_{false};       // requires_grad_ as a replica, or the last look at it, found it
+  std::atomic<uint64_t> flag_generation_{1};  // grows when global view has set another
+  mutable std::atomic<bool> global_{false};   // grad_ may be defined
+  std::atomic<bool> taken_{false};            // a replica took grad_ over, of which others have a part too
+  uint64_t generation_ = 1;                   // of grad_
   // Whether the replicas hold equal, reduced gradients; null: they never did. A backward() after that ends it.
   std::shared_ptr<std::atomic<bool>> shared_;
 };
