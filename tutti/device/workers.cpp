@@ -49,6 +49,10 @@ void Workers::serve(int rank) {
 }
 
 void Workers::stop() {
+  if (lost()) {
+    for (std::thread& thread : threads_) thread.detach();
+    return;
+  }
   function_ = nullptr;
   started_.advance();
   started_.wake();

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <unistd.h>
+
 #include <atomic>
 #include <chrono>
 #include <string>
@@ -24,9 +26,12 @@ class Workers {
   Workers& operator=(const Workers&) = delete;
 
   int num_ranks() const { return num_ranks_; }
+  // Whether the threads are not there: they stay in the process that made them when fork() makes another.
+  bool lost() const { return num_ranks_ > 1 && ::getpid() != process_; }
 
   // Calls function(rank) for every rank at once and returns when all have returned. Never allocates.
   // The function must not throw: an exception ends the process. One run at a time, and none from within a run.
+  // Requires: !lost().
   void run(FunctionRef<void(int rank)> function) noexcept;
 
  private:
@@ -34,6 +39,7 @@ class Workers {
   void stop();
 
   const int num_ranks_;
+  const pid_t process_ = ::getpid();
   const std::string name_;
   const std::chrono::nanoseconds spin_;               // before sleeping
   const FunctionRef<void(int)>* function_ = nullptr;  // null: the threads end; written before started_ advances

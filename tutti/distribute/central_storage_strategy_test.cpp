@@ -5,6 +5,7 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
 #include <gmock/gmock.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/linear.h>
@@ -112,6 +113,24 @@ TEST_F(ReadCopies, RefuseAWriteInPlaceNamingAssign) {
   EXPECT_THAT(error_of([&] { strategy.run(write); }),
               AllOf(HasSubstr("failed_precondition: aten::add_: replica 1"), HasSubstr("assign()")));
   EXPECT_THAT(numbers(gather(weight)), Each(1));
+}
+
+TEST_F(ReadCopies, AreThoseOfAParameterThatBecomesTrainableLater) {
+  const Tensor frozen = strategy.build([] { return at::ones({2}); });
+  strategy.run([&] { return frozen.sum().item<float>(); });
+  frozen.requires_grad_(true);
+  const auto write = [&] {
+    const at::NoGradGuard no_grad;
+    frozen.add_(1);
+  };
+  EXPECT_THAT(error_of([&] { strategy.run(write); }), HasSubstr("assign()"));
+  EXPECT_THAT(error_of([&] { strategy.run([&] { frozen.set_data(at::zeros({2})); }); }), HasSubstr("assign()"));
+  const auto write_alias = [&] {
+    frozen.sum();
+    frozen.detach().add_(1);
+  };
+  strategy.run(write_alias);
+  EXPECT_THAT(error_of([&] { return gather(frozen); }), HasSubstr("assign()"));
 }
 
 TEST_F(ReadCopies, RefuseAnOptimizerThatStepsInEachReplica) {

@@ -2,7 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 
-#include "tutti/tensor/mesh_tensor.h"
+#include "tutti/tensor/mesh_gradient.h"
 #include "tutti/tensor/view.h"
 
 namespace tutti::component_update {
@@ -15,7 +15,7 @@ int count(const VariableAt& at, const std::vector<Device>& devices) {
                 at.location);
   if (!is_mesh_tensor(at.variable)) return 1;
   auto& impl = mesh_impl(at.variable);
-  if (impl.require_replica_values().read_only()) return 1;  // the value that replicas copy
+  if (has_read_copies(at.variable)) return 1;  // the value that replicas copy
   const auto& own = impl.mesh_shape()->mesh.devices();
   if (own != devices)
     throw Error(ErrorCode::failed_precondition,
@@ -31,12 +31,13 @@ void for_each(const Tensor& variable, FunctionRef<void(const Tensor& component, 
   const ThreadViewGuard global_view({});
   if (!is_mesh_tensor(variable)) return f(variable, 0);
   auto& impl = mesh_impl(variable);
-  if (impl.require_replica_values().read_only()) {
+  if (has_read_copies(variable)) {
     f(impl.write()[0], 0);
     impl.bump_version();
+    impl.finish_write();
     return;
   }
-  const auto components = impl.require_replica_values().components();
+  const auto components = replica_components(variable);
   for (size_t r = 0; r < components.size(); ++r) f(components[r], static_cast<int>(r));
   if (!impl.is_inference()) impl.bump_version();  // a graph that saved the old value must not use the new one
 }

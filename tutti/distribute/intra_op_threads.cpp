@@ -22,7 +22,7 @@ const Limits& limits() {
 }  // namespace
 
 IntraOpThreads::IntraOpThreads(int num_threads) {
-  at::internal::lazy_init_num_threads();  // else the first kernel on this thread would undo it
+  at::get_num_threads();  // LibTorch sets the number for this thread when it is first asked, here and not later
   if (limits().set_openmp && limits().get_openmp) {
     previous_openmp_ = limits().get_openmp();
     limits().set_openmp(num_threads);

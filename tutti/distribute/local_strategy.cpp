@@ -86,7 +86,12 @@ LocalStrategy::LocalStrategy(const char* name, const DeviceList& devices, MeshOp
   ensure_registered();
 }
 
-LocalStrategy::~LocalStrategy() = default;
+// exit() in a replica's function destroys a static strategy while the others compute or wait: they keep what they use
+// until the process has ended.
+LocalStrategy::~LocalStrategy() {
+  [[maybe_unused]] static State* kept;
+  if (state_->runner->is_running()) kept = state_.release();
+}
 
 int64_t LocalStrategy::num_replicas_in_sync() const { return state_->mesh.num_devices(); }
 const std::vector<Device>& LocalStrategy::devices() const { return state_->mesh.devices(); }
@@ -108,7 +113,7 @@ std::unique_ptr<StrategyScope> LocalStrategy::scope(BuildOptions options, std::s
 
 void LocalStrategy::run_replicas(FunctionRef<void(int replica)> function, const RunOptions& options) {
   if (!DistributionContext::current().rendezvous) refuse_other_strategy("run");  // the runner refuses a run in a run
-  state_->runner->run(function, options);
+  state_->runner->run(function, options, state_->sum);
 }
 
 data::Placement LocalStrategy::placement() const {

@@ -6,7 +6,7 @@
 #include "tutti/core/str.h"
 #include "tutti/distribute/default_strategy.h"
 #include "tutti/distribute/strategy.h"
-#include "tutti/tensor/replica_values.h"
+#include "tutti/tensor/spec.h"
 #include "tutti/tensor/view.h"
 
 namespace tutti {
@@ -51,12 +51,12 @@ void ReplicaContext::meet(const char* name, void* payload, Rendezvous::Action ac
                     "; call get_replica_context() where it is used"),
                 location_);
   auto* rendezvous = t_context.rendezvous;
+  const MeshShape* mesh = ThreadView::current().mesh;
   const auto once = [&](std::span<void* const> payloads) {
     const ThreadViewGuard global_view({});
     const DistributionContextGuard cross_replica({.strategy = strategy_, .rendezvous = rendezvous});
-    struct GoOn {
-      ~GoOn() { ReplicaValues::replicas_start(); }
-    } go_on;
+    std::optional<ReplicasWait> waiting;
+    if (mesh) waiting.emplace(mesh->clock);
     action(payloads);
   };
   if (!rendezvous) return once(std::span<void* const>(&payload, 1));

@@ -6,7 +6,7 @@
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/distribute/intra_op_threads.h"
-#include "tutti/tensor/replica_values.h"
+#include "tutti/tensor/scope.h"
 #include "tutti/tensor/view.h"
 
 namespace tutti {
@@ -19,9 +19,11 @@ ReplicaRunner::ReplicaRunner(Strategy& strategy, const Mesh& mesh)
       rendezvous_(static_cast<int>(mesh.num_devices())),
       workers_(static_cast<int>(mesh.num_devices())) {}
 
-void ReplicaRunner::run_one(int replica, FunctionRef<void(int replica)> function, std::mutex* turn) {
+void ReplicaRunner::run_one(int replica, FunctionRef<void(int replica)> function, std::mutex* turn,
+                            const std::shared_ptr<GradientGroup>& gradients) {
   const auto r = static_cast<size_t>(replica);
-  const ThreadViewGuard view({.replica = replica, .mesh = mesh_, .generator = generators_.of(replica)});
+  const ThreadViewGuard view(
+      {.replica = replica, .mesh = mesh_, .generator = generators_.of(replica), .gradients = &gradients});
   const DistributionContextGuard context(
       {.strategy = &strategy_, .replica = replica, .rendezvous = &rendezvous_, .turn = turn});
   std::optional<c10::DeviceGuard> device;
@@ -38,35 +40,43 @@ void ReplicaRunner::run_one(int replica, FunctionRef<void(int replica)> function
   }
 }
 
-void ReplicaRunner::run(FunctionRef<void(int replica)> function, const RunOptions& options) {
+void ReplicaRunner::run(FunctionRef<void(int replica)> function, const RunOptions& options,
+                        const std::shared_ptr<GradientGroup>& gradients) {
   if (const auto& context = DistributionContext::current(); context.rendezvous)
     throw Error(ErrorCode::failed_precondition,
                 str("run of a ", strategy_.name(), ": called ",
                     context.replica < 0 ? "where replicas meet in" : str("by replica ", context.replica, " of"), " a ",
                     context.strategy->name(), "'s run; a run cannot hold another"));
+  if (workers_.lost())
+    throw Error(ErrorCode::failed_precondition,
+                str("run of a ", strategy_.name(),
+                    ": called in a process that fork() made, which has none of the strategy's threads; make a strategy "
+                    "in this process"));
   const std::lock_guard lock(running_);
+  Scope::make_variables();
   generators_.follow_seed();
-  ReplicaValues::replicas_start();
   std::mutex turns;
   std::mutex* turn = options.one_at_a_time ? &turns : nullptr;
   busy_.store(true, std::memory_order_relaxed);
-  if (devices_.size() == 1) {
-    run_one(0, function, turn);
+  if (const ReplicasCompute computing(mesh_->clock); devices_.size() == 1) {
+    run_one(0, function, turn, gradients);
   } else {
     const at::ThreadLocalState caller;
     workers_.run([&](int replica) {
       const at::ThreadLocalStateGuard as_caller(caller);
-      run_one(replica, function, turn);
+      run_one(replica, function, turn, gradients);
     });
   }
   busy_.store(false, std::memory_order_relaxed);
+  generators_.check_seed();
   const Failure failure = rendezvous_.first_failure();
   rendezvous_.reset();
   if (failure.exception) rethrow(failure);
 }
 
 void ReplicaRunner::help(FunctionRef<void()> function) {
-  if (workers_.num_ranks() == 1 || busy_.load(std::memory_order_relaxed) || !running_.try_lock()) return function();
+  if (workers_.num_ranks() == 1 || workers_.lost() || busy_.load(std::memory_order_relaxed) || !running_.try_lock())
+    return function();
   const std::lock_guard lock(running_, std::adopt_lock);
   workers_.run([&](int) { function(); });
 }

@@ -21,14 +21,17 @@ class ReplicaRunner {
  public:
   ReplicaRunner(Strategy& strategy, const Mesh& mesh);
 
-  // Throws as Strategy::run.
-  void run(FunctionRef<void(int replica)> function, const RunOptions& options);
+  // Leaves that no scope made join `gradients`. Throws as Strategy::run.
+  void run(FunctionRef<void(int replica)> function, const RunOptions& options,
+           const std::shared_ptr<GradientGroup>& gradients);
+  bool is_running() const { return busy_.load(std::memory_order_relaxed); }
 
   // Calls function on several threads at once, or once where replicas run; it must not throw.
   void help(FunctionRef<void()> function);
 
  private:
-  void run_one(int replica, FunctionRef<void(int replica)> function, std::mutex* turn);
+  void run_one(int replica, FunctionRef<void(int replica)> function, std::mutex* turn,
+               const std::shared_ptr<GradientGroup>& gradients);
 
   Strategy& strategy_;
   const MeshShape* mesh_;

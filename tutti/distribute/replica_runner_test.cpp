@@ -2,12 +2,14 @@
 #include "tutti/distribute/replica_runner.h"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/rand.h>
 #include <gmock/gmock.h>
 
+#include "tests/support/collected_warnings.h"
 #include "tests/support/dataset_values.h"
 #include "tests/support/three_replicas.h"
 #include "tutti/collectives/failure.h"
@@ -205,6 +207,12 @@ TEST_F(RandomNumbers, ComeFromTheUsersGeneratorWhereOneIsGiven) {
   const auto drawn = strategy.run([] { return at::rand({8}, at::detail::createCPUGenerator(9)); });
   const Tensor plain = at::rand({8}, at::detail::createCPUGenerator(9));
   for (const Tensor& own : drawn) EXPECT_TRUE(at::equal(own, plain));
+}
+
+TEST_F(RandomNumbers, WarnOnceOfASeedThatReplicasSet) {
+  const CollectedWarnings warnings;
+  for (int run = 0; run < 3; ++run) strategy.run([&] { at::manual_seed(100 + static_cast<uint64_t>(run)); });
+  EXPECT_THAT(warnings.lines(), ElementsAre(HasSubstr("set_random_seed()")));
 }
 
 TEST_F(Runner, GivesEachOfSeveralReplicasOneIntraOpThread) {

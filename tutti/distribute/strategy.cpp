@@ -12,6 +12,24 @@ void check_size(const char* call, const PerReplica<Tensor>& values, int64_t num_
                                                  " replicas, and there must be one for each"));
 }
 
+// Each replica's own value, where a variable stands for it.
+PerReplica<Tensor> own_values(const char* call, const PerReplica<Tensor>& values, int64_t num_replicas) {
+  check_size(call, values, num_replicas);
+  std::vector<Tensor> own;
+  for (const Tensor& value : values) {
+    if (!is_mesh_tensor(value)) {
+      own.push_back(value);
+      continue;
+    }
+    const auto components = replica_components(value);
+    if (components.size() != values.size())
+      throw Error(ErrorCode::invalid_argument,
+                  str(call, ": a variable of ", components.size(), " replicas, where the strategy has ", num_replicas));
+    own.push_back(components[own.size()].detach());
+  }
+  return PerReplica(std::move(own));
+}
+
 }  // namespace
 
 const CrossDeviceOps& Strategy::cross_device_ops() const {
@@ -24,7 +42,7 @@ std::vector<Tensor> Strategy::reduce_leaves(ReduceOp op, std::vector<PerReplica<
   std::vector<ReduceRequest> requests;
   std::vector<int64_t> counts;  // of elements, where a mean goes over axes
   for (auto& leaf : leaves) {
-    check_size("reduce", leaf, num_replicas());
+    leaf = own_values("reduce", leaf, num_replicas());
     const Destinations device(leaf[0]);
     if (axes.empty()) {
       requests.push_back({std::move(leaf), device});
@@ -46,8 +64,8 @@ std::vector<Tensor> Strategy::reduce_leaves(ReduceOp op, std::vector<PerReplica<
 std::vector<Tensor> Strategy::gather_leaves(const std::vector<PerReplica<Tensor>>& leaves, int64_t axis) const {
   std::vector<Tensor> results;
   for (const auto& leaf : leaves) {
-    check_size("gather", leaf, num_replicas());
-    results.push_back(cross_device_ops().gather(leaf, Destinations(leaf[0]), axis)[0]);
+    const auto own = own_values("gather", leaf, num_replicas());
+    results.push_back(cross_device_ops().gather(own, Destinations(own[0]), axis)[0]);
   }
   return results;
 }
@@ -91,8 +109,7 @@ std::vector<PerReplica<Tensor>> Strategy::batch_reduce_to(
   require_cross_replica("reduce_to");
   std::vector<ReduceRequest> requests;
   for (const auto& [values, destinations] : values_and_destinations) {
-    check_size("reduce_to", values, num_replicas());
-    requests.push_back({values, destinations});
+    requests.push_back({own_values("reduce_to", values, num_replicas()), destinations});
   }
   require_one_kind("batch_reduce_to", requests);
   std::vector<PerReplica<Tensor>> results;

@@ -50,7 +50,7 @@ class Strategy : public InputDistribution {
 
   // Calls f once on each replica, at once, in replica context. A PerReplica argument, also in a structure, gives each
   // replica its own value, any other the same one; a tuple or pair is handed over in parts where f takes them so.
-  // Returns what each returned.
+  // Returns what each returned: a variable as the variable, of which local(w) is the replica's value.
   // Throws: what a replica throws, unchanged (replica_of tells whose); failed_precondition for a run in a run, or where
   // the replicas' collectives do not match; invalid_argument for a PerReplica of another number of values.
   template <class F, class... Args>

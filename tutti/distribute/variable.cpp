@@ -106,7 +106,7 @@ std::vector<Tensor> Variable::components() const {
   if (const int replica = ThreadView::current().replica; replica >= 0)
     throw Error(ErrorCode::failed_precondition, str("components: called by replica ", replica,
                                                     ", which may touch its own alone; use value(), or merge_call"));
-  return mesh_impl(*this).require_replica_values().components().vec();
+  return replica_components(*this).vec();
 }
 
 VariablePolicy Variable::policy() const {

@@ -11,6 +11,7 @@
 #include "tutti/distribute/component_update.h"
 #include "tutti/distribute/replica_context.h"
 #include "tutti/distribute/variable.h"
+#include "tutti/tensor/mesh_gradient.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/view.h"
 
@@ -154,7 +155,7 @@ void write_all(const AssignCall& call, const Operand& operand) {
     return component_update::for_each(call.variable, [&](const Tensor& component, int) { apply(component); });
   for (const Tensor& buffer : impl.write()) apply(buffer);
   if (!impl.is_inference()) impl.bump_version();
-  values.components();  // whoever holds a component sees the new value
+  impl.finish_write();
 }
 
 void record(const AssignCall& call, int num_replicas, const Tensor& value) {
@@ -167,9 +168,12 @@ void record(const AssignCall& call, int num_replicas, const Tensor& value) {
 
 void write_in_replica(const AssignCall& call, Operand operand) {
   const Tensor component = local(call.variable);
-  const bool shared = mesh_impl(call.variable).require_replica_values().read_only();
+  const bool shared = has_read_copies(call.variable);
   const bool none = call.policy.aggregation == VariableAggregation::none;
-  if (call.policy.on_read() || (none && !shared)) return call.update.apply(component, operand);
+  if (call.policy.on_read() || (none && !shared)) {
+    if (auto& impl = mesh_impl(call.variable); !impl.is_inference()) impl.bump_version();
+    return call.update.apply(component, operand);
+  }
   if (none && get_replica_context().num_replicas_in_sync() > 1)
     call.refuse(ErrorCode::invalid_argument,
                 "lies on one device, and its replicas cannot each write it; make it with an aggregation");

@@ -78,8 +78,12 @@ Tensor max_pool1d(const Tensor& self, at::IntArrayRef kernel_size, at::IntArrayR
 }
 
 bool can_take_data_of(const Tensor& self, const Tensor& from) {
-  return is_mesh_tensor(self) ||
-         (!is_mesh_tensor(from) && self.unsafeGetTensorImpl()->has_compatible_shallow_copy_type(from.key_set()));
+  if (!is_mesh_tensor(self) && is_mesh_tensor(from))
+    throw Error(
+        ErrorCode::failed_precondition,
+        "set_data: a plain tensor cannot take the data of a mesh tensor. Where Module::clone() calls it, its new "
+        "parameters were made outside of a scope: strategy.build([&] { return module->clone(); })");
+  return is_mesh_tensor(self) || self.unsafeGetTensorImpl()->has_compatible_shallow_copy_type(from.key_set());
 }
 
 }  // namespace

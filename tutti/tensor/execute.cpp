@@ -121,6 +121,25 @@ Tensor wrap_buffer(Tensor buffer, const MeshShape* shape, const Plan::Result* la
   return make_mesh_tensor(spec, std::move(buffer));
 }
 
+// After an op that writes, also where it failed: components that a program holds are the replicas' own again.
+class HeldComponents {
+ public:
+  HeldComponents(const OperatorInfo& info, at::ArrayRef<IValue> arguments) {
+    if (!info.writes_any) return;
+    for (size_t i = 0; i < arguments.size(); ++i)
+      if (info.writes[i]) for_each_mesh_tensor(arguments[i], [&](const Tensor& t) { written_.push_back(t); });
+  }
+  ~HeldComponents() {
+    for (const Tensor& tensor : written_)
+      if (auto* values = mesh_impl(tensor).replica_values()) values->refresh_held();
+  }
+  HeldComponents(const HeldComponents&) = delete;
+  HeldComponents& operator=(const HeldComponents&) = delete;
+
+ private:
+  c10::SmallVector<Tensor, 2> written_;
+};
+
 void record(const Plan& plan, at::ArrayRef<IValue> arguments) {
   for (const auto& operand : plan.operands) {
     if (!operand.relayout) continue;
@@ -137,6 +156,7 @@ void run_on_one_buffer(const c10::OperatorHandle& op, const OperatorInfo& info, 
                        const Plan* plan, Stack& stack) {
   const size_t first = stack.size() - info.num_arguments;
   if (plan) record(*plan, torch::jit::last(stack, info.num_arguments));
+  const HeldComponents held(info, torch::jit::last(stack, info.num_arguments));
   c10::SmallVector<std::pair<size_t, IValue>, 2> kept;  // arguments that come back as results, and the base of a view
   for (size_t i = 0; i < info.num_arguments; ++i) {
     IValue& value = stack[first + i];
@@ -317,6 +337,7 @@ void run_on_pieces(const c10::OperatorHandle& op, const OperatorInfo& info, cons
                    Stack& stack) {
   const auto view = torch::jit::last(stack, info.num_arguments);
   const c10::SmallVector<IValue, 8> arguments(view.begin(), view.end());
+  const HeldComponents held(info, arguments);
   const LocalArguments local(info, plan, arguments);
   bool copied = false;
   const size_t calls = static_cast<size_t>(plan.num_calls);

@@ -7,6 +7,7 @@
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/tensor/library.h"
+#include "tutti/tensor/mesh_gradient.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/placement.h"
 #include "tutti/tensor/view.h"
@@ -16,36 +17,34 @@ namespace {
 
 using Stack = torch::jit::Stack;
 
-bool is_read_copy(const Tensor& tensor) {
-  if (!is_mesh_tensor(tensor)) return false;
-  const auto* values = mesh_impl(tensor).replica_values();
-  return values && values->read_only();
-}
-
 // A replica's component has the variable's shape, which is one for all.
 void refuse_geometry(const c10::OperatorHandle& op, const Tensor& tensor) {
   const std::string& name = op.schema().name();
-  if (!is_mesh_tensor(tensor) || !op.hasTag(at::Tag::inplace_view) || name == "aten::detach_" || name == "aten::set_")
-    return;
+  if (!op.hasTag(at::Tag::inplace_view) || name == "aten::detach_" || name == "aten::set_") return;
   throw Error(
       ErrorCode::failed_precondition,
       str(name, ": replica ", ThreadView::current().replica, " changes the shape of a tensor of shape ",
           str_list(tensor.sizes()), " that all replicas share; do it outside of run, or work on a view or a clone()"));
 }
 
-// An op that a replica calls may not write to a read copy, nor change the shape of what it shares.
-void refuse_write(const c10::OperatorHandle& op, const c10::Argument& argument, const at::IValue& value) {
-  if (!argument.alias_info() || !argument.alias_info()->isWrite()) return;
-  bool refused = false;
-  if (value.isTensor()) refuse_geometry(op, value.toTensor());
-  if (value.isTensor()) refused = is_read_copy(value.toTensor());
-  if (value.isTensorList())
-    for (const Tensor& tensor : value.toTensorVector()) refused |= is_read_copy(tensor);
-  if (refused)
+// A replica may not write to a read copy, nor change the shape of what it shares. What it writes else, graphs of global
+// view that saved the value must not use.
+void note_write(const c10::OperatorHandle& op, const Tensor& tensor) {
+  if (!is_mesh_tensor(tensor)) return;
+  refuse_geometry(op, tensor);
+  if (has_read_copies(tensor))
     throw Error(ErrorCode::failed_precondition,
                 str(op.schema().name(), ": replica ", ThreadView::current().replica,
                     " writes in place to a parameter that lies on another device, of which it has a read copy; change "
                     "it with assign(), or where the replicas meet: merge_call, an optimizer's step"));
+  if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
+}
+
+void note_writes(const c10::OperatorHandle& op, const c10::Argument& argument, const at::IValue& value) {
+  if (!argument.alias_info() || !argument.alias_info()->isWrite()) return;
+  if (value.isTensor()) note_write(op, value.toTensor());
+  if (value.isTensorList())
+    for (const Tensor& tensor : value.toTensorVector()) note_write(op, tensor);
 }
 
 // The argument as a replica sees it: its own component in the place of each mesh tensor.
@@ -97,7 +96,7 @@ void front_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack
   if (view.replica >= 0) {
     const size_t first = stack->size() - op.schema().arguments().size();
     for (size_t i = first; i < stack->size(); ++i) {
-      refuse_write(op, op.schema().arguments()[i - first], (*stack)[i]);
+      note_writes(op, op.schema().arguments()[i - first], (*stack)[i]);
       localize((*stack)[i]);
     }
     op.callBoxed(*stack);

@@ -20,6 +20,7 @@
 #include "tutti/tensor/selection.h"
 #include "tutti/tensor/size_check.h"
 #include "tutti/tensor/strict_mode.h"
+#include "tutti/tensor/variable_methods.h"
 #include "tutti/tensor/view.h"
 
 namespace tutti {
@@ -186,16 +187,15 @@ class MeshKernel final : public c10::OperatorKernel {
     if (!is_mesh_tensor(self)) return run_planned(op, operands, stack);
     auto& impl = mesh_impl(self);
     impl.set_sizes_and_strides(impl.sizes(), impl.strides(), impl.storage_offset());
+    impl.own_geometry();
     if (view_form_ && !operands.all_whole) {
       view_form_->callBoxed(stack);
       impl.become(mesh_impl(stack.back().toTensor()));
       stack.back() = self;
+    } else if (operands.all_whole) {
+      run_on_one_buffer(op, info_, operands.shape, nullptr, stack);
     } else {
-      impl.own_geometry();
-      if (operands.all_whole)
-        run_on_one_buffer(op, info_, operands.shape, nullptr, stack);
-      else
-        run_planned(op, operands, stack);
+      run_planned(op, operands, stack);
     }
     impl.update_replica_values(view_form_.has_value());
   }
@@ -287,6 +287,7 @@ void ensure_registered() {
     register_conversions();
     register_contractions();
     register_selections();
+    register_variable_methods();
   });
   settle_view();
 }

@@ -1,7 +1,8 @@
 #include "tutti/tensor/mesh_gradient.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <torch/csrc/autograd/function_hook.h>
+#include <ATen/ops/_lazy_clone.h>
+#include <ATen/ops/clone.h>
 
 #include <algorithm>
 #include <utility>
@@ -9,51 +10,11 @@
 #include "tutti/collectives/communications.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/tensor/leaf_hooks.h"
 #include "tutti/tensor/view.h"
 
 namespace tutti {
 namespace {
-
-using torch::autograd::AutogradMeta;
-
-// Runs the hooks of a variable on the gradient of one of its leaves.
-class VariableHooks final : public torch::autograd::FunctionPreHook {
- public:
-  explicit VariableHooks(std::shared_ptr<torch::autograd::hooks_list> hooks) : hooks_(std::move(hooks)) {}
-
-  torch::autograd::variable_list operator()(const torch::autograd::variable_list& gradients) override {
-    torch::autograd::variable_list results(gradients);
-    for (const auto& hook : *hooks_) {
-      if (!hook) continue;  // removed
-      const at::TensorBase result = hook(results[0]);
-      if (result.defined()) results[0] = Tensor(result);
-    }
-    return results;
-  }
-
- private:
-  std::shared_ptr<torch::autograd::hooks_list> hooks_;
-};
-
-// Watches over a gradient that replicas share: one that is computed anew is the replica's own again.
-class SharedGradient final : public torch::autograd::PostAccumulateGradHook {
- public:
-  SharedGradient(const Tensor& gradient, std::shared_ptr<std::atomic<bool>> shared)
-      : gradient_(gradient.getIntrusivePtr()), shared_(std::move(shared)) {}
-
-  void operator()(const Tensor& leaf) override {
-    if (!shared_->load(std::memory_order_relaxed)) return;
-    if (gradient_._unsafe_get_target() == leaf.grad().unsafeGetTensorImpl())
-      throw Error(ErrorCode::failed_precondition,
-                  "backward: between sum_gradients() and step() it would add a replica's gradient to the sum; call "
-                  "step() or zero_grad() first");
-    shared_->store(false, std::memory_order_relaxed);
-  }
-
- private:
-  c10::weak_intrusive_ptr<c10::TensorImpl> gradient_;
-  std::shared_ptr<std::atomic<bool>> shared_;
-};
 
 // Takes what the replicas left for one variable, in replica order; a missing gradient counts as zero.
 BufferSum take_gradients(c10::ArrayRef<Tensor> leaves, ReduceOp op) {
@@ -72,6 +33,16 @@ BufferSum take_gradients(c10::ArrayRef<Tensor> leaves, ReduceOp op) {
   return sum;
 }
 
+int64_t bytes_of(const Tensor& gradient) {
+  return static_cast<int64_t>(gradient.is_sparse() ? gradient._indices().nbytes() + gradient._values().nbytes()
+                                                   : gradient.nbytes());
+}
+
+// The buffer of a gradient that global view has.
+const Tensor& plain(const Tensor& gradient) {
+  return is_mesh_tensor(gradient) ? mesh_impl(gradient).read()[0] : gradient;
+}
+
 }  // namespace
 
 GradientGroup::GradientGroup(ReduceOp op, Reduction reduction)
@@ -82,69 +53,176 @@ GradientGroup::GradientGroup(ReduceOp op, Reduction reduction)
 void GradientGroup::reduce() {
   const std::lock_guard lock(mutex_);
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  // Until then other threads see what replicas left, from now on that they must wait.
+  struct Reducing {
+    explicit Reducing(std::atomic<bool>& flag) : flag(flag) { flag.store(true); }
+    ~Reducing() { flag.store(false); }
+    std::atomic<bool>& flag;
+  } reducing(reducing_);
   auto pending = std::exchange(pending_, {});  // taken, for a reduction inside of this one has its own
   auto sums = std::exchange(sums_, {});
   for (MeshMeta* member : members_) {
-    if (!member->pending()) continue;
+    if (!member->pending()) {
+      member->settle();
+      continue;
+    }
     pending.push_back(member);
     sums.push_back(member->take_replicas());
   }
-  reduction_(sums);
   int64_t bytes = 0;
+  if (!sums.empty()) reduction_(sums);
   for (size_t i = 0; i < pending.size(); ++i) {
-    bytes += static_cast<int64_t>(sums[i].result.nbytes());
+    if (pending[i]->leaves_.size() > 1) bytes += bytes_of(sums[i].result);
     pending[i]->accumulate(std::move(sums[i].result));
   }
-  if (pending[0]->self_->replica_values()->leaves().size() > 1) counter_.record(bytes);
+  if (bytes > 0) counter_.record(bytes);
   pending.clear();
   sums.clear();
   pending_ = std::move(pending);
   sums_ = std::move(sums);
 }
 
-MeshMeta::MeshMeta(MeshTensorImpl* self, bool requires_grad, std::shared_ptr<GradientGroup> group)
-    : AutogradMeta(self, requires_grad), self_(self), group_(std::move(group)) {
-  const std::lock_guard lock(group_->mutex_);
-  group_->members_.push_back(this);
-}
+MeshMeta::MeshMeta(MeshTensorImpl* self, std::shared_ptr<GradientGroup> group)
+    : self_(self), group_(std::move(group)) {}
 
 MeshMeta::~MeshMeta() {
+  if (self_) self_->set_mesh_meta(nullptr);
+  if (!states_.load(std::memory_order_acquire)) return;
   const std::lock_guard lock(group_->mutex_);
-  const auto found = std::find(group_->members_.begin(), group_->members_.end(), this);
-  *found = group_->members_.back();
-  group_->members_.pop_back();
+  std::erase(group_->members_, this);
+  values_->remove_leaves(leaves_);
+}
+
+// What LibTorch knows of the tensor. Other threads may read `state` while it is taken over, so that of it stays what
+// they read.
+void MeshMeta::take_over(AutogradMeta& state) {
+  requires_grad_ = state.requires_grad_;
+  name_ = state.name_;
+  grad_accumulator_ = state.grad_accumulator_;
+  cpp_hooks_list_ = state.cpp_hooks_list_;
+  hooks_ = std::move(state.hooks_);
+  post_acc_grad_hooks_ = std::move(state.post_acc_grad_hooks_);
+  if (state.grad_.defined()) set_global_gradient(state.grad_);
+}
+
+void MeshMeta::make_leaves() {
+  const std::lock_guard lock(group_->mutex_);
+  if (states_.load(std::memory_order_relaxed)) return;
+  auto& values = self_->require_replica_values();
+  leaves_ = values.make_leaves(*self_);
+  values.add_leaves(leaves_);
+  values_ = c10::intrusive_ptr<ReplicaValues>::reclaim_copy(&values);
+  owned_states_ = std::make_unique<LeafState[]>(leaves_.size());
+  group_->members_.push_back(this);
+  states_.store(owned_states_.get(), std::memory_order_release);
+}
+
+const Tensor& MeshMeta::leaf(const ThreadView& view) {
+  const auto replica = static_cast<size_t>(view.replica);
+  const LeafState* states = states_.load(std::memory_order_acquire);
+  if (!states || states[replica].period != view.mesh->clock.period() || !values_->is_current())
+    return first_look(replica);
+  if (requires_grad_ != known_flag_.load(std::memory_order_relaxed)) check_flag();
+  return leaves_[replica];
+}
+
+void MeshMeta::check_flag() {
+  const std::lock_guard lock(group_->mutex_);
+  if (requires_grad_ == known_flag_.load(std::memory_order_relaxed)) return;  // the first replica has just set it
+  throw Error(ErrorCode::failed_precondition,
+              str("set_requires_grad of ", values_->describe(),
+                  " was called while replicas run: it is one switch for all of them. Call requires_grad_(), which in a "
+                  "replica is its own, or call it outside of run"));
+}
+
+void MeshMeta::follow_flag(size_t replica) {
+  const std::lock_guard lock(group_->mutex_);
+  if (known_flag_.exchange(requires_grad_) != requires_grad_) ++flag_generation_;
+  if (owned_states_[replica].flag == flag_generation_.load()) return;
+  owned_states_[replica].flag = flag_generation_.load();
+  leaves_[replica].set_requires_grad(requires_grad_);
+}
+
+// The first that a replica sees of the variable in a period: what changed in global view. It touches its own leaf
+// alone.
+const Tensor& MeshMeta::first_look(size_t replica) {
+  if (!states_.load(std::memory_order_acquire)) make_leaves();
+  values_->look();
+  LeafState& state = owned_states_[replica];
+  const Tensor& leaf = leaves_[replica];
+  if (state.flag != flag_generation_.load(std::memory_order_relaxed) ||
+      requires_grad_ != known_flag_.load(std::memory_order_relaxed))
+    follow_flag(replica);
+  if (requires_grad_ && self_->mesh_shape()->mesh.options().home) values_->make_read_only();
+  if (cpp_hooks_list_ && state.hooks != cpp_hooks_list_.get()) {
+    state.hooks = cpp_hooks_list_.get();
+    follow_hooks(leaf, cpp_hooks_list_);
+  }
+  state.period = self_->mesh_shape()->clock.period();
+  return leaf;
+}
+
+c10::ArrayRef<Tensor> MeshMeta::leaves() {
+  for (size_t replica = 0; replica < static_cast<size_t>(self_->mesh_shape()->mesh.num_devices()); ++replica)
+    first_look(replica);
+  return leaves_;
+}
+
+void MeshMeta::set_requires_grad_in(const ThreadView& view, bool requires_grad) {
+  leaf(view).set_requires_grad(requires_grad);
+  if (view.replica > 0) return;
+  const std::lock_guard lock(group_->mutex_);
+  requires_grad_ = requires_grad;
+  known_flag_.store(requires_grad, std::memory_order_relaxed);
+}
+
+// The replicas follow when they next look, also one that has set its own.
+void MeshMeta::set_requires_grad_of_all() {
+  const std::lock_guard lock(group_->mutex_);
+  known_flag_.store(requires_grad_);
+  ++flag_generation_;
+}
+
+bool MeshMeta::requires_grad() const {
+  const ThreadView& view = ThreadView::current();
+  const LeafState* states = states_.load(std::memory_order_acquire);
+  if (const auto replica = static_cast<size_t>(view.replica); view.replica >= 0 && states && replica < leaves_.size())
+    if (states[replica].flag == flag_generation_.load(std::memory_order_relaxed) &&
+        requires_grad_ == known_flag_.load(std::memory_order_relaxed))
+      return leaves_[replica].requires_grad();
+  return AutogradMeta::requires_grad();
 }
 
 bool MeshMeta::pending() const {
-  const auto* values = self_->replica_values();
-  if (!values) return false;
-  const auto leaves = values->leaves();
-  return std::any_of(leaves.begin(), leaves.end(), [](const Tensor& leaf) { return leaf.grad().defined(); });
+  return states_.load(std::memory_order_acquire) &&
+         std::ranges::any_of(leaves_, [](const Tensor& leaf) { return leaf.grad().defined(); });
 }
 
 BufferSum MeshMeta::take_replicas() {
-  const auto leaves = self_->replica_values()->leaves();
-  if (!shared_ || !shared_->exchange(false)) return take_gradients(leaves, group_->op());
-  BufferSum first{.values = {std::move(leaves[0].mutable_grad())}};  // all hold the same
-  for (const Tensor& leaf : leaves) leaf.mutable_grad().reset();
+  if (!shared_ || !shared_->exchange(false)) return take_gradients(leaves_, group_->op());
+  BufferSum first{.values = {std::move(leaves_[0].mutable_grad())}};  // all hold the same
+  for (const Tensor& leaf : leaves_) leaf.mutable_grad().reset();
   return first;
 }
 
-void MeshMeta::share() {
-  if (!mutable_grad().defined()) return;
-  const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  const auto leaves = self_->replica_values()->leaves();
-  const Tensor gradient = is_mesh_tensor(grad_) ? mesh_impl(grad_).read()[0] : grad_;
-  if (!shared_) shared_ = std::make_shared<std::atomic<bool>>();
-  for (const Tensor& leaf : leaves) {
-    // A copy: LibTorch's count of copy-on-write shares may free it twice when replicas drop theirs at once.
-    const Tensor own = gradient.to(leaf.device(), leaf.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
-    leaf.mutable_grad() = own;
-    torch::autograd::impl::set_post_acc_grad_hooks(leaf, std::make_unique<SharedGradient>(own, shared_));
-  }
-  grad_.reset();
-  global_.store(false, std::memory_order_release);
-  shared_->store(true);
+void MeshMeta::set_global_gradient(Tensor gradient) {
+  grad_ = std::move(gradient);
+  ++generation_;
+  taken_.store(false, std::memory_order_relaxed);
+  global_.store(true, std::memory_order_release);
+}
+
+// What of the global gradient no replica took over.
+Tensor MeshMeta::rest_of_global_gradient() const {
+  if (!taken_.load(std::memory_order_relaxed) || !grad_.defined()) return grad_;
+  const auto left = std::count_if(owned_states_.get(), owned_states_.get() + leaves_.size(),
+                                  [&](const LeafState& state) { return state.gradient != generation_; });
+  if (left == 0) return {};
+  return grad_.mul(static_cast<double>(left) / static_cast<double>(leaves_.size()));
+}
+
+void MeshMeta::settle() {
+  if (taken_.load(std::memory_order_relaxed)) set_global_gradient(rest_of_global_gradient());
 }
 
 void MeshMeta::accumulate(Tensor reduced) {
@@ -152,83 +230,151 @@ void MeshMeta::accumulate(Tensor reduced) {
     throw Error(ErrorCode::unimplemented, str("a variable of layout ", self_->spec()->layout().to_string(),
                                               " got gradients in replica view; only replicated variables can"));
   Tensor total = make_mesh_tensor(self_->mesh_shape(), std::move(reduced));
-  grad_ = grad_.defined() ? grad_.add(total) : std::move(total);
-  global_.store(true, std::memory_order_release);
+  if (const Tensor rest = rest_of_global_gradient(); rest.defined()) total = rest.add(total);
+  set_global_gradient(std::move(total));
+}
+
+void MeshMeta::share() {
+  if (!mutable_grad().defined()) return;
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  make_leaves();
+  const Tensor gradient = plain(grad_);
+  if (!shared_) shared_ = std::make_shared<std::atomic<bool>>();
+  for (const Tensor& leaf : leaves_) {
+    // A copy: LibTorch's count of copy-on-write shares may free it twice when replicas drop theirs at once.
+    const Tensor own = gradient.to(leaf.device(), leaf.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
+    leaf.mutable_grad() = own;
+    watch_shared_gradient(leaf, own, shared_);
+  }
+  set_global_gradient({});
+  global_.store(false, std::memory_order_release);
+  shared_->store(true);
+}
+
+// A sum's goes to the first replica as it is. Of a mean everyone gets it, copy-on-write: global view keeps a share
+// until no replica runs.
+void MeshMeta::take_global_gradient(size_t replica) {
+  const std::lock_guard lock(group_->mutex_);
+  LeafState& state = owned_states_[replica];
+  if (!grad_.defined()) global_.store(false, std::memory_order_relaxed);
+  if (!grad_.defined() || state.gradient == generation_ || (moves_to_first() && replica > 0)) return;
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  Tensor& own = leaves_[replica].mutable_grad();
+  const Tensor gradient = plain(grad_).to(leaves_[replica].device());
+  if (own.defined())
+    own = gradient.add(own);
+  else if (moves_to_first())
+    own = gradient;
+  else
+    own = gradient.is_sparse() ? gradient.clone() : at::_lazy_clone(gradient);
+  if (moves_to_first()) {
+    set_global_gradient({});
+    global_.store(false, std::memory_order_release);
+  } else {
+    state.gradient = generation_;
+    taken_.store(true, std::memory_order_relaxed);
+  }
+}
+
+Tensor& MeshMeta::grad_in(const ThreadView& view) {
+  if (grad_fn_) return grad_;
+  require_own_mesh(*self_, view);
+  const Tensor& own = leaf(view);
+  if (global_.load(std::memory_order_acquire)) take_global_gradient(static_cast<size_t>(view.replica));
+  return own.mutable_grad();
 }
 
 Tensor& MeshMeta::mutable_grad() {
-  const ThreadView& view = ThreadView::current();
-  if (view.replica >= 0) return self_->require_replica_values().acquire(*self_, view).mutable_grad();
-  if (pending()) group_->reduce();
+  if (const ThreadView& view = ThreadView::current(); view.replica >= 0) return grad_in(view);
+  if (pending() || taken_.load() || group_->reducing_.load()) group_->reduce();
   global_.store(true, std::memory_order_release);  // the caller may set it
   return grad_;
 }
 
 const Tensor& MeshMeta::grad() const {
-  const ThreadView& view = ThreadView::current();
-  if (view.replica >= 0) return self_->require_replica_values().acquire(*self_, view).grad();
-  if (pending()) group_->reduce();
+  auto& self = const_cast<MeshMeta&>(*this);
+  if (const ThreadView& view = ThreadView::current(); view.replica >= 0) return self.grad_in(view);
+  if (pending() || taken_.load() || group_->reducing_.load()) group_->reduce();
   return grad_;
 }
 
-void MeshMeta::hand_over() {
-  if (!global_.load(std::memory_order_acquire)) return;
-  const std::lock_guard lock(group_->mutex_);
-  if (!global_.load(std::memory_order_relaxed)) return;
-  if (grad_.defined()) {
-    const at::AutoDispatchBelowADInplaceOrView below_autograd;
-    const auto leaves = self_->replica_values()->leaves();
-    Tensor gradient = (is_mesh_tensor(grad_) ? mesh_impl(grad_).read()[0] : grad_).to(leaves[0].device());
-    if (group_->op() == ReduceOp::mean && leaves.size() > 1)
-      gradient = gradient.mul(static_cast<double>(leaves.size()));  // the reduction will divide it again
-    leaves[0].mutable_grad() = std::move(gradient);
-    grad_.reset();
+void MeshMeta::follow_memory() {
+  auto& values = self_->require_replica_values();
+  if (!states_.load(std::memory_order_acquire) || &values == values_.get()) return;
+  const Components now = values.make_leaves(*self_);
+  values_->remove_leaves(leaves_);
+  for (size_t i = 0; i < leaves_.size(); ++i) {
+    leaves_[i].set_data(now[i]);
+    leaves_[i].unsafeGetTensorImpl()->set_version_counter(now[i].unsafeGetTensorImpl()->version_counter());
   }
-  global_.store(false, std::memory_order_release);
+  values.add_leaves(leaves_);
+  values_ = c10::intrusive_ptr<ReplicaValues>::reclaim_copy(&values);
 }
 
-void adopt_variable(MeshTensorImpl& tensor, const std::shared_ptr<GradientGroup>& group) {
-  auto* meta = static_cast<AutogradMeta*>(tensor.autograd_meta());
-  if (dynamic_cast<MeshMeta*>(meta)) return;
-  if (meta && meta->grad_fn_) return;
-  auto adopted = std::make_unique<MeshMeta>(&tensor, meta && meta->requires_grad_, group);
-  if (meta) {
-    adopted->grad_ = std::move(meta->grad_);
-    adopted->hooks_ = std::move(meta->hooks_);
-    adopted->cpp_hooks_list_ = std::move(meta->cpp_hooks_list_);
-    adopted->name_ = std::move(meta->name_);
+namespace {
+
+// LibTorch's slot for the state of a tensor, which it keeps to itself: set_autograd_meta() would free the state that is
+// there, which other replicas may be reading.
+std::unique_ptr<c10::AutogradMetaInterface>& autograd_meta_slot(c10::TensorImpl& tensor);
+template <auto slot>
+struct AutogradMetaSlot {
+  friend std::unique_ptr<c10::AutogradMetaInterface>& autograd_meta_slot(c10::TensorImpl& tensor) {
+    return tensor.*slot;
   }
-  const bool read_copies = adopted->requires_grad_ && tensor.mesh_shape()->mesh.options().home;
-  tensor.set_autograd_meta(std::move(adopted));
-  ReplicaValues& values = tensor.require_replica_values();
-  if (read_copies) values.make_read_only();
+};
+template struct AutogradMetaSlot<&c10::TensorImpl::autograd_meta_>;
+
+bool can_be_variable(const torch::autograd::AutogradMeta* meta) {
+  return !meta || (!meta->grad_fn_ && (!meta->is_view_ || meta->requires_grad_));
+}
+
+}  // namespace
+
+void adopt_variable(MeshTensorImpl& tensor, const std::shared_ptr<GradientGroup>& group) {
+  if (tensor.mesh_meta()) return;
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  auto* meta = static_cast<torch::autograd::AutogradMeta*>(tensor.autograd_meta());
+  if (tensor.mesh_meta() || !can_be_variable(meta)) return;
+  auto adopted = std::make_unique<MeshMeta>(&tensor, group);
+  if (meta) adopted->take_over(*meta);
+  MeshMeta* now = adopted.get();
+  std::unique_ptr<c10::AutogradMetaInterface> state = std::move(adopted);
+  autograd_meta_slot(tensor).swap(state);
+  now->previous = std::move(state);
+  tensor.set_mesh_meta(now);
+}
+
+MeshMeta* variable_of(MeshTensorImpl& tensor, const ThreadView& view) {
+  if (MeshMeta* meta = tensor.mesh_meta()) return meta->is_variable() ? meta : nullptr;
+  const auto* meta = static_cast<const torch::autograd::AutogradMeta*>(tensor.autograd_meta());
+  if (!meta || meta->grad_fn_ || !meta->requires_grad_) return nullptr;
+  if (const MeshMeta* base = tensor.mesh_meta_of_base())
+    adopt_variable(tensor, base->group());
+  else
+    adopt_variable(tensor, view.gradients ? *view.gradients : std::make_shared<GradientGroup>(ReduceOp::sum));
+  return tensor.mesh_meta();
 }
 
 void share_gradient(const Tensor& variable) {
   if (!is_mesh_tensor(variable)) return;
-  if (auto* meta = dynamic_cast<MeshMeta*>(mesh_impl(variable).autograd_meta())) meta->share();
+  if (auto* meta = mesh_impl(variable).mesh_meta()) meta->share();
 }
 
 void refuse_lost_gradient(const MeshTensorImpl& tensor) {
-  const auto* meta = static_cast<const AutogradMeta*>(tensor.autograd_meta());
+  const auto* meta = static_cast<const torch::autograd::AutogradMeta*>(tensor.autograd_meta());
   if (meta && meta->grad_fn_ && at::GradMode::is_enabled())
     throw Error(ErrorCode::failed_precondition,
                 "a replica uses a tensor that global view computed and that needs a gradient, which cannot reach it; "
                 "compute it inside run, or detach() it");
 }
 
-void follow_variable(const MeshTensorImpl& variable, const Tensor& leaf) {
-  auto* meta = static_cast<AutogradMeta*>(variable.autograd_meta());
-  if (!meta) return;
-  if (meta->grad_fn_) return refuse_lost_gradient(variable);
-  if (leaf.requires_grad() != meta->requires_grad_) leaf.set_requires_grad(meta->requires_grad_);
-  if (auto* mesh_meta = dynamic_cast<MeshMeta*>(meta)) mesh_meta->hand_over();
-  if (!meta->cpp_hooks_list_) return;
-  auto* leaf_meta = torch::autograd::impl::materialize_autograd_meta(leaf);
-  if (leaf_meta->cpp_hooks_list_ == meta->cpp_hooks_list_) return;
-  leaf_meta->cpp_hooks_list_ = meta->cpp_hooks_list_;
-  torch::autograd::impl::clear_hooks(leaf);
-  torch::autograd::impl::add_hook(leaf, std::make_unique<VariableHooks>(meta->cpp_hooks_list_));
+bool has_read_copies(const Tensor& tensor) {
+  if (!is_mesh_tensor(tensor)) return false;
+  const auto& impl = mesh_impl(tensor);
+  if (const auto* values = impl.replica_values(); values && values->read_only()) return true;
+  const auto* meta = static_cast<const torch::autograd::AutogradMeta*>(impl.autograd_meta());
+  return meta && meta->requires_grad_ && impl.mesh_shape()->mesh.options().home;
 }
 
 }  // namespace tutti

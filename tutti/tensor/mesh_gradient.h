@@ -17,6 +17,7 @@ namespace tutti {
 
 class CommunicationCounter;
 class MeshMeta;
+struct ThreadView;
 
 // Variables whose gradients are reduced together: the first that is read in global view brings all of them, in one
 // packed reduction. op() says whether a variable's gradient is the sum or the mean of what its replicas left. Threads:
@@ -38,44 +39,98 @@ class GradientGroup {
   ReduceOp op_;
   Reduction reduction_;
   CommunicationCounter& counter_;
+  std::atomic<bool> reducing_{false};
   std::recursive_mutex mutex_;      // making a mesh tensor of a sum may read a gradient
-  std::vector<MeshMeta*> members_;  // guarded by mutex_, as the next two
+  std::vector<MeshMeta*> members_;  // those that replicas looked at; guarded by mutex_, as the next two
   std::vector<MeshMeta*> pending_;  // reduce()'s lists, kept for their memory
   std::vector<BufferSum> sums_;
 };
 
-// The autograd state of a mesh variable: grad() is the replica's own gradient in replica view; in global view it is the
-// reduction over the replicas, taken when it is first read.
+// The autograd state of a mesh variable: a tensor that requires a gradient and that no graph computed, wherever it was
+// made. Each replica has a leaf of its own for it, over the memory that ReplicaValues gives it.
+//
+// grad() is in replica view the replica's own gradient; in global view the reduction over the replicas, taken when it
+// is first read. What global view had when replicas go on counts once: a sum's as a part of the first replica's, a
+// mean's as a part of everyone's, so that zero_grad() in the replicas clears it.
+//
+// requires_grad_() and register_hook() in a replica are the replica's own. Back in global view the first replica's
+// requires_grad stands; set there, it holds for all.
 class MeshMeta final : public torch::autograd::AutogradMeta {
  public:
-  MeshMeta(MeshTensorImpl* self, bool requires_grad, std::shared_ptr<GradientGroup> group);
+  MeshMeta(MeshTensorImpl* self, std::shared_ptr<GradientGroup> group);
   ~MeshMeta() override;
 
   Tensor& mutable_grad() override;
   const Tensor& grad() const override;
+  bool requires_grad() const override;
 
+  // Whether replicas see leaves: it requires a gradient, or did.
+  bool is_variable() const { return !grad_fn_ && (requires_grad_ || states_.load(std::memory_order_acquire)); }
+  // A replica's leaf. Throws: failed_precondition where set_requires_grad was called in a replica.
+  const Tensor& leaf(const ThreadView& view);
+  // In global view: the leaves of all replicas.
+  c10::ArrayRef<Tensor> leaves();
+  const std::shared_ptr<GradientGroup>& group() const { return group_; }
+
+  // What Tensor::requires_grad_() does: in a replica, and after it was called in global view.
+  void set_requires_grad_in(const ThreadView& view, bool requires_grad);
+  void set_requires_grad_of_all();
   // Gives every replica the reduced gradient as its own; the next reduction takes the first replica's.
   void share();
+  // The tensor shares other memory than before: so do its leaves, which keep their gradients.
+  void follow_memory();
+  void take_over(AutogradMeta& state);
+  void forget_tensor() { self_ = nullptr; }
 
-  // Before replicas look at their gradients: the global one, if any, becomes the first replica's, so that accumulating
-  // goes on where it stood and zero_grad() in the replicas clears it.
-  void hand_over();
+  // LibTorch's state of the tensor from before it was a variable: another replica may still be reading it.
+  std::unique_ptr<c10::AutogradMetaInterface> previous;
 
  private:
   friend class GradientGroup;
+  // What a replica last took over from the variable.
+  struct LeafState {
+    uint64_t period = 0;  // in which it last looked
+    uint64_t flag = 0;    // the generation of requires_grad
+    torch::autograd::hooks_list* hooks = nullptr;
+    uint64_t gradient = 0;  // the generation of the global gradient that it took
+  };
+
+  void make_leaves();
+  const Tensor& first_look(size_t replica);
+  void follow_flag(size_t replica);
+  void check_flag();
+  Tensor& grad_in(const ThreadView& view);
+  void take_global_gradient(size_t replica);
+  bool moves_to_first() const { return group_->op() == ReduceOp::sum || leaves_.size() == 1; }
+  Tensor rest_of_global_gradient() const;
+  void set_global_gradient(Tensor gradient);
   bool pending() const;
+  void settle();
   BufferSum take_replicas();
   void accumulate(Tensor reduced);
 
   MeshTensorImpl* self_;
   std::shared_ptr<GradientGroup> group_;
-  mutable std::atomic<bool> global_{false};  // grad_ may be defined
+  c10::intrusive_ptr<ReplicaValues> values_;  // of the leaves
+  Components leaves_;
+  std::unique_ptr<LeafState[]> owned_states_;
+  std::atomic<LeafState*> states_{nullptr};   // of the leaves; null: no replica looked yet
+  std::atomic<bool> known_flag_{false};       // requires_grad_ as a replica, or the last look at it, found it
+  std::atomic<uint64_t> flag_generation_{1};  // grows when global view has set another
+  mutable std::atomic<bool> global_{false};   // grad_ may be defined
+  std::atomic<bool> taken_{false};            // a replica took grad_ over, of which others have a part too
+  uint64_t generation_ = 1;                   // of grad_
   // Whether the replicas hold equal, reduced gradients; null: they never did. A backward() after that ends it.
   std::shared_ptr<std::atomic<bool>> shared_;
 };
 
-// Makes `tensor`, a leaf, a variable of the group; requires_grad stays. Does nothing for a tensor with a history.
+// Makes `tensor` a variable of the group, unless a graph computed it, or it is a view that requires no gradient. A view
+// that does is no view for autograd from then on. Does nothing for a variable. Threads: any.
 void adopt_variable(MeshTensorImpl& tensor, const std::shared_ptr<GradientGroup>& group);
+
+// In a replica: the state of a tensor whose leaf it sees, which a tensor that requires a gradient is made a variable
+// for; null for a constant.
+MeshMeta* variable_of(MeshTensorImpl& tensor, const ThreadView& view);
 
 // In global view: reduces the gradient of a variable and gives every replica the result as its own.
 void share_gradient(const Tensor& variable);
@@ -84,7 +139,7 @@ void share_gradient(const Tensor& variable);
 // gradient.
 void refuse_lost_gradient(const MeshTensorImpl& tensor);
 
-// Gives the leaf of a replica the requires_grad and the hooks of its variable. Throws: as refuse_lost_gradient.
-void follow_variable(const MeshTensorImpl& variable, const Tensor& leaf);
+// Whether replicas have copies of this tensor that they may only read.
+bool has_read_copies(const Tensor& tensor);
 
 }  // namespace tutti

@@ -62,7 +62,23 @@ MeshTensorImpl::MeshTensorImpl(const MeshShape* shape, const Spec* spec, Tensor 
   set_storage_access_should_throw();
 }
 
+void MeshTensorImpl::forget_meta() {
+  if (auto* meta = meta_.exchange(nullptr)) meta->forget_tensor();
+}
+
+// Nobody holds the tensor any more, but weak references keep its place: aliases, and the scope that made it.
+void MeshTensorImpl::release_resources() {
+  forget_meta();
+  TensorImpl::release_resources();
+  root_ = nullptr;
+  root_place_.reset();
+  gathered_.reset();
+  copied_view.reset();
+  if (!has_aliases_.load(std::memory_order_relaxed)) components_.clear();
+}
+
 MeshTensorImpl::~MeshTensorImpl() {
+  forget_meta();
   if (auto* values = replicas_.load(std::memory_order_relaxed)) c10::raw::intrusive_ptr::decref(values);
 }
 
@@ -102,6 +118,7 @@ const Components& MeshTensorImpl::overwrite() {
 void MeshTensorImpl::finish_write() {
   sync_metadata();
   if (copied_view) copied_view->write_back();
+  if (auto* values = replica_values()) values->refresh_held();
 }
 
 void MeshTensorImpl::assign(const Spec* spec, Components components) {
@@ -149,6 +166,7 @@ void MeshTensorImpl::take_keys(const MeshTensorImpl& base) {
 }
 
 void MeshTensorImpl::own_geometry() {
+  if (root_ || has_aliases_.load(std::memory_order_relaxed)) require_replica_values();
   for (Tensor& component : components_) component = at::alias(component);
 }
 
@@ -159,34 +177,51 @@ void MeshTensorImpl::become(const MeshTensorImpl& view) {
 }
 
 void MeshTensorImpl::update_replica_values(bool as_view) {
-  auto* values = replica_values();
-  if (!values) return;
-  if (dynamic_cast<MeshMeta*>(autograd_meta()))
-    values->rebase(replica_pieces(spec(), components_), spec()->replicated());
-  else if (as_view)
+  const ReplicaValues* before = replica_values();
+  MeshMeta* meta = mesh_meta();
+  if (!before && !meta) return;
+  if (!meta && as_view) {
     is_partial_view_ = true;
-  else
-    c10::raw::intrusive_ptr::decref(replicas_.exchange(nullptr, std::memory_order_acq_rel));
+    return;
+  }
+  const Tensor other = make_mesh_tensor(spec(), components_);  // the first of a family of its own
+  auto& values = mesh_impl(other).require_replica_values();
+  if (before) values.take_policy_of(*before);
+  join_family(mesh_impl(other));
+  if (meta) meta->follow_memory();
 }
 
-ReplicaValues& MeshTensorImpl::require_replica_values() {
+ReplicaValues& MeshTensorImpl::require_replica_values() const {
   if (auto* values = replica_values()) return *values;
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   if (auto* values = replica_values()) return *values;
-  auto values = c10::make_intrusive<ReplicaValues>(shape_, replica_pieces(spec(), components_), spec()->replicated());
+  const MeshTensorImpl& root = family();
+  const Spec* spec = root.spec();
+  auto values = c10::make_intrusive<ReplicaValues>(shape_, replica_pieces(spec, root.components_), spec->replicated());
   auto* raw = values.release();
-  replicas_.store(raw, std::memory_order_release);
+  root.replicas_.store(raw, std::memory_order_release);
   return *raw;
 }
 
+void MeshTensorImpl::join_family(const MeshTensorImpl& other) {
+  const MeshTensorImpl& root = other.family();
+  if (&root == this) return;
+  root.has_aliases_.store(true, std::memory_order_relaxed);
+  root_place_ = c10::weak_intrusive_ptr<TensorImpl>::reclaim(
+      c10::raw::intrusive_ptr::make_weak(const_cast<MeshTensorImpl*>(&root)));
+  root_ = &root;
+}
+
 void MeshTensorImpl::share_replica_values(const MeshTensorImpl& base) {
-  auto* values = base.replica_values();
-  if (!values) return;
   is_partial_view_ = base.is_partial_view_ || sizes() != base.sizes() || strides() != base.strides() ||
                      storage_offset() != base.storage_offset() || dtype() != base.dtype();
-  c10::raw::intrusive_ptr::incref(values);
-  if (auto* old = replicas_.exchange(values, std::memory_order_acq_rel)) c10::raw::intrusive_ptr::decref(old);
+  join_family(base);
+}
+
+MeshMeta* MeshTensorImpl::mesh_meta_of_base() const {
+  const auto base = root_place_.lock();
+  return base ? static_cast<const MeshTensorImpl&>(*base).mesh_meta() : nullptr;
 }
 
 void MeshTensorImpl::adopt(const MeshTensorImpl& source) {
@@ -194,6 +229,8 @@ void MeshTensorImpl::adopt(const MeshTensorImpl& source) {
   spec_.store(source.spec_.load(std::memory_order_acquire), std::memory_order_release);
   whole_ = source.whole_;
   components_ = source.components_;
+  is_partial_view_ = source.is_partial_view_;
+  copied_view = source.copied_view;
 }
 
 c10::intrusive_ptr<c10::TensorImpl> MeshTensorImpl::shallow_copy_and_detach(const c10::VariableVersion& version,
@@ -214,20 +251,25 @@ c10::intrusive_ptr<c10::TensorImpl> MeshTensorImpl::shallow_copy_and_detach(c10:
   return copy;
 }
 
+// From now on this tensor shares the memory of `source`. Its former aliases keep the memory that they have; its
+// replicas keep their gradients.
 void MeshTensorImpl::shallow_copy_from(const c10::intrusive_ptr<TensorImpl>& source) {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  if (auto* values = replica_values()) values->read();
-  if (source->key_set().has(kMeshKey)) {
-    adopt(static_cast<const MeshTensorImpl&>(*source));
-  } else {  // a plain tensor is laid out as we are, where it has our rank
-    const Tensor value = Tensor(source).clone();
+  Tensor other(source);
+  if (!is_mesh_tensor(other)) {  // a plain tensor is laid out as we are, where it has our rank
+    const Tensor value = other.clone();
     const Spec* target = static_cast<int64_t>(spec()->axes.size()) == value.dim()
                              ? intern(shape_, spec()->axes, 0, value.sizes())
                              : intern_replicated(shape_, value.sizes());
-    adopt(mesh_impl(make_mesh_tensor(target, cut(value, target))));
+    other = make_mesh_tensor(target, cut(value, target));
   }
+  const ReplicaValues& before = require_replica_values();  // also for the aliases, of whose family we may be the root
+  auto& values = mesh_impl(other).require_replica_values();
+  if (&values != &before) values.take_policy_of(before);
+  adopt(mesh_impl(other));
+  join_family(mesh_impl(other));
   sync_metadata();
-  if (auto* values = replica_values()) values->rebase(replica_pieces(spec(), components_), spec()->replicated());
+  if (MeshMeta* meta = mesh_meta()) meta->follow_memory();
 }
 
 const c10::Storage& MeshTensorImpl::storage() const {
@@ -289,8 +331,18 @@ Tensor local(const Tensor& tensor) {
   auto& impl = mesh_impl(tensor);
   const ThreadView& view = ThreadView::current();
   if (view.replica < 0) return impl.read()[0];
+  require_own_mesh(impl, view);
+  if (MeshMeta* variable = variable_of(impl, view)) return variable->leaf(view);
+  refuse_lost_gradient(impl);
   auto& values = impl.require_replica_values();
-  return impl.is_partial_view() ? values.acquire_view(impl, view) : values.acquire(impl, view);
+  return impl.is_partial_view() ? values.share_of(impl, view) : values.share(view);
+}
+
+c10::ArrayRef<Tensor> replica_components(const Tensor& tensor) {
+  auto& impl = mesh_impl(tensor);
+  const auto shares = impl.require_replica_values().components();
+  MeshMeta* meta = impl.mesh_meta();
+  return meta && meta->is_variable() ? meta->leaves() : shares;
 }
 
 Layout layout_of(const Tensor& tensor) {

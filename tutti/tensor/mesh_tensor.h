@@ -13,6 +13,7 @@ namespace tutti {
 
 using Tensor = at::Tensor;
 class CopiedView;
+class MeshMeta;
 
 // An at::Tensor of global sizes whose value lies in the components that its spec names. It has no storage; device() is
 // the first component's, and in replica view the replica's own. Threads: as for any tensor, one writer or many readers.
@@ -39,22 +40,30 @@ class MeshTensorImpl final : public c10::TensorImpl {
   // Takes over sizes, strides and dtype that an op has changed in the components.
   void sync_metadata();
 
-  // Before an op changes the geometry in place: aliases, which share the components, are to keep theirs.
+  // Before an op changes the geometry in place: what aliases, and the replicas of all, see keeps its own.
   void own_geometry();
   // Takes the place of `view`, a view of this tensor.
   void become(const MeshTensorImpl& view);
   // After the geometry changed in place: replicas see the same. `as_view`: in the same memory.
   void update_replica_values(bool as_view);
 
-  // What replica view sees of this tensor, made on demand; null as long as no replica looked.
-  ReplicaValues* replica_values() const { return replicas_.load(std::memory_order_acquire); }
-  ReplicaValues& require_replica_values();
-  // Makes this tensor a view of `base`: writing through it tells the replicas of the base.
+  // What replica view sees of the memory of this tensor and of all its aliases, made on demand; null as long as no
+  // replica looked.
+  ReplicaValues* replica_values() const { return family().replicas_.load(std::memory_order_acquire); }
+  ReplicaValues& require_replica_values() const;
+  // Makes this tensor an alias of `base`, whose memory it shares: writing through it tells the replicas of the base.
   void share_replica_values(const MeshTensorImpl& base);
   // Whether it shows another part or order of its base's elements.
   bool is_partial_view() const { return is_partial_view_; }
 
-  // After an op wrote the components: takes over their metadata, and writes a copied view to its tensor.
+  // The state of a variable; null for other tensors. Who makes a tensor a variable sets it.
+  MeshMeta* mesh_meta() const { return meta_.load(std::memory_order_acquire); }
+  void set_mesh_meta(MeshMeta* meta) { meta_.store(meta, std::memory_order_release); }
+  // The state of the tensor of which this is an alias; null where that is gone or no variable.
+  MeshMeta* mesh_meta_of_base() const;
+
+  // After an op wrote the components: takes over their metadata, writes a copied view to its tensor, and gives the new
+  // value to components that a program holds.
   void finish_write();
 
   // For a view that had to be copied, and for views of it: where it came from.
@@ -74,6 +83,7 @@ class MeshTensorImpl final : public c10::TensorImpl {
   // is asked for again or this tensor is written.
   const c10::Storage& storage() const override;
   const char* tensorimpl_type_name() const override { return "MeshTensor"; }
+  void release_resources() override;
   ~MeshTensorImpl() override;
 
  private:
@@ -81,14 +91,23 @@ class MeshTensorImpl final : public c10::TensorImpl {
   void take_metadata(const TensorImpl& buffer);
   void settle_lazy_bits();
   void adopt(const MeshTensorImpl& source);
+  const MeshTensorImpl& family() const { return root_ ? *root_ : *this; }
+  void join_family(const MeshTensorImpl& other);
+  void forget_meta();
 
   const MeshShape* shape_;
   mutable std::atomic<const Spec*> spec_;  // null until asked for, when whole
   bool whole_;
   bool is_partial_view_ = false;
   Components components_;
-  std::atomic<ReplicaValues*> replicas_{nullptr};  // owns a reference
-  mutable Tensor gathered_;                        // keeps alive what storage() returned
+  // The tensor whose replicas_ stands for the whole family of aliases, which hold it weakly: it may be gone, but its
+  // place is kept. Null: this tensor.
+  const MeshTensorImpl* root_ = nullptr;
+  c10::weak_intrusive_ptr<TensorImpl> root_place_{c10::intrusive_ptr<TensorImpl>()};
+  mutable std::atomic<bool> has_aliases_{false};
+  mutable std::atomic<ReplicaValues*> replicas_{nullptr};  // owns a reference
+  std::atomic<MeshMeta*> meta_{nullptr};
+  mutable Tensor gathered_;  // keeps alive what storage() returned
 };
 
 inline bool is_mesh_tensor(const Tensor& tensor) {
@@ -123,5 +142,8 @@ Tensor relayout(const Tensor& tensor, const Layout& layout);
 Layout layout_of(const Tensor& tensor);
 // In replica view this replica's component; in global view the components' first. A plain tensor is returned as it is.
 Tensor local(const Tensor& tensor);
+// Of a mesh tensor in global view: what each replica has of it, up to date; what is written to one is looked at when
+// the tensor is next read.
+c10::ArrayRef<Tensor> replica_components(const Tensor& tensor);
 
 }  // namespace tutti

@@ -8,6 +8,7 @@
 
 #include "tutti/core/bytes.h"
 #include "tutti/core/error.h"
+#include "tutti/core/log.h"
 
 namespace tutti {
 namespace {
@@ -66,6 +67,16 @@ void ReplicaGenerators::follow_seed() {
   generators_.clear();
   for (size_t r = 0; r < devices_.size(); ++r)
     generators_.push_back(make_replica_generator(seed.seed, static_cast<int>(r), devices_[r]));
+}
+
+void ReplicaGenerators::check_seed() {
+  if (devices_.size() == 1 || warned_) return;
+  const RandomSeed now = random_seed();
+  if (now.seed == seeded_[0].seed || now.times_set != seeded_[0].times_set) return;
+  warned_ = true;
+  warn(
+      "torch::manual_seed was called while replicas ran: it is one for all of them, and they follow it in the next run "
+      "only. Call set_random_seed() outside of run");
 }
 
 at::Generator* ReplicaGenerators::of(int replica) {

@@ -21,6 +21,8 @@ class ReplicaGenerators {
 
   // To be called before the replicas draw.
   void follow_seed();
+  // To be called after the replicas drew: warns, once, if torch::manual_seed was called meanwhile.
+  void check_seed();
   // Null for one replica.
   at::Generator* of(int replica);
 
@@ -31,6 +33,7 @@ class ReplicaGenerators {
   std::vector<c10::Device> devices_;
   std::vector<at::Generator> generators_;
   std::vector<RandomSeed> seeded_;  // empty or one: what the generators were made from
+  bool warned_ = false;
 };
 
 // Where all random numbers are: LibTorch's default generator of the CPU, and those of each strategy's replicas, in the

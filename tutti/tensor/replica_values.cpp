@@ -1,21 +1,20 @@
 #include "tutti/tensor/replica_values.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/empty_strided.h>
+#include <c10/core/InferenceMode.h>
 #include <c10/core/impl/COW.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <algorithm>
+
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
-#include "tutti/tensor/mesh_gradient.h"
+#include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/view.h"
 
 namespace tutti {
 namespace {
-
-std::atomic<uint64_t>& epoch() {
-  static std::atomic<uint64_t> runs{1};
-  return runs;
-}
 
 c10::Storage share_storage(const Tensor& piece) {
   auto shared = c10::impl::cow::lazy_clone_storage(*piece.storage().unsafeGetStorageImpl());
@@ -23,30 +22,15 @@ c10::Storage share_storage(const Tensor& piece) {
   return c10::Storage(std::move(shared));
 }
 
-// A storage without memory: what a leaf holds between two values.
-c10::Storage no_storage(c10::Device device) {
-  return c10::Storage(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), 0,
-                                                            c10::DataPtr(nullptr, device), nullptr, false));
-}
-
-// Moves a leaf out of the buffer that it shares.
-void own_buffer(const Tensor& leaf) { leaf.mutable_data_ptr(); }
+// Moves a tensor out of the buffer that it shares.
+void own_buffer(const Tensor& tensor) { tensor.mutable_data_ptr(); }
 
 // Leaves one of `terms` shares of the value; of integers the first has what division leaves over.
-void take_share(const Tensor& leaf, int64_t terms, bool first) {
+void take_term(const Tensor& share, int64_t terms, bool first) {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  if (!at::isIntegralType(leaf.scalar_type(), /*includeBool=*/false)) return static_cast<void>(leaf.div_(terms));
-  const Tensor share = leaf.div(terms, "trunc");
-  leaf.copy_(first ? leaf.sub(share.mul(terms - 1)) : share);
-}
-
-[[noreturn]] void refuse_other_mesh(const std::string& variable, const Mesh& mesh, const ThreadView& view) {
-  const auto place = [](const Mesh& mesh) { return str(mesh.to_string(), " on ", str_list(mesh.devices())); };
-  throw Error(
-      ErrorCode::failed_precondition,
-      str("replica ", view.replica, " of a strategy with the mesh ", view.mesh ? place(view.mesh->mesh) : "none",
-          " touches ", variable, ", which lies on the mesh ", place(mesh),
-          ": it belongs to another strategy; make it in the scope of this one, or pass its value, gather(x)"));
+  if (!at::isIntegralType(share.scalar_type(), /*includeBool=*/false)) return static_cast<void>(share.div_(terms));
+  const Tensor term = share.div(terms, "trunc");
+  share.copy_(first ? share.sub(term.mul(terms - 1)) : term);
 }
 
 // "w", "w/replica_1", … as TensorFlow names them.
@@ -54,22 +38,29 @@ std::string component_name(const std::string& variable, size_t replica) {
   return variable.empty() || replica == 0 ? variable : str(variable, "/replica_", replica);
 }
 
-// A tensor with the geometry of `piece`, sharing its buffer.
-Tensor make_leaf(const Tensor& piece, const std::string& name) {
-  Tensor leaf = at::detail::make_tensor<c10::TensorImpl>(share_storage(piece), piece.key_set(), piece.dtype());
-  leaf.unsafeGetTensorImpl()->set_sizes_and_strides(piece.sizes(), piece.strides(), piece.storage_offset());
-  if (!name.empty()) torch::autograd::impl::set_name(leaf, name);
-  return leaf;
+Tensor make_over(c10::Storage storage, const Tensor& geometry) {
+  Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(std::move(storage), geometry.key_set(), geometry.dtype());
+  tensor.unsafeGetTensorImpl()->set_sizes_and_strides(geometry.sizes(), geometry.strides(), geometry.storage_offset());
+  return tensor;
 }
 
 }  // namespace
 
+void require_own_mesh(const MeshTensorImpl& tensor, const ThreadView& view) {
+  if (tensor.mesh_shape() == view.mesh) return;
+  const auto place = [](const Mesh& mesh) { return str(mesh.to_string(), " on ", str_list(mesh.devices())); };
+  throw Error(ErrorCode::failed_precondition,
+              str("replica ", view.replica, " of a strategy with the mesh ",
+                  view.mesh ? place(view.mesh->mesh) : "none", " touches ", tensor.require_replica_values().describe(),
+                  ", which lies on the mesh ", place(tensor.mesh_shape()->mesh),
+                  ": it belongs to another strategy; make it in the scope of this one, or pass its value, gather(x)"));
+}
+
 ReplicaValues::ReplicaValues(const MeshShape* shape, Components pieces, bool replicated)
     : shape_(shape), pieces_(std::move(pieces)), replicated_(replicated) {}
 
-void ReplicaValues::replicas_start() { epoch().fetch_add(1, std::memory_order_relaxed); }
-
 void ReplicaValues::declare(const VariablePolicy& policy, std::string name) {
+  const std::lock_guard lock(mutex_);
   policy_ = policy;
   name_ = std::move(name);
   if (!on_read()) return;
@@ -77,145 +68,229 @@ void ReplicaValues::declare(const VariablePolicy& policy, std::string name) {
   live_.store(true, std::memory_order_release);
 }
 
+void ReplicaValues::take_policy_of(const ReplicaValues& other) {
+  const std::lock_guard lock(mutex_);
+  if (other.read_only()) make_read_only();
+  if (policy_ || !other.policy_) return;
+  policy_ = other.policy_;
+  name_ = other.name_;
+  if (on_read()) drop_all();
+}
+
 std::string ReplicaValues::describe() const {
   return str("the variable ", name_.empty() ? "" : "'" + name_ + "' ", "of shape ", str_list(pieces_[0].sizes()));
 }
 
-inline const Tensor& ReplicaValues::leaf_of(const MeshTensorImpl& variable, const ThreadView& view) {
-  if (variable.mesh_shape() != view.mesh) refuse_other_mesh(describe(), variable.mesh_shape()->mesh, view);
-  if (!live_.load(std::memory_order_acquire)) make_live();
-  return leaves_[static_cast<size_t>(view.replica)];
+bool ReplicaValues::is_current() const { return looked_.load(std::memory_order_acquire) == shape_->clock.period(); }
+
+const Tensor& ReplicaValues::share(const ThreadView& view) {
+  if (!is_current()) look();
+  return shares_[static_cast<size_t>(view.replica)];
 }
 
-const Tensor& ReplicaValues::acquire(const MeshTensorImpl& variable, const ThreadView& view) {
-  const Tensor& leaf = leaf_of(variable, view);
-  follow_variable(variable, leaf);
-  return leaf;
+// The buffer of `tensor` whose elements a replica sees.
+const Tensor& ReplicaValues::piece_of(const MeshTensorImpl& tensor, size_t replica) const {
+  const int device = static_cast<int>(replica);
+  const Tensor& piece =
+      tensor.components()[static_cast<size_t>(shape_->project(device, shape_->all, tensor.spec()->stored))];
+  if (tensor.copied_view || tensor.dtype() != pieces_[replica].dtype() || !piece.is_alias_of(pieces_[replica]))
+    throw Error(ErrorCode::unimplemented, str("replica ", replica, " uses a view that global view made of ", describe(),
+                                              ", which is sharded or of another dtype; make the view in run"));
+  return piece;
 }
 
-Tensor ReplicaValues::acquire_view(const MeshTensorImpl& part, const ThreadView& view) {
-  const Tensor& leaf = leaf_of(part, view);
-  refuse_lost_gradient(part);
-  if (!replicated_ || !part.whole() || part.copied_view || part.dtype() != leaf.dtype())
-    throw Error(ErrorCode::unimplemented,
-                str("replica ", view.replica, " uses a view that global view made of ", describe(),
-                    ", which is sharded or of another dtype; make the view in run"));
-  return leaf.detach().as_strided(part.sizes(), part.strides(), part.storage_offset());
+Tensor ReplicaValues::share_of(const MeshTensorImpl& part, const ThreadView& view) {
+  const auto replica = static_cast<size_t>(view.replica);
+  const Tensor& piece = piece_of(part, replica);
+  return share(view).as_strided(piece.sizes(), piece.strides(), piece.storage_offset());
 }
 
-void ReplicaValues::make_live() {
+// The first look in a period waits for a thread that still reads what the period before left.
+void ReplicaValues::look() {
   const std::lock_guard lock(mutex_);
-  if (live_.load(std::memory_order_relaxed)) return;
-  share_all(is_sum() ? static_cast<int64_t>(pieces_.size()) : 1);
-  live_.store(true, std::memory_order_release);
+  if (!live_.load(std::memory_order_relaxed)) {
+    share_all(is_sum() ? static_cast<int64_t>(pieces_.size()) : 1);
+    live_.store(true, std::memory_order_release);
+  }
+  if (ThreadView::current().replica >= 0) looked_.store(shape_->clock.period(), std::memory_order_release);
 }
 
-// Gives each leaf the value of its piece; on_read a buffer of its own, with one of `terms` shares of the value.
+// Puts a buffer under the share of a replica and under all leaves that lie in it.
+void ReplicaValues::give(size_t replica, const c10::Storage& storage) {
+  shares_[replica].unsafeGetTensorImpl()->set_storage_keep_dtype(storage);
+  for (const Components* leaves : leaves_) (*leaves)[replica].unsafeGetTensorImpl()->set_storage_keep_dtype(storage);
+}
+
+// Gives each replica the value of its piece; on_read a buffer of its own, with one of `terms` parts of the value.
 void ReplicaValues::share_all(int64_t terms) {
-  const bool made = !leaves_.empty();
+  const c10::InferenceMode normal_tensors(false);  // what is made here lives on when the caller trains
+  const bool made = !shares_.empty();
   sources_.resize(pieces_.size());
-  leaves_.resize(pieces_.size());
+  shares_.resize(pieces_.size());
   shared_data_.resize(pieces_.size());
   for (size_t i = 0; i < pieces_.size(); ++i) {
     const c10::Device own = shape_->devices[i];
     sources_[i] = pieces_[i].device() == own ? pieces_[i] : pieces_[i].to(own);
-    if (made) {
-      leaves_[i].unsafeGetTensorImpl()->set_storage_keep_dtype(share_storage(sources_[i]));
+    if (!made) {
+      shares_[i] = make_over(share_storage(sources_[i]), sources_[i]);
+      if (!name_.empty()) torch::autograd::impl::set_name(shares_[i], component_name(name_, i));
     } else {
-      leaves_[i] = make_leaf(sources_[i], component_name(name_, i));
-      blanks_.push_back(no_storage(own));
+      give(i, share_storage(sources_[i]));
     }
-    shared_data_[i] = leaves_[i].storage().data();
+    shared_data_[i] = shares_[i].storage().data();
     if (!on_read()) continue;
-    own_buffer(leaves_[i]);
+    own_buffer(shares_[i]);
     shared_data_[i] = nullptr;
-    if (terms > 1) take_share(leaves_[i], terms, i == 0);
+    if (terms > 1) take_term(shares_[i], terms, i == 0);
   }
 }
 
+Components ReplicaValues::make_leaves(const MeshTensorImpl& variable) {
+  const std::lock_guard lock(mutex_);
+  look();
+  const c10::InferenceMode normal_tensors(false);
+  Components leaves;
+  for (size_t i = 0; i < shares_.size(); ++i) {
+    const Tensor& share = shares_[i];
+    leaves.push_back(make_over(share.storage(), variable.is_partial_view() ? piece_of(variable, i) : share));
+    leaves[i].unsafeGetTensorImpl()->set_version_counter(share.unsafeGetTensorImpl()->version_counter());
+    if (!name_.empty()) torch::autograd::impl::set_name(leaves[i], component_name(name_, i));
+  }
+  return leaves;
+}
+
+void ReplicaValues::add_leaves(const Components& leaves) {
+  const std::lock_guard lock(mutex_);
+  for (size_t i = 0; i < leaves.size(); ++i)
+    leaves[i].unsafeGetTensorImpl()->set_storage_keep_dtype(shares_[i].storage());  // they may have got others since
+  leaves_.push_back(&leaves);
+}
+
+void ReplicaValues::remove_leaves(const Components& leaves) {
+  const std::lock_guard lock(mutex_);
+  std::erase(leaves_, &leaves);
+}
+
+void ReplicaValues::replace(const Tensor& data, const ThreadView& view) {
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  const auto replica = static_cast<size_t>(view.replica);
+  const Tensor& own = share(view);
+  if (data.sizes() != own.sizes() || data.dtype() != own.dtype())
+    throw Error(ErrorCode::failed_precondition,
+                str("set_data: called by replica ", view.replica, " with ", data.toString(), " ",
+                    str_list(data.sizes()), " for ", describe(), " of ", own.toString(),
+                    "; a replica may change the value alone. Call it outside of run"));
+  Tensor buffer = at::empty_strided(own.sizes(), own.strides(), own.options());
+  buffer.copy_(data);
+  const std::lock_guard lock(mutex_);
+  give(replica, buffer.storage());
+}
+
 c10::ArrayRef<Tensor> ReplicaValues::components() {
-  if (!live_.load(std::memory_order_acquire)) make_live();
-  read_epoch_ = 0;
-  return leaves_;
+  look();
+  read_.store(0, std::memory_order_relaxed);
+  return shares_;
 }
 
 bool ReplicaValues::diverged() const {
   if (!live_.load(std::memory_order_acquire)) return false;
-  for (size_t i = 0; i < leaves_.size(); ++i)
+  for (size_t i = 0; i < shares_.size(); ++i)
     if (written(i)) return true;
   return false;
 }
 
+// Whether replicas may be computing with the shares.
+bool ReplicaValues::in_use() const { return shape_->clock.running() && is_current(); }
+
+void ReplicaValues::refuse_while_in_use() const {
+  if (in_use())
+    throw Error(ErrorCode::failed_precondition,
+                str(describe(),
+                    " is written by a thread in global view while replicas compute with it; write it where they meet "
+                    "(merge_call, an optimizer's step), before or after run. A thread that a replica starts is in "
+                    "global view"));
+}
+
 void ReplicaValues::read() {
-  const uint64_t now = epoch().load(std::memory_order_relaxed);
-  if (read_epoch_ == now || !live_.load(std::memory_order_acquire)) return;
+  if (!live_.load(std::memory_order_acquire)) return;
+  const uint64_t now = shape_->clock.period();
+  if (read_.load(std::memory_order_acquire) == now) return;
   if (on_read() && policy_->aggregation == VariableAggregation::none)
     throw Error(ErrorCode::invalid_argument,
                 str(describe(),
                     " is on_read without an aggregation: outside of replicas, where it is read, it has no "
                     "value; read it in run, or make it with an aggregation"));
-  read_epoch_ = now;
-  if (!diverged()) return;
-  if (read_only_) {
-    drop_all();
-    throw Error(ErrorCode::failed_precondition,
-                "a replica wrote in place to its read copy of a parameter, which lies on another device; the write is "
-                "dropped. Change it with assign(), or where the replicas meet: merge_call, an optimizer's step");
+  const std::lock_guard lock(mutex_);
+  if (in_use() || read_.load(std::memory_order_relaxed) == now) return;
+  if (diverged()) {
+    if (read_only()) {
+      drop_all();
+      throw Error(
+          ErrorCode::failed_precondition,
+          "a replica wrote in place to its read copy of a parameter, which lies on another device; the write is "
+          "dropped. Change it with assign(), or where the replicas meet: merge_call, an optimizer's step");
+    }
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
+    const at::NoGradGuard no_grad;
+    if (replicated_)
+      take_aggregate();
+    else
+      for (size_t i = 0; i < shares_.size(); ++i)
+        if (written(i)) pieces_[i].copy_(shares_[i]);
   }
-  const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  const at::NoGradGuard no_grad;
-  if (replicated_) return take_aggregate();
-  for (size_t i = 0; i < leaves_.size(); ++i)
-    if (written(i)) pieces_[i].copy_(leaves_[i]);
+  read_.store(now, std::memory_order_release);
 }
 
 VariableAggregation ReplicaValues::aggregation() const {
   if (policy_) return on_read() ? policy_->aggregation : VariableAggregation::only_first_replica;
-  const Tensor& first = leaves_[0];
+  const Tensor& first = shares_[0];
   return first.is_floating_point() || first.is_complex() ? VariableAggregation::mean
                                                          : VariableAggregation::only_first_replica;
 }
 
 void ReplicaValues::take_aggregate() {
-  const Tensor value = aggregate(aggregation(), leaves_);
-  if (value.is_same(leaves_[0]) && !written(0)) return;  // it is the global value already
+  const Tensor value = aggregate(aggregation(), shares_);
+  if (value.is_same(shares_[0]) && !written(0)) return;  // it is the global value already
   // Who shares a buffer must share it with the global value, which never drops its share beside another thread.
-  for (size_t i = 0; i < leaves_.size(); ++i)
-    if (!written(i)) own_buffer(leaves_[i]);
+  for (size_t i = 0; i < shares_.size(); ++i)
+    if (!written(i)) own_buffer(shares_[i]);
   for (size_t i = 0; i < pieces_.size(); ++i)
     if (i == 0 || !pieces_[i].is_alias_of(pieces_[0])) pieces_[i].copy_(value);
 }
 
 void ReplicaValues::write() {
   if (!live_.load(std::memory_order_acquire)) return;
+  refuse_while_in_use();
   read();
   drop_all();
 }
 
 void ReplicaValues::overwrite() {
-  if (live_.load(std::memory_order_acquire)) drop_all();
+  if (!live_.load(std::memory_order_acquire)) return;
+  refuse_while_in_use();
+  drop_all();
+}
+
+// Whether a program holds a share or a leaf.
+bool ReplicaValues::held() const {
+  const auto in_other_hands = [](const Tensor& tensor) { return tensor.use_count() > 1; };
+  return std::ranges::any_of(shares_, in_other_hands) || std::ranges::any_of(leaves_, [&](const Components* leaves) {
+           return std::ranges::any_of(*leaves, in_other_hands);
+         });
+}
+
+void ReplicaValues::refresh_held() {
+  if (!live_.load(std::memory_order_acquire) && held()) look();
 }
 
 void ReplicaValues::drop_all() {
-  for (size_t i = 0; i < leaves_.size(); ++i) {
-    auto* impl = leaves_[i].unsafeGetTensorImpl();
-    impl->set_storage_keep_dtype(blanks_[i]);
-    if (!impl->is_inference()) impl->bump_version();  // a graph that saved the old value must not use the new one
+  const std::lock_guard lock(mutex_);
+  for (size_t i = 0; i < shares_.size(); ++i) {
+    give(i, sources_[i].storage());
+    shares_[i].unsafeGetTensorImpl()->bump_version();  // a graph that saved the old value must not use the new one
   }
   live_.store(false, std::memory_order_release);
-}
-
-void ReplicaValues::rebase(Components pieces, bool replicated) {
-  {
-    const std::lock_guard lock(mutex_);
-    pieces_ = std::move(pieces);
-    replicated_ = replicated;
-    leaves_.clear();
-    blanks_.clear();
-    shared_data_.clear();
-    live_.store(false, std::memory_order_release);
-  }
-  if (on_read()) make_live();
+  looked_.store(0, std::memory_order_release);
 }
 
 }  // namespace tutti

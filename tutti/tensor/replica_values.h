@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "tutti/tensor/variable_policy.h"
 
@@ -18,65 +19,82 @@ class MeshTensorImpl;
 struct MeshShape;
 struct ThreadView;
 
-// What the replicas see of one mesh tensor: for each a leaf tensor of its own autograd graph. The leaves share the
-// buffer of the global value, copy-on-write; a replica that writes gets a buffer of its own. In global view a
-// replicated value is then what the policy makes of all: on_write the first replica's, on_read their aggregate; with no
-// policy declared the mean of floating point numbers, the first replica's integers and booleans. Leaves of an on_read
-// variable have buffers of their own from the start.
+// What the replicas see of the memory of one mesh tensor and of all its aliases. Each has a share of the global buffer,
+// copy-on-write; a replica that writes gets a buffer of its own. Tensors of three kinds lie in a share: `share()`, the
+// constant that a replica sees of every alias; the leaf of each variable (VariableLeaves); views of part of it. A write
+// to one is seen by all and bumps the one version that they have.
 //
-// Threads: acquire() from all replicas at once; read() and write() in global view, when no replica runs.
+// In global view a replicated value is what the policy makes of all shares: on_write the first replica's, on_read their
+// aggregate; with no policy declared the mean of floating point numbers, the first replica's integers and booleans.
+// Shares of an on_read variable are buffers of their own from the start.
+//
+// Threads: any. What replicas write while they compute, other threads see when the replicas have met or ended.
 class ReplicaValues final : public c10::intrusive_ptr_target {
  public:
   // `pieces[i]` is the buffer that replica i shares: all the same one for a replicated value in one buffer.
   ReplicaValues(const MeshShape* shape, Components pieces, bool replicated);
 
   // From now on replicas have read copies: to write to them is an error.
-  void make_read_only() { read_only_ = true; }
-  bool read_only() const { return read_only_; }
+  void make_read_only() { read_only_.store(true, std::memory_order_relaxed); }
+  bool read_only() const { return read_only_.load(std::memory_order_relaxed); }
 
   // Makes the tensor, new, a variable with this policy: each component has its value, and its name, "w/replica_1".
   void declare(const VariablePolicy& policy, std::string name);
+  // For a variable that moves to this memory. Does nothing where a policy was declared already.
+  void take_policy_of(const ReplicaValues& other);
   const std::optional<VariablePolicy>& policy() const { return policy_; }
   // "the variable 'w' of shape [2]", for messages
   std::string describe() const;
 
-  // The leaf of a replica, with the hooks and requires_grad of `variable`. Throws: failed_precondition for a variable
-  // that lies on another mesh than the replica.
-  const Tensor& acquire(const MeshTensorImpl& variable, const ThreadView& view);
-  // The same view of a replica's leaf that `part`, a partial view of the variable, is of the global value. No gradient
-  // flows. Throws: as acquire; unimplemented where the variable is sharded or `part` has another dtype.
-  Tensor acquire_view(const MeshTensorImpl& part, const ThreadView& view);
-  // One per replica; empty as long as no replica looked.
-  c10::ArrayRef<Tensor> leaves() const { return leaves_; }
+  // What a replica sees of a tensor that is no variable.
+  const Tensor& share(const ThreadView& view);
+  // The same of one that shows a part or another order of the elements. Throws: unimplemented where no piece of the
+  // value holds them, or for another dtype.
+  Tensor share_of(const MeshTensorImpl& part, const ThreadView& view);
 
-  // In global view: the leaves with their current values, for a caller who may write them at once.
+  // Whether the shares hold the current value, and a replica has looked in this period.
+  bool is_current() const;
+  // Makes it so in a replica; in global view the shares alone are brought up to date.
+  void look();
+
+  // Leaves over the shares, with the geometry of `variable`. Throws: as share_of.
+  Components make_leaves(const MeshTensorImpl& variable);
+  // Leaves that lie in the shares get every buffer that the shares get, until they are removed.
+  void add_leaves(const Components& leaves);
+  void remove_leaves(const Components& leaves);
+  // Puts a buffer with the value of `data`, of the same sizes and dtype, in the place of a replica's own.
+  void replace(const Tensor& data, const ThreadView& view);
+
+  // In global view: the shares with their current values, for a caller who may write them at once.
   c10::ArrayRef<Tensor> components();
   // Whether a replica may have another value than the others.
   bool diverged() const;
 
-  // Brings what replicas wrote into the global value; they keep theirs. Throws: invalid_argument on_read without
-  // aggregation.
+  // Brings what replicas wrote into the global value; they keep theirs. While they compute it does nothing. Throws:
+  // invalid_argument on_read without aggregation.
   void read();
-  // Takes the leaves' shares away before the global value is written, so that the write copies nothing. Leaves of a sum
-  // that is on_read then have a share of the value each. Throws: as read.
+  // Takes the shares away before the global value is written, so that the write copies nothing; until refresh_held()
+  // they are the global buffer itself. Leaves of a sum that is on_read then have a share of the value each. Throws: as
+  // read; failed_precondition while replicas that use the value compute.
   void write();
   // The same where all of the value will be written: what the replicas wrote is dropped.
   void overwrite();
-  // The variable has got other buffers.
-  void rebase(Components pieces, bool replicated);
-
-  // To be called whenever replicas start to run, or go on after a meeting: from now on they may write.
-  static void replicas_start();
+  // After such a write: where a program holds a share, they take the new value at once.
+  void refresh_held();
 
  private:
-  const Tensor& leaf_of(const MeshTensorImpl& variable, const ThreadView& view);
-  void make_live();
   void share_all(int64_t terms);
+  void give(size_t replica, const c10::Storage& storage);
+  Tensor make_over_share(size_t replica, const Tensor& geometry) const;
+  const Tensor& piece_of(const MeshTensorImpl& tensor, size_t replica) const;
   void take_aggregate();
   void drop_all();
+  void refuse_while_in_use() const;
+  bool in_use() const;
+  bool held() const;
   bool on_read() const { return policy_ && policy_->on_read(); }
   bool is_sum() const { return on_read() && policy_->aggregation == VariableAggregation::sum; }
-  bool written(size_t replica) const { return leaves_[replica].storage().data() != shared_data_[replica]; }
+  bool written(size_t replica) const { return shares_[replica].storage().data() != shared_data_[replica]; }
   VariableAggregation aggregation() const;
 
   const MeshShape* shape_;
@@ -84,14 +102,20 @@ class ReplicaValues final : public c10::intrusive_ptr_target {
   bool replicated_;
   std::optional<VariablePolicy> policy_;
   std::string name_;
-  bool read_only_ = false;
-  Components sources_;  // what the leaves share: the pieces, or their copies on the replicas' own devices
-  Components leaves_;
-  c10::SmallVector<c10::Storage, 8> blanks_;      // what each leaf holds between two values
-  c10::SmallVector<const void*, 8> shared_data_;  // where each leaf's buffer was when it was shared; null: it never was
-  std::mutex mutex_;                              // guards the making of leaves
-  std::atomic<bool> live_{false};                 // the leaves hold the current value
-  uint64_t read_epoch_ = 0;                       // the run after which read() last looked
+  std::atomic<bool> read_only_{false};
+
+  std::recursive_mutex mutex_;             // guards what follows while replicas may look
+  Components sources_;                     // what is shared: the pieces, or their copies on the replicas' devices
+  Components shares_;                      // for each replica; empty as long as none looked
+  std::vector<const Components*> leaves_;  // of the variables that lie here
+  c10::SmallVector<const void*, 8>
+      shared_data_;                  // where each share's buffer was when it was shared; null: it never was
+  std::atomic<bool> live_{false};    // the shares hold the current value
+  std::atomic<uint64_t> looked_{0};  // the period in which a replica last looked
+  std::atomic<uint64_t> read_{0};    // the period in which read() last looked
 };
+
+// Throws: failed_precondition for a tensor that lies on another mesh than the replica.
+void require_own_mesh(const MeshTensorImpl& tensor, const ThreadView& view);
 
 }  // namespace tutti

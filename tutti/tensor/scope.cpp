@@ -1,17 +1,42 @@
 #include "tutti/tensor/scope.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "tutti/tensor/registration.h"
 
 namespace tutti {
+namespace {
+
+thread_local Scope* t_innermost = nullptr;
+
+// What is gone leaves the list, and so its memory; the list is looked through as often as it doubles.
+void sweep(ScopeState& scope) {
+  std::erase_if(scope.made, [](const auto& weak) { return weak.expired(); });
+  scope.next_sweep = std::max<size_t>(1024, 2 * scope.made.size());
+}
+
+}  // namespace
 
 Scope::Scope(const Mesh& mesh, std::shared_ptr<GradientGroup> group)
-    : state_{MeshShape::of(mesh), std::move(group), {}, {}}, view_({.scope = &state_}) {
+    : state_{MeshShape::of(mesh), std::move(group), {}, {}},
+      view_({.scope = &state_}),
+      outer_(std::exchange(t_innermost, this)) {
   ensure_registered();
 }
 
 Scope::~Scope() {
+  adopt();
+  t_innermost = outer_;
+}
+
+void Scope::adopt() {
   for (const auto& weak : state_.made)
     if (const auto impl = weak.lock()) adopt_variable(static_cast<MeshTensorImpl&>(*impl), state_.group);
+}
+
+void Scope::make_variables() {
+  for (Scope* scope = t_innermost; scope; scope = scope->outer_) scope->adopt();
 }
 
 LayoutScope::LayoutScope(const Mesh& mesh) : state_{MeshShape::of(mesh), {}, {}, {}}, view_({.scope = &state_}) {
@@ -24,8 +49,10 @@ LayoutScope::LayoutScope(const Layout& layout)
 }
 
 void note_made(const Tensor& tensor) {
-  if (auto* scope = ThreadView::current().scope; scope && scope->group)
-    scope->made.emplace_back(tensor.getIntrusivePtr());
+  auto* scope = ThreadView::current().scope;
+  if (!scope || !scope->group) return;
+  if (scope->made.size() >= scope->next_sweep) sweep(*scope);
+  scope->made.emplace_back(tensor.getIntrusivePtr());
 }
 
 }  // namespace tutti

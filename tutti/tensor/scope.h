@@ -14,22 +14,29 @@ namespace tutti {
 struct ScopeState {
   const MeshShape* shape;
   std::shared_ptr<GradientGroup> group;                        // null: no replicas will have gradients of what is made
-  std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>> made;  // mesh tensors that this scope has seen, with a group
+  std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>> made;  // mesh tensors of this scope that may become variables
   std::optional<Layout> layout = {};                           // of what has its rank; the rest is replicated
+  size_t next_sweep = 1024;                                    // when `made` is this long, those that are gone leave it
 };
 
-// While one lives, factory functions on this thread create replicated mesh tensors. When it ends, those that live on as
-// leaves have become variables: replicas have gradients of their own for them, which `group` reduces.
+// While one lives, factory functions on this thread create replicated mesh tensors. When replicas run, and when it
+// ends, those that live on as leaves become variables: replicas have gradients of their own for them, which `group`
+// reduces.
 class Scope {
  public:
   Scope(const Mesh& mesh, std::shared_ptr<GradientGroup> group);
   ~Scope();
+  // To be called before replicas run: makes variables in all scopes that are open on this thread.
+  static void make_variables();
   Scope(const Scope&) = delete;
   Scope& operator=(const Scope&) = delete;
 
  private:
+  void adopt();
+
   ScopeState state_;
   ThreadViewGuard view_;
+  Scope* outer_;
 };
 
 // While one lives, factory functions on this thread create mesh tensors: in `layout`, if it has their rank, else

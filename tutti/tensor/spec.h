@@ -8,6 +8,7 @@
 #include <string>
 
 #include "tutti/mesh/layout.h"
+#include "tutti/tensor/replica_clock.h"
 
 namespace tutti {
 
@@ -28,6 +29,7 @@ struct MeshShape {
   bool one_buffer_when_replicated;
   c10::SmallVector<c10::Device, 8> devices;  // of the replicas
   c10::Device home;                          // of the buffer, where there is one
+  mutable ReplicaClock clock;
 
   // How many coordinates the dimensions in `mask` have together. Components are numbered by these, row-major.
   int count(DimensionMask mask) const;

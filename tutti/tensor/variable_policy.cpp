@@ -1,6 +1,8 @@
 #include "tutti/tensor/variable_policy.h"
 
+#include <ATen/ops/eq.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/where.h>
 
 #include <algorithm>
 
@@ -10,10 +12,17 @@
 namespace tutti {
 namespace {
 
-// The mean of equal floats is not always that float; values that agree must stay as they are.
 bool agree(c10::ArrayRef<Tensor> values) {
   return std::all_of(values.begin() + 1, values.end(),
                      [&](const Tensor& value) { return at::equal(value.to(values[0].device()), values[0]); });
+}
+
+// The mean of equal floats is not always that float: elements that agree stay as they are, for others that share their
+// memory may have been written alone.
+Tensor keep_equal(c10::ArrayRef<Tensor> values, const Tensor& mean) {
+  Tensor equal = values[0].eq(values[1].to(values[0].device()));
+  for (size_t i = 2; i < values.size(); ++i) equal.logical_and_(values[0].eq(values[i].to(values[0].device())));
+  return at::where(equal, values[0], mean);
 }
 
 }  // namespace
@@ -53,7 +62,7 @@ Tensor aggregate(VariableAggregation aggregation, c10::ArrayRef<Tensor> values) 
   const bool mean = aggregation == VariableAggregation::mean;
   BufferSum sum{.values = {values.begin(), values.end()}, .divisor = mean ? static_cast<double>(values.size()) : 1};
   sum_buffers({&sum, 1});
-  return sum.result;
+  return mean && values.size() > 2 ? keep_equal(values, sum.result) : sum.result;
 }
 
 }  // namespace tutti

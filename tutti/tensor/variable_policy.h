@@ -33,7 +33,7 @@ struct VariablePolicy {
 };
 
 // The sum, the mean or the first of the values, on the device of the first; it may be values[0] itself. The mean of
-// equal values is that value, bit for bit. Shapes, dtypes: equal; the mean is of floating point or complex numbers.
+// equal elements is that element, bit for bit. Shapes, dtypes: equal; the mean is of floating point or complex numbers.
 Tensor aggregate(VariableAggregation aggregation, c10::ArrayRef<Tensor> values);
 
 }  // namespace tutti

@@ -3,18 +3,22 @@
 #include <ATen/core/Generator.h>
 #include <c10/core/DispatchKey.h>
 
+#include <memory>
+
 namespace tutti {
 
+class GradientGroup;
 struct MeshShape;
 struct ScopeState;
 
 // How this thread meets mesh tensors: in a replica's view, in global view with an active scope, or in plain global
 // view.
 struct ThreadView {
-  int replica = -1;                    // -1: global view
-  const MeshShape* mesh = nullptr;     // replica view: the mesh that variables must lie on
-  at::Generator* generator = nullptr;  // replica view: for ops whose caller names no generator
-  ScopeState* scope = nullptr;         // global view: factory functions create mesh tensors
+  int replica = -1;                                           // -1: global view
+  const MeshShape* mesh = nullptr;                            // replica view: the mesh that variables must lie on
+  at::Generator* generator = nullptr;                         // replica view: for ops whose caller names no generator
+  ScopeState* scope = nullptr;                                // global view: factory functions create mesh tensors
+  const std::shared_ptr<GradientGroup>* gradients = nullptr;  // replica view: of leaves that no scope made
 
   static const ThreadView& current();
 };

@@ -41,7 +41,7 @@ class Views : public testing::TestWithParam<bool> {
   // Calls f(replica) in each replica's view, one after the other.
   template <class F>
   void in_replicas(F f) {
-    ReplicaValues::replicas_start();
+    const ReplicasCompute computing(MeshShape::of(mesh_)->clock);
     for (int replica = 0; replica < 3; ++replica) {
       const ThreadViewGuard view({.replica = replica, .mesh = MeshShape::of(mesh_)});
       f(replica);

@@ -241,6 +241,8 @@ void OptimizerImpl::update(const UpdateStep& step) {
     update_variable(seen, state->variable, state->slots, step);
   }
   if (!pieces.empty()) update_pieces(pieces, step);
+  for (const auto& [state, gradient, scale] : updates)
+    if (is_mesh_tensor(state->variable)) mesh_impl(state->variable).finish_write();
   if (options_.gradient_accumulation_steps)
     for (VariableState& state : states_) state.gradient_accumulator.zero_();
 }
