@@ -35,7 +35,7 @@ void async_save(benchmark::State& state) {
   const auto folder = std::filesystem::temp_directory_path() / str("tutti_async_save_", getpid());
   std::vector<double> stalls, slowdowns;
   {
-    train::CheckpointManager manager(train::Checkpoint({{"net", net}}), folder, {.max_to_keep = 1, .async = true});
+    CheckpointManager manager(Checkpoint({{"net", net}}), folder, {.max_to_keep = 1, .async = true});
     train();
     for (auto _ : state) {
       const double alone = seconds_per_step(train, 1);

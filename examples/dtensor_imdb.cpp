@@ -59,7 +59,7 @@ std::map<std::string, double> train_step(Mlp& model, const Tensor& x, const Tens
 void train_on(const std::string& title, Mlp& model, const auto& batches, const Layout& x_layout, const Layout& y_layout,
               const std::string& checkpoint_dir, int epochs) {
   std::cout << title << '\n';
-  train::CheckpointManager manager(train::Checkpoint({{"root", model}}), checkpoint_dir, {.max_to_keep = 3});
+  CheckpointManager manager(Checkpoint({{"root", model}}), checkpoint_dir, {.max_to_keep = 3});
   if (const auto latest = manager.latest_checkpoint()) {
     std::cout << "Restoring a checkpoint\n";
     manager.checkpoint().restore(*latest).assert_consumed();

@@ -272,10 +272,10 @@ bool checkpoint(const Json& test) {
     strategy_of(replicas).run(
         [&] { saved.assign(scalar(2 + replica_id() * test.at("step").get<double>(), "float32")); });
   const std::vector<Tensor> before = saved.components();
-  train::Checkpoint({{"v", saved}}).write(folder.path() / "c");
+  Checkpoint({{"v", saved}}).write(folder.path() / "c");
 
   const Variable restored = variable_of_seven(test, test.at("restore_replicas"));
-  train::Checkpoint({{"v", restored}}).restore(folder.path() / "c").assert_consumed();
+  Checkpoint({{"v", restored}}).restore(folder.path() / "c").assert_consumed();
   const Json& expected = test.at("expected");
   const tutti::checkpoint::Reader reader(tutti::checkpoint::posix_file_system(), folder.path() / "c");
   return equal(before, expected.at("components_before")) &&

@@ -7,7 +7,7 @@
 #include "tutti/core/log.h"
 #include "tutti/core/str.h"
 
-namespace tutti::train {
+namespace tutti {
 
 RestoreStatus::RestoreStatus(std::filesystem::path folder, checkpoint::Differences differences)
     : folder_(std::move(folder)), differences_(std::move(differences)) {}
@@ -61,4 +61,4 @@ RestoreStatus Checkpoint::restore(const std::filesystem::path& folder) const {
   return RestoreStatus(folder, std::move(differences));
 }
 
-}  // namespace tutti::train
+}  // namespace tutti

@@ -9,7 +9,7 @@
 #include "tutti/checkpoint/save_state.h"
 #include "tutti/checkpoint/trackable.h"
 
-namespace tutti::train {
+namespace tutti {
 
 // What a restore found. Names that the checkpoint lacks, or that nothing took, are logged as a warning when this is
 // destroyed, unless one of its members was called. TF: the load status of tf.train.Checkpoint.restore.
@@ -65,4 +65,4 @@ class Checkpoint {
   std::vector<checkpoint::NamedTrackable> objects_;
 };
 
-}  // namespace tutti::train
+}  // namespace tutti

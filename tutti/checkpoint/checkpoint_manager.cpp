@@ -12,7 +12,7 @@
 #include "tutti/core/release_queue.h"
 #include "tutti/core/str.h"
 
-namespace tutti::train {
+namespace tutti {
 
 namespace fs = std::filesystem;
 
@@ -146,4 +146,4 @@ std::vector<fs::path> CheckpointManager::checkpoints() {
 const Checkpoint& CheckpointManager::checkpoint() const { return state_->checkpoint; }
 const fs::path& CheckpointManager::directory() const { return state_->folder.directory(); }
 
-}  // namespace tutti::train
+}  // namespace tutti

@@ -9,7 +9,7 @@
 #include "tutti/checkpoint/checkpoint.h"
 #include "tutti/checkpoint/file_system.h"
 
-namespace tutti::train {
+namespace tutti {
 
 // How an asynchronous save keeps the values of its call while it writes them.
 enum class Snapshot {
@@ -72,4 +72,4 @@ class CheckpointManager {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace tutti::train
+}  // namespace tutti

@@ -20,7 +20,7 @@
 #include "tutti/core/release_queue.h"
 #include "tutti/core/str.h"
 
-namespace tutti::train {
+namespace tutti {
 namespace {
 
 using testing::AllOf;
@@ -268,4 +268,4 @@ TEST(CheckpointManager, AnotherProgramsCheckpointIsRefusedBeforeAnythingChanges)
 }
 
 }  // namespace
-}  // namespace tutti::train
+}  // namespace tutti

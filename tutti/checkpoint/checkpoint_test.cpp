@@ -16,7 +16,7 @@
 #include "tests/support/error_of.h"
 #include "tests/support/temporary_folder.h"
 
-namespace tutti::train {
+namespace tutti {
 namespace {
 
 using testing::HasSubstr;
@@ -198,4 +198,4 @@ TEST(Checkpoint, AnUnknownOptimizerIsRefusedByName) {
 }
 
 }  // namespace
-}  // namespace tutti::train
+}  // namespace tutti

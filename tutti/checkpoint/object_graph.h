@@ -10,7 +10,7 @@ namespace tutti::checkpoint {
 // An object by the name that a checkpoint has for it.
 struct NamedTrackable {
   std::string name;
-  train::Trackable object;
+  Trackable object;
 };
 
 // The name of the random numbers' state, which every checkpoint has.

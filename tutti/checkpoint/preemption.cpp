@@ -8,7 +8,7 @@
 #include "tutti/core/release_queue.h"
 #include "tutti/core/str.h"
 
-namespace tutti::train {
+namespace tutti {
 namespace {
 
 volatile std::sig_atomic_t g_terminated = 0;
@@ -68,4 +68,4 @@ void PreemptionCheckpointHandler::save_checkpoint_if_preempted() {
   std::exit(128 + SIGTERM);
 }
 
-}  // namespace tutti::train
+}  // namespace tutti

@@ -5,7 +5,7 @@
 
 #include "tutti/checkpoint/checkpoint_manager.h"
 
-namespace tutti::train {
+namespace tutti {
 
 // What a preemption is, and what follows it. TF: tf.distribute.experimental.TerminationConfig.
 struct TerminationConfig {
@@ -42,4 +42,4 @@ class PreemptionCheckpointHandler {
   TerminationConfig config_;
 };
 
-}  // namespace tutti::train
+}  // namespace tutti

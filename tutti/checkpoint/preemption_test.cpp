@@ -7,7 +7,7 @@
 #include "tests/support/error_of.h"
 #include "tests/support/temporary_folder.h"
 
-namespace tutti::train {
+namespace tutti {
 namespace {
 
 TEST(Preemption, ASignalEndsTrainingWithACheckpointBeforeTheNextStep) {
@@ -59,4 +59,4 @@ TEST(Preemption, AWatcherAndAnExitOfTheUsersAreCalled) {
 }
 
 }  // namespace
-}  // namespace tutti::train
+}  // namespace tutti

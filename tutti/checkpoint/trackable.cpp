@@ -3,7 +3,7 @@
 #include "tutti/checkpoint/module_state.h"
 #include "tutti/checkpoint/optimizer_state.h"
 
-namespace tutti::train {
+namespace tutti {
 
 Trackable::Trackable(Savable& object)
     : visit_([&object](const std::string& name, StateVisitor& visitor) { visitor.object(name, object); }) {}
@@ -25,4 +25,4 @@ Trackable::Trackable(int64_t& number)
 Trackable::Trackable(double& number)
     : visit_([&number](const std::string& name, StateVisitor& visitor) { visitor.number(name, number); }) {}
 
-}  // namespace tutti::train
+}  // namespace tutti

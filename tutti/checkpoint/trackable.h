@@ -17,7 +17,7 @@ namespace torch::optim {
 class Optimizer;
 }
 
-namespace tutti::train {
+namespace tutti {
 
 // An object that a Checkpoint saves and restores in place: a module with its parameters and buffers, an optimizer with
 // its state and learning rates, a tensor or variable, a number, an iterator of a dataset, a Keras model or optimizer,
@@ -67,4 +67,4 @@ class Trackable {
   std::function<void(const std::string& name, StateVisitor& visitor)> visit_;
 };
 
-}  // namespace tutti::train
+}  // namespace tutti

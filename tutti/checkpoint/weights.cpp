@@ -13,7 +13,7 @@
 #include "tutti/core/str.h"
 #include "tutti/files/npy.h"
 
-namespace tutti::train {
+namespace tutti {
 namespace {
 
 using Tensors = std::map<std::string, Tensor>;
@@ -150,4 +150,4 @@ RestoreStatus load_weights(const Trackable& object, const std::filesystem::path&
   return RestoreStatus(file, std::move(differences));
 }
 
-}  // namespace tutti::train
+}  // namespace tutti

@@ -7,7 +7,7 @@
 #include "tutti/checkpoint/checkpoint.h"
 #include "tutti/checkpoint/trackable.h"
 
-namespace tutti::train {
+namespace tutti {
 
 // The names that a file has for weights, by the object's own; a weight that is not listed has its own name in the file.
 using WeightNames = std::map<std::string, std::string>;
@@ -25,4 +25,4 @@ void save_weights(const Trackable& object, const std::filesystem::path& file, co
 // lacks; failed_precondition, before anything is changed, for weights of another shape or dtype, all in one message.
 RestoreStatus load_weights(const Trackable& object, const std::filesystem::path& file, const WeightNames& names = {});
 
-}  // namespace tutti::train
+}  // namespace tutti

@@ -12,7 +12,7 @@
 #include "tutti/files/npy.h"
 #include "tutti/tensor/mesh_tensor.h"
 
-namespace tutti::train {
+namespace tutti {
 namespace {
 
 using testing::AllOf;
@@ -108,4 +108,4 @@ TEST(Weights, ThatDoNotFitAreNamedAllAtOnce) {
 }
 
 }  // namespace
-}  // namespace tutti::train
+}  // namespace tutti

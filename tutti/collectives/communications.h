@@ -10,7 +10,9 @@ namespace tutti {
 
 // What communicated, and why.
 struct CommunicationKind {
-  std::string op;              // "all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast", "replicate"
+  // "all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast", "replicate"; to one device "reduce",
+  // "gather"
+  std::string op;
   std::string mesh_dimension;  // "replica", …
   std::string cause;           // the aten op or the function that needed it
   bool implied = false;        // no line of user code asked for it
@@ -21,11 +23,11 @@ struct CommunicationKind {
 
 struct Communication : CommunicationKind {
   int64_t count = 0;  // calls
-  // Of the buffer that one device puts in or gets out, whichever is larger, summed over calls: for all_reduce and
-  // broadcast its value, for all_gather the result, for reduce_scatter and all_to_all the operand (the "size" of
-  // nccl-tests). Where pieces differ, the first device's. So what each of k devices receives from the others is
-  // 2 (k - 1) / k of it in an all_reduce, all of it in a broadcast, and (k - 1) / k of it in the others, of pieces of
-  // one length. Zero for replicate: a plain operand counted as replicated.
+  // Of the buffer that one device puts in or gets out, whichever is larger, summed over calls: for all_reduce, reduce
+  // and broadcast its value, for all_gather and gather the result, for reduce_scatter and all_to_all the operand (the
+  // "size" of nccl-tests). Where pieces differ, the first device's. So what each of k devices receives from the others
+  // is 2 (k - 1) / k of it in an all_reduce, all of it in a broadcast, and (k - 1) / k of it in the others, of pieces
+  // of one length. Zero for replicate: a plain operand counted as replicated.
   int64_t bytes = 0;
 };
 

@@ -8,6 +8,7 @@
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/distribute/count_communication.h"
 #include "tutti/distribute/leaf_columns.h"
 #include "tutti/distribute/replica_context.h"
 #include "tutti/distribute/strategy.h"
@@ -56,6 +57,9 @@ std::vector<Tensor> reduce_values(const ReplicaContext& context, const char* nam
     std::vector<ReduceRequest> requests;
     for (auto& column : columns) requests.push_back({std::move(column), devices});
     require_one_kind(name, requests);
+    static CommunicationCounter& counter =
+        communication_counter({.op = "all_reduce", .mesh_dimension = "replica", .cause = "ReplicaContext::all_reduce"});
+    count_reduction(counter, requests);
     for (const auto& result : context.strategy().cross_device_ops().batch_reduce(op, std::move(requests)))
       deal_out(result, replicas);
   };
@@ -67,7 +71,10 @@ Payload gather_values(const ReplicaContext& context, int64_t axis, Leaves leaves
   Payload payload{std::move(leaves)};
   const auto gather = [&](const std::vector<PerReplica<Tensor>>& columns, const Replicas& replicas) {
     const Destinations devices = context.strategy().devices();
+    static CommunicationCounter& counter =
+        communication_counter({.op = "all_gather", .mesh_dimension = "replica", .cause = "ReplicaContext::all_gather"});
     for (const auto& column : columns) {
+      count_gather(counter, column);
       deal_out(context.strategy().cross_device_ops().gather(column, devices, axis), replicas);
       int64_t begin = 0;
       for (size_t r = 0; r < replicas.size(); begin += column[r++].size(axis)) replicas[r]->begins.push_back(begin);

@@ -1,5 +1,6 @@
 #include "tutti/distribute/strategy.h"
 
+#include "tutti/distribute/count_communication.h"
 #include "tutti/distribute/in_process_all_reduce.h"
 #include "tutti/tensor/mesh_tensor.h"
 
@@ -52,6 +53,9 @@ std::vector<Tensor> Strategy::reduce_leaves(ReduceOp op, std::vector<PerReplica<
       counts.push_back(over_axes.count);
     }
   }
+  static CommunicationCounter& counter =
+      communication_counter({.op = "reduce", .mesh_dimension = "replica", .cause = "Strategy::reduce"});
+  count_reduction(counter, requests);
   const auto reduced = cross_device_ops().batch_reduce(axes.empty() ? op : ReduceOp::sum, std::move(requests));
   std::vector<Tensor> results;
   for (size_t i = 0; i < reduced.size(); ++i) {
@@ -62,9 +66,12 @@ std::vector<Tensor> Strategy::reduce_leaves(ReduceOp op, std::vector<PerReplica<
 }
 
 std::vector<Tensor> Strategy::gather_leaves(const std::vector<PerReplica<Tensor>>& leaves, int64_t axis) const {
+  static CommunicationCounter& counter =
+      communication_counter({.op = "gather", .mesh_dimension = "replica", .cause = "Strategy::gather"});
   std::vector<Tensor> results;
   for (const auto& leaf : leaves) {
     const auto own = own_values("gather", leaf, num_replicas());
+    count_gather(counter, own);
     results.push_back(cross_device_ops().gather(own, Destinations(own[0]), axis)[0]);
   }
   return results;
@@ -108,10 +115,12 @@ std::vector<PerReplica<Tensor>> Strategy::batch_reduce_to(
     ReduceOp op, const std::vector<std::pair<PerReplica<Tensor>, Destinations>>& values_and_destinations) const {
   require_cross_replica("reduce_to");
   std::vector<ReduceRequest> requests;
-  for (const auto& [values, destinations] : values_and_destinations) {
+  for (const auto& [values, destinations] : values_and_destinations)
     requests.push_back({own_values("reduce_to", values, num_replicas()), destinations});
-  }
   require_one_kind("batch_reduce_to", requests);
+  static CommunicationCounter& counter =
+      communication_counter({.op = "reduce", .mesh_dimension = "replica", .cause = "Strategy::reduce_to"});
+  count_reduction(counter, requests);
   std::vector<PerReplica<Tensor>> results;
   for (auto& reduced : cross_device_ops().batch_reduce(op, std::move(requests)))
     results.emplace_back(std::move(reduced));

@@ -125,9 +125,9 @@ TEST(DTensorDataset, IteratorsArePartsOfCheckpoints) {
   const DTensorDataset dataset(range(8), {.mesh = mesh, .layouts = {rows(mesh)}, .global_batch_size = 4});
   auto iterator = dataset.begin();
   ++iterator;
-  train::Checkpoint({{"position", iterator}}).write(folder / "c");
+  Checkpoint({{"position", iterator}}).write(folder / "c");
   auto again = dataset.begin();
-  train::Checkpoint({{"position", again}}).restore(folder / "c").assert_consumed();
+  Checkpoint({{"position", again}}).restore(folder / "c").assert_consumed();
   EXPECT_EQ(pieces(*again), (Numbers{{4, 5}, {4, 5}, {6, 7}, {6, 7}}));
 }
 

@@ -99,9 +99,9 @@ TEST_P(DVariables, AreParametersThatOptimizersStep) {
 TEST_P(DVariables, AreSavedAndRestoredIntoAnotherLayout) {
   const TemporaryFolder folder;
   const DVariable saved(shard(value_, rows_));
-  train::Checkpoint({{"w", saved}}).write(folder.path() / "saved");
+  Checkpoint({{"w", saved}}).write(folder.path() / "saved");
   const DVariable restored(at::zeros({5, 3}), {.layout = columns_});
-  train::Checkpoint({{"w", restored}}).restore(folder.path() / "saved").assert_consumed();
+  Checkpoint({{"w", restored}}).restore(folder.path() / "saved").assert_consumed();
   EXPECT_EQ(fetch_layout(restored), columns_);
   EXPECT_TRUE(at::equal(gather(restored.detach()), value_));
 }

@@ -183,13 +183,13 @@ TEST_P(LayoutMapTest, ACheckpointIsRestoredUnderAnotherMap) {
   const auto net = map.build(make_net);
   torch::optim::Adam optimizer(net->parameters(), options);
   train(*net, optimizer, 2);
-  train::Checkpoint({{"net", *net}, {"optimizer", optimizer}}).write(folder / "c");
+  Checkpoint({{"net", *net}, {"optimizer", optimizer}}).write(folder / "c");
   train(*net, optimizer, 2);
 
   torch::manual_seed(2);
   const auto again = LayoutMap(mesh, {{"(up|down).weight", {kUnsharded, "model"}}}).build(make_net);
   torch::optim::Adam other(again->parameters(), options);
-  train::Checkpoint({{"net", *again}, {"optimizer", other}}).restore(folder / "c").assert_consumed();
+  Checkpoint({{"net", *again}, {"optimizer", other}}).restore(folder / "c").assert_consumed();
   EXPECT_EQ(layout_text(again->up->weight), "[unsharded, model]");
   const auto& state =
       static_cast<const torch::optim::AdamParamState&>(*other.state().at(again->up->weight.unsafeGetTensorImpl()));

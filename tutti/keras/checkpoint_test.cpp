@@ -36,14 +36,14 @@ TEST(KerasCheckpoint, AModelGoesOnWithItsWeightsAndItsOptimizerOnAnyNumberOfRepl
   MirroredStrategy two({.devices = configure_logical_cpus(2)});
   const Sequential model = make_model(two);
   train(model);
-  train::Checkpoint({{"model", model}}).write(folder / "c");
+  Checkpoint({{"model", model}}).write(folder / "c");
   train(model);
 
   for (const size_t replicas : {size_t{2}, size_t{3}}) {
     MirroredStrategy strategy({.devices = configure_logical_cpus(replicas)});
     const Sequential again = make_model(strategy);
     strategy.build([&] { again.build({8, 3}); });
-    train::Checkpoint({{"model", again}}).restore(folder / "c").assert_consumed();
+    Checkpoint({{"model", again}}).restore(folder / "c").assert_consumed();
     train(again);
     const auto expected = model.get_weights();
     const auto weights = again.get_weights();
@@ -60,7 +60,7 @@ TEST(KerasCheckpoint, AModelWithoutWeightsIsRefused) {
   MirroredStrategy strategy({.devices = configure_logical_cpus(1)});
   const Sequential model = make_model(strategy);
   EXPECT_THAT(error_of([&] {
-                train::Checkpoint({{"model", model}}).write(folder / "c");
+                Checkpoint({{"model", model}}).write(folder / "c");
               }),
               testing::StartsWith("failed_precondition: sequential"));
 }
@@ -70,9 +70,9 @@ TEST(KerasCheckpoint, AnOptimizerThatDoesNotKnowItsVariablesSaysSo) {
   const Tensor variable = at::rand({3});
   const optimizers::Adam optimizer;
   optimizer.apply_gradients({at::rand({3})}, {variable});
-  train::Checkpoint({{"optimizer", optimizer}}).write(folder / "c");
+  Checkpoint({{"optimizer", optimizer}}).write(folder / "c");
   const optimizers::Adam fresh;
-  const train::Checkpoint checkpoint({{"optimizer", fresh}});
+  const Checkpoint checkpoint({{"optimizer", fresh}});
   EXPECT_THAT(error_of([&] { checkpoint.restore(folder / "c").expect_partial(); }), testing::HasSubstr("call build"));
   fresh.build({variable});
   checkpoint.restore(folder / "c").assert_consumed();

@@ -47,7 +47,7 @@ class Model : public layers::Layer {
   Logs test_on_batch(const Batch& batch) const;
   std::vector<Tensor> predict_on_batch(const Tensors& x) const;
 
-  // The weights in a file, .safetensors or .npz: train::save_weights and load_weights. Loading throws
+  // The weights in a file, .safetensors or .npz: save_weights and load_weights. Loading throws
   // failed_precondition, before anything is changed, unless the file has every weight and nothing else.
   void save_weights(const std::filesystem::path& file) const;
   void load_weights(const std::filesystem::path& file) const;

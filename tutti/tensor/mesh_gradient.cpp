@@ -1,6 +1,7 @@
 #include "tutti/tensor/mesh_gradient.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/_lazy_clone.h>
 #include <ATen/ops/clone.h>
 

@@ -1,6 +1,7 @@
 #include "tutti/tensor/mesh_tensor.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/alias.h>
 #include <ATen/ops/clone.h>
 #include <ATen/ops/empty.h>

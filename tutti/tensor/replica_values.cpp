@@ -1,6 +1,7 @@
 #include "tutti/tensor/replica_values.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_strided.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/core/impl/COW.h>
@@ -8,6 +9,7 @@
 
 #include <algorithm>
 
+#include "tutti/collectives/communications.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/tensor/mesh_tensor.h"
@@ -250,7 +252,13 @@ VariableAggregation ReplicaValues::aggregation() const {
 
 void ReplicaValues::take_aggregate() {
   const Tensor value = aggregate(aggregation(), shares_);
-  if (value.is_same(shares_[0]) && !written(0)) return;  // it is the global value already
+  if (!value.is_same(shares_[0])) {
+    static CommunicationCounter& counter = communication_counter(
+        {.op = "all_reduce", .mesh_dimension = "replica", .cause = "read of a variable", .implied = true});
+    counter.record(static_cast<int64_t>(value.nbytes()));
+  } else if (!written(0)) {
+    return;  // it is the global value already
+  }
   // Who shares a buffer must share it with the global value, which never drops its share beside another thread.
   for (size_t i = 0; i < shares_.size(); ++i)
     if (!written(i)) own_buffer(shares_[i]);

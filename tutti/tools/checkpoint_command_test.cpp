@@ -25,8 +25,7 @@ struct Saved {
   int64_t step = 1;
 
   Saved() {
-    train::CheckpointManager manager(train::Checkpoint({{"weights", weights}, {"table", table}, {"step", step}}),
-                                     folder.path());
+    CheckpointManager manager(Checkpoint({{"weights", weights}, {"table", table}, {"step", step}}), folder.path());
     manager.save();
     weights.select(0, 1).add_(0.5);
     step = 2;

@@ -32,8 +32,8 @@ class BackupAndRestoreImpl : public CallbackImpl {
     make_writable_folder("BackupAndRestore", options_.backup_dir);
     counter_ = BatchCounter(options_.save_freq);
     epoch_ = state.initial_epoch;
-    manager_.emplace(train::Checkpoint({{"model", state.model}, {"epoch", epoch_}}), options_.backup_dir,
-                     train::CheckpointManagerOptions{.max_to_keep = options_.double_checkpoint ? 2 : 1});
+    manager_.emplace(Checkpoint({{"model", state.model}, {"epoch", epoch_}}), options_.backup_dir,
+                     CheckpointManagerOptions{.max_to_keep = options_.double_checkpoint ? 2 : 1});
     if (manager_->restore_or_initialize()) state.initial_epoch = epoch_;
   }
 
@@ -66,7 +66,7 @@ class BackupAndRestoreImpl : public CallbackImpl {
   BackupAndRestoreOptions options_;
   BatchCounter counter_;
   int64_t epoch_ = 0;  // the one to go on with; saved
-  std::optional<train::CheckpointManager> manager_;
+  std::optional<CheckpointManager> manager_;
 };
 
 }  // namespace

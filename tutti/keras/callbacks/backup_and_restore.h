@@ -15,7 +15,7 @@ struct BackupAndRestoreOptions {
 };
 
 // Lets a training that was killed go on: backs up the model, its optimizer and all random numbers in the
-// train::CheckpointManager's form, and fit begins by restoring the newest backup. It goes on with the epoch that was
+// CheckpointManager's form, and fit begins by restoring the newest backup. It goes on with the epoch that was
 // not finished; a backup made inside of an epoch is followed by the whole of it. After a backup at an epoch's end the
 // weights are bit for bit those of a training that was not killed, as far as the data come in the order of
 // the random numbers, as tensors' do. The state of other callbacks is not backed up. Throws from fit:

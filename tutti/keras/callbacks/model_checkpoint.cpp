@@ -64,7 +64,7 @@ class ModelCheckpointImpl : public CallbackImpl {
     if (options_.save_weights_only)
       model.save_weights(path);
     else
-      train::Checkpoint({{"model", model}}).write(path);
+      Checkpoint({{"model", model}}).write(path);
     say("finished saving model to " + path.string());
   }
 

@@ -21,7 +21,7 @@ struct ModelCheckpointOptions {
 };
 
 // Saves the model during training: with save_weights_only a file, .safetensors or .npz, for Model::load_weights; else
-// the folder of a train::Checkpoint({{"model", model}}). Each appears when it is whole, in the place of one before.
+// the folder of a Checkpoint({{"model", model}}). Each appears when it is whole, in the place of one before.
 // Throws from fit: invalid_argument for names in the path that the logs lack; unavailable where nothing can be written,
 // before training if that is seen. TF: tf.keras.callbacks.ModelCheckpoint
 class ModelCheckpoint : public Callback {

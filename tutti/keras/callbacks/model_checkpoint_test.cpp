@@ -134,7 +134,7 @@ TEST(ModelCheckpoint, SavesTheWholeModelAfterSoManyBatches) {
   train(model, 3, {ModelCheckpoint({.filepath = folder / "{epoch}-{batch}", .save_freq = 3})});
   EXPECT_THAT(files_in(folder.path()), UnorderedElementsAre("2-1", "3-2"));
   const Sequential again = line(0.7);
-  train::Checkpoint({{"model", again}}).restore(folder / "3-2").assert_consumed();
+  Checkpoint({{"model", again}}).restore(folder / "3-2").assert_consumed();
   EXPECT_EQ(weight_of(again), weight_of(model));
   EXPECT_EQ(again.model().compiled().optimizer->iterations(), 6);
   EXPECT_EQ(again.model().compiled().optimizer->learning_rate(), 0.1);

@@ -198,9 +198,9 @@ TEST(OptimizersInCheckpoints, GoOnWhereTheyWere) {
   const Adam optimizer = make(), again = make();
   const auto variables = variables_on(3), others = variables_on(2);
   for (int i = 0; i < 3; ++i) step(optimizer, variables);
-  train::Checkpoint({{"optimizer", optimizer}, {"a", variables[0]}, {"b", variables[1]}}).write(folder / "c");
+  Checkpoint({{"optimizer", optimizer}, {"a", variables[0]}, {"b", variables[1]}}).write(folder / "c");
   again.build(others);
-  train::Checkpoint({{"optimizer", again}, {"a", others[0]}, {"b", others[1]}}).restore(folder / "c").assert_consumed();
+  Checkpoint({{"optimizer", again}, {"a", others[0]}, {"b", others[1]}}).restore(folder / "c").assert_consumed();
   EXPECT_EQ(again.iterations(), 1);
   for (int i = 0; i < 3; ++i) {
     step(optimizer, variables);
