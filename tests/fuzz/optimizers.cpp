@@ -33,12 +33,12 @@ void Optimizers::step(int which, const std::vector<at::Tensor>& parameters) {
 }
 
 const std::vector<std::string>& Optimizers::names() {
-  static const std::vector<std::string> names{"SGD(parameters, SGDOptions(0.5))",
-                                              "SGD(parameters, SGDOptions(0.25).momentum(0.5).nesterov(true))",
-                                              "Adam(parameters, AdamOptions(0.125).amsgrad(true))",
-                                              "AdamW(parameters, AdamWOptions(0.125))",
-                                              "RMSprop(parameters, RMSpropOptions(0.125))",
-                                              "Adagrad(parameters, AdagradOptions(0.125))"};
+  static const std::vector<std::string> names{"SGD(leaves, SGDOptions(0.5))",
+                                              "SGD(leaves, SGDOptions(0.25).momentum(0.5).nesterov(true))",
+                                              "Adam(leaves, AdamOptions(0.125).amsgrad(true))",
+                                              "AdamW(leaves, AdamWOptions(0.125))",
+                                              "RMSprop(leaves, RMSpropOptions(0.125))",
+                                              "Adagrad(leaves, AdagradOptions(0.125))"};
   return names;
 }
 

@@ -1,6 +1,6 @@
 #include "print.h"
 
-#include <set>
+#include <algorithm>
 #include <sstream>
 
 #include "optimizers.h"
@@ -134,7 +134,10 @@ std::string statement_text(const Program& program, const Statement& statement) {
     case Statement::Kind::read_gradient: return "Tensor " + result + " = " + slots(0) + ".grad();";
     case Statement::Kind::zero_gradients: return "for (Tensor leaf : leaves) leaf.mutable_grad() = Tensor();";
     case Statement::Kind::optimizer_step:
-      return "static torch::optim::" + Optimizers::names()[static_cast<size_t>(statement.optimizer)] + ".step();";
+
+      // One for all its steps.
+      return "[&] { static auto& optimizer = *new torch::optim::" +
+             Optimizers::names()[static_cast<size_t>(statement.optimizer)] + "; optimizer.step(); }();";
   }
   return "";
 }
@@ -145,6 +148,95 @@ std::string mesh_text(const Program& program) {
     dimensions += str(d ? ", " : "", "{\"", dimension_name(static_cast<int>(d)), "\", ", program.mesh[d], "}");
   return "const Mesh mesh({" + dimensions + "}, configure_logical_cpus(" + std::to_string(program.num_devices()) + ")" +
          (program.place == Place::merged ? ")" : ", {.merge = false})");
+}
+
+std::string first_line(const std::string& text) { return text.substr(0, std::min<size_t>(text.find('\n'), 300)); }
+
+bool has_kind(const Program& program, Statement::Kind kind) {
+  return std::any_of(program.statements.begin(), program.statements.end(),
+                     [&](const Statement& statement) { return statement.kind == kind; });
+}
+
+std::string helpers_text(const Program& program) {
+  std::string text;
+  if (has_kind(program, Statement::Kind::backward) || has_kind(program, Statement::Kind::gradient))
+    text +=
+        "std::vector<Tensor> halves(std::vector<Tensor> of) {\n"
+        "  for (Tensor& tensor : of) tensor = at::full_like(tensor.detach(), 0.5);\n  return of;\n}\n";
+  if (std::any_of(program.inputs.begin(), program.inputs.end(),
+                  [](const Input& input) { return input.elements == Elements::definite; }))
+    text += "Tensor symmetric(Tensor x) { return x + x.mT() + at::eye(x.size(-1), at::kDouble) * 8; }\n";
+  return text;
+}
+
+std::string inputs_text(const Program& program, const std::string& before) {
+  std::string text;
+  for (size_t i = 0; i < program.inputs.size(); ++i)
+    text += "  " + before + str("x", i, " = ") + place_text(program.inputs[i], program) +
+            (program.inputs[i].requires_grad ? ".requires_grad_();\n" : ";\n");
+  return text;
+}
+
+std::string leaves_text(const Program& program) {
+  std::string text;
+  for (size_t i = 0; i < program.inputs.size(); ++i)
+    if (program.inputs[i].requires_grad) text += (text.empty() ? "" : ", ") + str("x", i);
+  return text;
+}
+
+// The statements, and what is printed after them.
+std::string statements_text(const Program& program) {
+  std::string text;
+  if (has_kind(program, Statement::Kind::zero_gradients) || has_kind(program, Statement::Kind::optimizer_step))
+    text += "  const std::vector<Tensor> leaves{" + leaves_text(program) + "};\n";
+  bool no_grad = false;
+  for (const Statement& statement : program.statements) {
+    if (statement.no_grad != no_grad) text += str("  at::GradMode::set_enabled(", no_grad ? "true" : "false", ");\n");
+    no_grad = statement.no_grad;
+    text += "  " + statement_text(program, statement) + "\n";
+  }
+  if (no_grad) text += "  at::GradMode::set_enabled(true);\n";
+  for (size_t i = 0; i < program.inputs.size(); ++i) {
+    text += str("  std::cout << \"x", i, " \" << x", i, " << std::endl;\n");
+    if (program.inputs[i].requires_grad) text += str("  std::cout << \"gradient \" << x", i, ".grad() << std::endl;\n");
+  }
+  for (size_t i = 0; i < program.statements.size(); ++i)
+    if (const Statement& statement = program.statements[i]; statement.result > 0 && statement.op) {
+      const auto& returns = statement.op->schema().returns();
+      if (returns.size() == 1) text += str("  std::cout << \"y", i, " \" << y", i, " << std::endl;\n");
+      for (size_t k = 0; k < returns.size() && returns.size() > 1; ++k)
+        text += str("  std::cout << \"y", i, " \" << std::get<", k, ">(y", i, ") << std::endl;\n");
+    }
+  return text;
+}
+
+std::string guarded(const std::string& call) {
+  return "  try {\n    " + call + "\n  } catch (const std::exception& error) {\n" +
+         "    std::cout << \"throws \" << error.what() << std::endl;\n  }\n";
+}
+
+std::string program_of_mesh(const Program& program) {
+  return "template <class Place>\nvoid program(const Place& place) {\n" + inputs_text(program, "Tensor ") +
+         statements_text(program) + "}\n\nint main() {\n" +
+         guarded("program([](const Tensor& value, const auto&...) { return value; });") + "  " + mesh_text(program) +
+         ";\n  const auto place = [&](const Tensor& value, const std::vector<std::string>& axes, const std::string& "
+         "sum = "
+         "{}) {\n    if (sum.empty()) return distribute_tensor(value, Layout(axes, mesh));\n" +
+         "    std::vector<Tensor> terms(mesh.num_devices(), at::zeros_like(value));  // of a mesh of one dimension\n" +
+         "    terms.at(0) = value * 2;\n    terms.at(1) = -value;\n" +
+         "    return dtensor::pack(terms, Layout(axes, mesh, {sum}));\n  };\n" + guarded("program(place);") + "}\n";
+}
+
+std::string program_of_replicas(const Program& program) {
+  std::string names;
+  for (size_t i = 0; i < program.inputs.size(); ++i) names += str(i ? ", x" : "x", i);
+  return "template <class Build, class Run>\nvoid program(const Build& build, const Run& run) {\n" +
+         (names.empty() ? "" : "  Tensor " + names + ";\n") + "  build([&] {\n" + inputs_text(program, "") +
+         "  });\n  run([&] {\n" + statements_text(program) + "  });\n}\n\nint main() {\n" +
+         "  const auto call = [](const auto& f) { f(); };\n" + guarded("program(call, call);") +
+         str("  MirroredStrategy strategy({.devices = configure_logical_cpus(", program.num_devices(), ")});\n") +
+         guarded("program([&](const auto& f) { strategy.build(f); }, [&](const auto& f) { strategy.run(f); });") +
+         "}\n";
 }
 
 }  // namespace
@@ -191,24 +283,10 @@ std::string values_text(const Tensor& tensor) {
 }
 
 std::string to_cpp(const Program& program, const Verdict& verdict) {
-  std::ostringstream text;
-  text << "// " << to_string(program.place) << " on " << list(program.mesh) << ": " << verdict.kind << ": "
-       << verdict.text.substr(0, 400) << "\n";
-  const bool replicas = program.place == Place::replicas;
-  for (size_t i = 0; i < program.inputs.size(); ++i)
-    text << "Tensor x" << i << " = " << place_text(program.inputs[i], program)
-         << (program.inputs[i].requires_grad ? ".requires_grad_()" : "") << ";\n";
-  if (replicas) text << "// x… are made in the scope of a strategy with " << program.mesh[0] << " replicas; in run:\n";
-  bool no_grad = false;
-  for (const Statement& statement : program.statements) {
-    if (statement.no_grad && !no_grad) text << "at::AutoGradMode::set_enabled(false);\n";
-    if (!statement.no_grad && no_grad) text << "at::AutoGradMode::set_enabled(true);\n";
-    no_grad = statement.no_grad;
-    text << statement_text(program, statement) << "\n";
-  }
-  if (!replicas)
-    text << "// place(value, axes): " << mesh_text(program) << "; distribute_tensor(value, Layout(axes, mesh))\n";
-  return text.str();
+  return "// " + to_string(program.place) + " on " + list(program.mesh) + ": " + verdict.kind + ": " +
+         first_line(verdict.text) + "\n#include <iostream>\n\n#include \"tutti/tutti.h\"\n\nusing namespace tutti;\n" +
+         helpers_text(program) + "\n" +
+         (program.place == Place::replicas ? program_of_replicas(program) : program_of_mesh(program));
 }
 
 }  // namespace tutti::fuzz
