@@ -1,6 +1,6 @@
 #include "check.h"
 
-#include <ATen/ops/isnan.h>
+#include <ATen/ops/view_as_real.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>

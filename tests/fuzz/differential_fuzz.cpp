@@ -112,20 +112,34 @@ class Fuzzer {
       fields.get();
       std::getline(fields, kind, '\t');
       std::getline(fields, ops, '\t');
-      found(index, kind);
+      found(index, kind, ops);
     }
     const int64_t stopped = progress_->program;
     if (end.failure.empty()) return stopped;
     if (progress_->on_mesh)
-      found(stopped, "crash");
+      found(stopped, "crash", progress_->op);
     else if (options_.only.size())
       std::printf("program %lld: LibTorch alone %s in %s\n", static_cast<long long>(stopped), end.failure.c_str(),
                   progress_->op);
     return stopped + 1;
   }
 
-  void found(int64_t index, const std::string& kind) {
+  // Whether the same kind of finding is known of a single op of these: then it is most likely the same again.
+  bool is_known(const std::string& kind, const std::string& ops) {
+    std::istringstream names(ops);
+    for (std::string name; std::getline(names, name, ',');) {
+      name.erase(0, name.find_first_not_of(' '));
+      if (known_[kind + " " + name] >= kMostAlike) return true;
+    }
+    return false;
+  }
+
+  void found(int64_t index, const std::string& kind, const std::string& ops) {
     ++findings_;
+    if (is_known(kind, ops)) {
+      ++alike_["most likely one of the others"];
+      return;
+    }
     const ChildEnd end = in_child(
         [&](const auto& give) {
           const Program program = make(index);
@@ -134,8 +148,6 @@ class Fuzzer {
             give(kind + " not alone\n" + "// only after other programs\n" + to_cpp(program, {kind, ""}));
             return;
           }
-          const std::string place = program.place == Place::in_parts ? "separate" : to_string(program.place);
-          if (++seen_[str(verdict.kind, statement_names(program))] > kMostAlike) return;
           const Program shortest = shrink(program, verdict, kSecondsOfShrinking);
           give(str(verdict.kind, " ", to_string(shortest.place), ": ", statement_names(shortest), "\n",
                    to_cpp(shortest, verdict)));
@@ -144,6 +156,9 @@ class Fuzzer {
     const size_t line = end.text.find('\n');
     const std::string signature =
         line == std::string::npos ? kind + ", not shortened: " + end.failure : end.text.substr(0, line);
+    const size_t shortest = signature.find(": ");
+    if (shortest != std::string::npos && signature.find(',') == std::string::npos)
+      ++known_[kind + " " + signature.substr(shortest + 2)];
     if (++alike_[signature] > 1) return;
     std::printf("--- seed %llu, program %lld, after %lld s: %s\n%s\n", static_cast<unsigned long long>(options_.seed),
                 static_cast<long long>(index), static_cast<long long>(seconds()), signature.c_str(),
@@ -156,7 +171,7 @@ class Fuzzer {
   Progress* progress_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   int64_t findings_ = 0;
-  std::map<std::string, int> alike_, seen_;
+  std::map<std::string, int> alike_, known_;
 };
 
 }  // namespace

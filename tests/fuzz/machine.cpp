@@ -1,5 +1,6 @@
 #include "machine.h"
 
+#include <ATen/ScalarOps.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/ones_like.h>
 #include <c10/util/Exception.h>
@@ -14,12 +15,12 @@ namespace {
 // The tensor of a result, or a number as one; nothing of what is neither.
 std::optional<Tensor> tensor_of(const at::IValue& value) {
   if (value.isTensor()) return value.toTensor();
-  if (value.isScalar()) return at::scalar_to_tensor(value.toScalar());
+  if (value.isScalar()) return c10::scalar_to_tensor(value.toScalar());
   return {};
 }
 
 Tensor weights(const Tensor& tensor) {
-  const torch::NoGradGuard guard;
+  const at::NoGradGuard guard;
   return at::ones_like(tensor, at::TensorOptions().memory_format(at::MemoryFormat::Contiguous)).mul_(0.5);
 }
 
@@ -111,7 +112,7 @@ void Machine::run(const Statement& statement) {
 Seen Machine::look(int slot, bool is_gradient, const Tensor& tensor,
                    const std::function<Tensor(const Tensor&)>& plain_of) {
   if (!tensor.defined()) return {slot, is_gradient, {}, {}, {}, at::kFloat, false};
-  const torch::NoGradGuard guard;
+  const at::NoGradGuard guard;
   const Tensor value = plain_of(tensor.detach());
   return {slot,
           is_gradient,
