@@ -182,7 +182,7 @@ int CallMaker::add_input(const Sizes& sizes, at::ScalarType dtype, Elements elem
     input.scale = habits_.huge ? 64 : 8;
   if (elements == Elements::definite && (sizes.size() < 2 || sizes.back() != sizes[sizes.size() - 2]))
     input.elements = Elements::any;
-  if (dice_.chance(30)) input.strides = dice_.pick({Strides::transposed, Strides::channels_last, Strides::every_other});
+  if (dice_.chance(30)) input.strides = dice_.pick({Strides::transposed, Strides::channels_last});
   const bool differentiable = at::isFloatingType(dtype) || at::isComplexType(dtype);
   input.requires_grad = habits_.gradients && differentiable && dice_.chance(70);
   input.axes = random_layout(sizes);
@@ -321,11 +321,10 @@ Argument CallMaker::tensor_list(const c10::Argument& argument, bool) {
 }
 
 int CallMaker::out_tensor() {
-  Habits plain = habits_;
   const int slot = dice_.chance(50) ? add_input({0}, first_dtype_) : add_input(first_, first_dtype_);
   Input& input = program_.inputs.back();
   input.plain = false;
-  input.requires_grad = dice_.chance(3);
+  input.requires_grad = input.requires_grad && dice_.chance(5);
   if (input.sizes == Sizes{0}) input.axes = {-1}, input.unreduced = -1;
   return slot;
 }
@@ -336,7 +335,7 @@ std::optional<at::IValue> CallMaker::constant(const c10::Argument& argument) {
   if (auto value = chosen(argument)) return value;
   if (argument.default_value() && dice_.chance(50)) return *argument.default_value();
   auto value = of_type(argument.real_type(), argument.name());
-  return value || !argument.default_value() ? value : *argument.default_value();
+  return value || !argument.default_value() ? value : argument.default_value();
 }
 
 // What Operands::others says.
@@ -384,7 +383,7 @@ std::optional<at::IValue> CallMaker::of_type(const c10::TypePtr& type, const std
     if (name == "dtype" && dice_.chance(15)) return static_cast<int64_t>(dice_.pick({at::kDouble, at::kFloat}));
     if (seldom || dice_.chance(40)) return at::IValue();
     auto value = of_type(type->castRaw<c10::OptionalType>()->getElementType(), name);
-    return value ? value : at::IValue();
+    return value ? value : std::optional<at::IValue>(at::IValue());
   }
   switch (type->kind()) {
     case c10::TypeKind::IntType:

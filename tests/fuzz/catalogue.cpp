@@ -195,7 +195,6 @@ std::vector<OpFamily> catalogue(const CatalogueOptions& options) {
     if (!op || !op->hasSchema()) continue;
     const std::string text = op_name(*op);
     if (is_left_out(text) || !takes_tensor(op->schema()) || is_deprecated_form(op->schema())) continue;
-    if (!options.random && op->hasTag(at::Tag::nondeterministic_seeded)) continue;
     if (text.find(options.only) == std::string::npos) continue;
     OpFamily& family = families[name.name.substr(6)];
     family.name = name.name.substr(6);

@@ -16,7 +16,6 @@ struct OpFamily {
 };
 
 struct CatalogueOptions {
-  bool random = true;     // ops that draw numbers
   std::string only = {};  // only families whose name has this
 };
 

@@ -1,5 +1,6 @@
 // Random programs on plain tensors and on meshes: what LibTorch alone gives, a mesh gives.
 #include <ATen/Parallel.h>
+#include <c10/util/Exception.h>
 #include <sys/mman.h>
 
 #include <CLI/CLI.hpp>
@@ -23,13 +24,13 @@ namespace tutti::fuzz {
 namespace {
 
 constexpr int kProgramsOfChild = 200;  // a child then ends, and with it what it remembers of shapes
-constexpr int kSecondsOfShrinking = 60;
+constexpr int kSecondsOfShrinking = 30;
 constexpr int kMostAlike = 2;  // findings of one kind and op that are shortened
 
 struct Options {
   int64_t seconds = 60, programs = 0, first = 0;
   uint64_t seed = 1;
-  std::string only;
+  std::string only, place;
   bool list = false;
 };
 
@@ -44,12 +45,27 @@ uint64_t seed_of(const Options& options, int64_t program) {
   return options.seed * 1000003 + static_cast<uint64_t>(program);
 }
 
+std::vector<Place> places_of(const std::string& name) {
+  // Separate buffers are where most of the work is.
+  const std::vector<Place> all{Place::merged, Place::separate, Place::separate, Place::in_parts, Place::replicas};
+  std::vector<Place> places;
+  for (const Place place : all)
+    if (to_string(place).find(name) == 0) places.push_back(place);
+  return places;
+}
+
+// LibTorch's warnings are of deprecated calls, of which there are many.
+struct Silence : c10::WarningHandler {
+  void process(const c10::Warning&) override {}
+};
+
 class Fuzzer {
  public:
-  explicit Fuzzer(const Options& options) : options_(options), families_(catalogue({.only = options.only})) {
+  explicit Fuzzer(const Options& options) : options_(options), families_(catalogue({.only = options.only})), places_(places_of(options.place)) {
     progress_ = static_cast<Progress*>(
         mmap(nullptr, sizeof(Progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
     set_warning_sink([](const std::string&) {});
+    c10::WarningUtils::set_warning_handler(&silence_);
   }
 
   int run() {
@@ -84,7 +100,7 @@ class Fuzzer {
   Program make(int64_t index) {
     progress_->program = index;
     progress_->on_mesh = false;
-    return generate(seed_of(options_, index), families_, [&](const std::string& op) {
+    return generate(seed_of(options_, index), families_, places_, [&](const std::string& op) {
       std::snprintf(progress_->op, sizeof progress_->op, "%s", op.c_str());
     });
   }
@@ -167,7 +183,9 @@ class Fuzzer {
   }
 
   const Options options_;
+  Silence silence_;
   const std::vector<OpFamily> families_;
+  const std::vector<Place> places_;
   Progress* progress_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   int64_t findings_ = 0;
@@ -186,6 +204,7 @@ int main(int argc, char** argv) {
   app.add_option("--programs,-n", options.programs, "how many, instead of seconds");
   app.add_option("--first", options.first, "the number of the first program");
   app.add_option("--only", options.only, "only ops whose name has this");
+  app.add_option("--place", options.place, "only there")->check(CLI::IsMember({"merged", "separate", "in parts", "replicas"}));
   app.add_flag("--list", options.list, "tells the ops");
   CLI11_PARSE(app, argc, argv);
   at::set_num_threads(1);

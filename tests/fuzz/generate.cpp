@@ -17,8 +17,9 @@ constexpr int kAttempts = 6;  // to make a call that LibTorch takes
 
 class Generator {
  public:
-  Generator(uint64_t seed, const std::vector<OpFamily>& families, const std::function<void(const std::string&)>& note)
-      : dice_(seed), families_(families), note_(note), machine_(program_) {
+  Generator(uint64_t seed, const std::vector<OpFamily>& families, const std::vector<Place>& places,
+            const std::function<void(const std::string&)>& note)
+      : dice_(seed), families_(families), places_(places), note_(note), machine_(program_) {
     for (const OpFamily& family : families) total_weight_ += family.weight;
   }
 
@@ -37,7 +38,7 @@ class Generator {
 
  private:
   void choose_mesh() {
-    program_.place = dice_.pick({Place::merged, Place::separate, Place::separate, Place::in_parts, Place::replicas});
+    program_.place = dice_.pick(places_);
     program_.mesh = program_.place == Place::replicas
                         ? dice_.pick<Sizes>({{1}, {2}, {3}, {4}})
                         : dice_.pick<Sizes>(
@@ -89,6 +90,8 @@ class Generator {
 
   void add_call() {
     const auto& op = choose_op();
+    // Each replica draws numbers of its own.
+    if (program_.place == Place::replicas && op.hasTag(at::Tag::nondeterministic_seeded)) return;
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
       const size_t inputs = program_.inputs.size(), statements = program_.statements.size();
       const auto slots = machine_.slots();
@@ -150,7 +153,7 @@ class Generator {
     auto results = differentiable(false);
     const auto leaves = differentiable(true);
     if (results.empty() || leaves.empty()) return;
-    if (dice_.chance(35)) {
+    if (program_.place != Place::replicas && dice_.chance(35)) {  // in a replica leaves are its own
       Statement gradient{.kind = Statement::Kind::gradient,
                          .arguments = {{Argument::Kind::tensors, results}, {Argument::Kind::tensors, leaves}}};
       gradient.result = program_.next_slot;
@@ -164,6 +167,7 @@ class Generator {
 
   Dice dice_;
   const std::vector<OpFamily>& families_;
+  const std::vector<Place>& places_;
   const std::function<void(const std::string&)>& note_;
   int64_t total_weight_ = 0;
   Program program_;
@@ -174,9 +178,9 @@ class Generator {
 
 }  // namespace
 
-Program generate(uint64_t seed, const std::vector<OpFamily>& families,
+Program generate(uint64_t seed, const std::vector<OpFamily>& families, const std::vector<Place>& places,
                  const std::function<void(const std::string&)>& note) {
-  return Generator(seed, families, note).make();
+  return Generator(seed, families, places, note).make();
 }
 
 }  // namespace tutti::fuzz

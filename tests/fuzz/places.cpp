@@ -1,5 +1,6 @@
 // A program on plain tensors, on a mesh in global view, and in replicas.
 #include <ATen/Context.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/rand_like.h>
 #include <ATen/ops/real.h>
 #include <ATen/ops/zeros_like.h>

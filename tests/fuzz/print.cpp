@@ -55,7 +55,6 @@ std::string value_text(const Input& input) {
   if (input.strides == Strides::transposed && rank >= 2) text += ".transpose(0, -1).contiguous().transpose(0, -1)";
   if (input.strides == Strides::channels_last && rank == 4) text += ".contiguous(at::MemoryFormat::ChannelsLast)";
   if (input.strides == Strides::channels_last && rank == 5) text += ".contiguous(at::MemoryFormat::ChannelsLast3d)";
-  if (input.strides == Strides::every_other && rank >= 1) text += ".repeat_interleave(2, -1).slice(-1, 0, {}, 2)";
   return text;
 }
 
@@ -276,7 +275,7 @@ std::string values_text(const Tensor& tensor) {
   const Tensor flat = tensor.reshape({-1});
   for (int64_t i = 0; i < std::min(flat.numel(), kMost); ++i) {
     std::ostringstream element;
-    element << flat[i].item();
+    element << at::IValue(flat[i].item());
     text += (i ? ", " : "") + element.str();
   }
   return text + (flat.numel() > kMost ? ", …}" : "}");

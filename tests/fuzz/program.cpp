@@ -39,7 +39,6 @@ Tensor with_strides(const Tensor& value, Strides strides) {
   if (strides == Strides::transposed && rank >= 2) return value.transpose(0, -1).contiguous().transpose(0, -1);
   if (strides == Strides::channels_last && rank == 4) return value.contiguous(at::MemoryFormat::ChannelsLast);
   if (strides == Strides::channels_last && rank == 5) return value.contiguous(at::MemoryFormat::ChannelsLast3d);
-  if (strides == Strides::every_other && rank >= 1) return value.repeat_interleave(2, -1).slice(-1, 0, {}, 2);
   return value;
 }
 

@@ -17,8 +17,8 @@ using Sizes = std::vector<int64_t>;
 
 // Values are fractions with few bits, so that sums of them are exact in every order.
 enum class Elements : uint8_t { any, positive, fractions, indices, definite };
-// Of the plain tensor that is placed.
-enum class Strides : uint8_t { row_major, transposed, channels_last, every_other };
+// Of the plain tensor that is placed, which is dense: views make the other strides.
+enum class Strides : uint8_t { row_major, transposed, channels_last };
 
 struct Input {
   int slot = 0;
