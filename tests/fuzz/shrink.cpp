@@ -69,7 +69,13 @@ class Shrinker {
     std::optional<Input> input;
     const ChildEnd end = in_child(
         [&](const auto& give) {
-          for (const Seen& seen : run_plain(before).seen)
+          Outcome outcome;
+          try {
+            outcome = run_plain(before);
+          } catch (const Invalid&) {
+            return;
+          }
+          for (const Seen& seen : outcome.seen)
             if (seen.slot == statement.result && seen.value.defined() && !seen.is_gradient) {
               give(std::to_string(static_cast<int>(seen.dtype)) + (seen.requires_grad ? " 1" : " 0"));
               for (const int64_t size : seen.sizes) give(" " + std::to_string(size));

@@ -161,12 +161,13 @@ class Program {
     } else {
       groups.emplace_back(net_->parameters());
     }
+    const auto options = torch::optim::SGDOptions(0.1).momentum(c_.has(Idiom::momentum) ? 0.5 : 0);
     if (c_.has(Idiom::adam))
       optimizer_ = std::make_shared<torch::optim::Adam>(groups, torch::optim::AdamOptions(0.02));
     else
-      optimizer_ = sgd_ = std::make_shared<torch::optim::SGD>(
-          groups, torch::optim::SGDOptions(0.1).momentum(c_.has(Idiom::momentum) ? 0.5 : 0));
-    if (c_.has(Idiom::step_inside)) inside_ = std::make_unique<Optimizer<torch::optim::SGD>>(*sgd_);
+      optimizer_ = std::make_shared<torch::optim::SGD>(groups, options);
+    if (c_.has(Idiom::step_inside)) 
+      inside_ = std::make_unique<Optimizer<torch::optim::SGD>>(torch::optim::SGD(groups, options));
     if (c_.has(Idiom::scheduler)) scheduler_ = std::make_unique<torch::optim::StepLR>(*optimizer_, 2, 0.5);
   }
 
@@ -281,11 +282,11 @@ class Program {
     if (c_.has(Idiom::save)) {
       std::stringstream model, state;
       torch::save(net_, model);
-      torch::save(*optimizer_, state);
+      torch::save(inside_ ? inside_->get() : *optimizer_, state);
       world_.build([&] { net_ = Net(c_); });
       torch::load(net_, model);
       make_optimizer();
-      torch::load(*optimizer_, state);
+      torch::load(inside_ ? inside_->get() : *optimizer_, state);
     } else if (c_.has(Idiom::clone)) {
       const Tensor kept = net_->kept;
       world_.build([&] { net_ = Net(std::dynamic_pointer_cast<NetImpl>(net_->clone())); });
@@ -310,7 +311,7 @@ class Program {
         },
         x_of(9), y_of(9));
     note("evaluation", total.clone());
-    net_->kept = {};
+    net_->kept = Tensor();
     net_->train();
   }
 
@@ -331,7 +332,6 @@ class Program {
   Net net_{nullptr}, target_{nullptr};
   nn::Linear adversary_{nullptr};
   std::shared_ptr<torch::optim::Optimizer> optimizer_;
-  std::shared_ptr<torch::optim::SGD> sgd_;
   std::unique_ptr<torch::optim::SGD> adversary_sgd_;
   std::unique_ptr<Optimizer<torch::optim::SGD>> inside_;
   std::unique_ptr<torch::optim::StepLR> scheduler_;
