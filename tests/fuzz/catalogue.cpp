@@ -140,7 +140,7 @@ constexpr const char* kUnderscored[] = {"_softmax",
                                         "_unsafe_index",
                                         "_unsafe_index_put",
                                         "_stack",
-                                        
+
                                         "_trilinear",
                                         "_shape_as_tensor",
                                         "_fft_",

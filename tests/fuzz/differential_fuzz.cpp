@@ -45,6 +45,17 @@ uint64_t seed_of(const Options& options, int64_t program) {
   return options.seed * 1000003 + static_cast<uint64_t>(program);
 }
 
+// The error that a verdict is about, without what differs from call to call: the op, and numbers.
+std::string error_of(const Verdict& verdict) {
+  if (verdict.kind != "throws" && verdict.kind != "wrong error") return "";
+  std::string text = verdict.text.substr(0, verdict.text.find('\n'));
+  const size_t op =
+      text.rfind(": ", text.find("replica ") == 0 ? text.find(": ", text.find(": ") + 2) : text.find(": "));
+  text = op == std::string::npos ? text : text.substr(op + 2, 60);
+  std::erase_if(text, [](char c) { return std::isdigit(static_cast<unsigned char>(c)) || c == '\t'; });
+  return text;
+}
+
 std::vector<Place> places_of(const std::string& name) {
   // Separate buffers are where most of the work is.
   const std::vector<Place> all{Place::merged, Place::separate, Place::separate, Place::in_parts, Place::replicas};
@@ -61,7 +72,8 @@ struct Silence : c10::WarningHandler {
 
 class Fuzzer {
  public:
-  explicit Fuzzer(const Options& options) : options_(options), families_(catalogue({.only = options.only})), places_(places_of(options.place)) {
+  explicit Fuzzer(const Options& options)
+      : options_(options), families_(catalogue({.only = options.only})), places_(places_of(options.place)) {
     progress_ = static_cast<Progress*>(
         mmap(nullptr, sizeof(Progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
     set_warning_sink([](const std::string&) {});
@@ -114,7 +126,8 @@ class Fuzzer {
             const Program program = make(i);
             const Verdict verdict = check(program, [&] { progress_->on_mesh = true; });
             progress_->on_mesh = false;
-            if (verdict.is_finding()) give(str(i, "\t", verdict.kind, "\t", statement_names(program), "\n"));
+            if (verdict.is_finding())
+              give(str(i, "\t", verdict.kind, "\t", statement_names(program), "\t", error_of(verdict), "\n"));
             progress_->program = i + 1;
           }
         },
@@ -123,25 +136,28 @@ class Fuzzer {
     for (std::string line; std::getline(lines, line);) {
       std::istringstream fields(line);
       int64_t index = 0;
-      std::string kind, ops;
+      std::string kind, ops, error;
       fields >> index;
       fields.get();
       std::getline(fields, kind, '\t');
       std::getline(fields, ops, '\t');
-      found(index, kind, ops);
+      std::getline(fields, error, '\t');
+      found(index, kind, ops, error);
     }
     const int64_t stopped = progress_->program;
     if (end.failure.empty()) return stopped;
     if (progress_->on_mesh)
-      found(stopped, "crash", progress_->op);
+      found(stopped, "crash", progress_->op, "");
     else if (options_.only.size())
       std::printf("program %lld: LibTorch alone %s in %s\n", static_cast<long long>(stopped), end.failure.c_str(),
                   progress_->op);
     return stopped + 1;
   }
 
-  // Whether the same kind of finding is known of a single op of these: then it is most likely the same again.
-  bool is_known(const std::string& kind, const std::string& ops) {
+  // Whether the same kind of finding is known of a single op of these, or with this error: then it is most likely the
+  // same again.
+  bool is_known(const std::string& kind, const std::string& ops, const std::string& error) {
+    if (!error.empty() && ++known_[kind + " " + error] > kMostAlike) return true;
     std::istringstream names(ops);
     for (std::string name; std::getline(names, name, ',');) {
       name.erase(0, name.find_first_not_of(' '));
@@ -150,9 +166,9 @@ class Fuzzer {
     return false;
   }
 
-  void found(int64_t index, const std::string& kind, const std::string& ops) {
+  void found(int64_t index, const std::string& kind, const std::string& ops, const std::string& error) {
     ++findings_;
-    if (is_known(kind, ops)) {
+    if (is_known(kind, ops, error)) {
       ++alike_["most likely one of the others"];
       return;
     }
@@ -204,7 +220,8 @@ int main(int argc, char** argv) {
   app.add_option("--programs,-n", options.programs, "how many, instead of seconds");
   app.add_option("--first", options.first, "the number of the first program");
   app.add_option("--only", options.only, "only ops whose name has this");
-  app.add_option("--place", options.place, "only there")->check(CLI::IsMember({"merged", "separate", "in parts", "replicas"}));
+  app.add_option("--place", options.place, "only there")
+      ->check(CLI::IsMember({"merged", "separate", "in parts", "replicas"}));
   app.add_flag("--list", options.list, "tells the ops");
   CLI11_PARSE(app, argc, argv);
   at::set_num_threads(1);

@@ -178,8 +178,7 @@ class Shrinker {
     bool any = false;
     if (best_.place == Place::in_parts) any |= attempt([](Program& p) { p.place = Place::separate; });
     for (size_t d = best_.mesh.size(); d-- > 0;)
-      if (best_.mesh.size() > 1)
-        any |= attempt([&](Program& p) { drop_dimension(p, static_cast<int>(d)); });
+      if (best_.mesh.size() > 1) any |= attempt([&](Program& p) { drop_dimension(p, static_cast<int>(d)); });
     for (size_t d = 0; d < best_.mesh.size(); ++d)
       for (const int64_t size : {1, 2, 3})
         if (size < best_.mesh[d] && attempt([&](Program& p) { p.mesh[d] = size; })) {

@@ -58,6 +58,7 @@ Choice sensible(Choice choice) {
   };
   exclude(Idiom::adam, Idiom::momentum);
   exclude(Idiom::save, Idiom::clone);
+  exclude(Idiom::tie_weights, Idiom::freeze);
   exclude(Idiom::step_inside, Idiom::adam);
   exclude(Idiom::evaluate_inference, Idiom::evaluate);
   if (!choice.has(Idiom::recurrent)) drop(Idiom::state_in_module);

@@ -39,14 +39,14 @@ struct Square : torch::autograd::Function<Square> {
 struct NetImpl : nn::Cloneable<NetImpl> {
   explicit NetImpl(const Choice& c) : choice(c) { reset(); }
   void reset() override {
-    in = register_module("in", nn::Linear(nn::LinearOptions(kFeatures, kHidden)));
+    first = register_module("first", nn::Linear(nn::LinearOptions(kFeatures, kHidden)));
     if (choice.has(Idiom::recurrent)) cell = register_module("cell", nn::GRUCell(kHidden, kHidden));
-    if (!choice.has(Idiom::tie_weights)) out = register_module("out", nn::Linear(kHidden, kFeatures));
+    if (!choice.has(Idiom::tie_weights)) last = register_module("last", nn::Linear(kHidden, kFeatures));
     if (choice.has(Idiom::running_buffer)) running = register_buffer("running", torch::zeros({kHidden}));
   }
   // The output, and the state after it.
   std::pair<Tensor, Tensor> forward(const Tensor& x, Tensor state) {
-    Tensor hidden = torch::tanh(in(x));
+    Tensor hidden = torch::tanh(first(x));
     if (choice.has(Idiom::custom_function)) hidden = Square::apply(hidden);
     if (cell) {
       if (choice.has(Idiom::state_in_module)) state = kept;
@@ -58,10 +58,10 @@ struct NetImpl : nn::Cloneable<NetImpl> {
       const torch::NoGradGuard guard;
       running.mul_(0.5).add_(hidden.detach().mean(0), 0.5);
     }
-    return {out ? out(hidden) : torch::linear(hidden, in->weight.t()), state};
+    return {last ? last(hidden) : torch::linear(hidden, first->weight.t()), state};
   }
   Choice choice;
-  nn::Linear in{nullptr}, out{nullptr};
+  nn::Linear first{nullptr}, last{nullptr};
   nn::GRUCell cell{nullptr};
   Tensor running, kept;
 };
@@ -133,8 +133,8 @@ class Program {
       follow(1);
     }
     make_optimizer();
-    if (c_.has(Idiom::hook)) net_->in->weight.register_hook([](const Tensor& gradient) { return gradient * 0.5; });
-    if (c_.has(Idiom::anchor)) anchor_ = net_->in->weight.detach();
+    if (c_.has(Idiom::hook)) net_->first->weight.register_hook([](const Tensor& gradient) { return gradient * 0.5; });
+    if (c_.has(Idiom::anchor)) anchor_ = net_->first->weight.detach();
     if (c_.has(Idiom::ema) || c_.has(Idiom::ema_by_data))
       for (const Tensor& p : net_->parameters()) ema_.push_back(p.detach().clone());
     if (c_.has(Idiom::evaluate) || c_.has(Idiom::evaluate_inference)) evaluate();
@@ -153,10 +153,10 @@ class Program {
   void make_optimizer() {
     std::vector<torch::optim::OptimizerParamGroup> groups;
     if (c_.has(Idiom::param_groups)) {
-      groups.emplace_back(net_->in->parameters());
+      groups.emplace_back(net_->first->parameters());
       std::vector<Tensor> others;
       for (const auto& item : net_->named_parameters())
-        if (item.key().rfind("in.", 0) != 0) others.push_back(item.value());
+        if (item.key().rfind("first.", 0) != 0) others.push_back(item.value());
       if (!others.empty()) groups.emplace_back(others);
     } else {
       groups.emplace_back(net_->parameters());
@@ -166,7 +166,7 @@ class Program {
       optimizer_ = std::make_shared<torch::optim::Adam>(groups, torch::optim::AdamOptions(0.02));
     else
       optimizer_ = std::make_shared<torch::optim::SGD>(groups, options);
-    if (c_.has(Idiom::step_inside)) 
+    if (c_.has(Idiom::step_inside))
       inside_ = std::make_unique<Optimizer<torch::optim::SGD>>(torch::optim::SGD(groups, options));
     if (c_.has(Idiom::scheduler)) scheduler_ = std::make_unique<torch::optim::StepLR>(*optimizer_, 2, 0.5);
   }
@@ -186,7 +186,7 @@ class Program {
       }
       total = total + (out - wanted).square().sum() / kBatch;
     }
-    if (c_.has(Idiom::anchor)) total = total + share() * (net_->in->weight - anchor_ * 0.5).square().sum();
+    if (c_.has(Idiom::anchor)) total = total + share() * (net_->first->weight - anchor_ * 0.5).square().sum();
     if (c_.has(Idiom::adversary)) total = total - adversary_(out).tanh().sum() / kBatch;
     return total;
   }
@@ -209,7 +209,7 @@ class Program {
 
   void train_step(int t) {
     if (c_.has(Idiom::freeze) && (t == 2 || t == 4))
-      for (Tensor& p : net_->in->parameters()) p.requires_grad_(t == 4);
+      for (Tensor& p : net_->first->parameters()) p.requires_grad_(t == 4);
     if (t == 3) exchange();
     if (c_.has(Idiom::adversary)) step_adversary(t);
     if (!inside_ && (!c_.has(Idiom::accumulate) || t % 2 == 0)) optimizer_->zero_grad(!c_.has(Idiom::keep_gradients));
