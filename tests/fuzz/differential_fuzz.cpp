@@ -49,9 +49,12 @@ uint64_t seed_of(const Options& options, int64_t program) {
 std::string error_of(const Verdict& verdict) {
   if (verdict.kind != "throws" && verdict.kind != "wrong error") return "";
   std::string text = verdict.text.substr(0, verdict.text.find('\n'));
-  const size_t op =
-      text.rfind(": ", text.find("replica ") == 0 ? text.find(": ", text.find(": ") + 2) : text.find(": "));
-  text = op == std::string::npos ? text : text.substr(op + 2, 60);
+  const auto drop_name = [&] {
+    if (const size_t colon = text.find(": "); colon != std::string::npos) text.erase(0, colon + 2);
+  };
+  if (text.rfind("replica ", 0) == 0) drop_name();
+  drop_name();
+  text.resize(std::min<size_t>(text.size(), 60));
   std::erase_if(text, [](char c) { return std::isdigit(static_cast<unsigned char>(c)) || c == '\t'; });
   return text;
 }
