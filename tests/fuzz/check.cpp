@@ -21,6 +21,7 @@ constexpr const char* kDocumentedRefusals[] = {
     "in-place on a plain tensor with mesh operands",
     "uses a view that global view made",
     "uses a tensor that global view computed",
+    "changes the shape of a tensor",
 };
 
 double precision(at::ScalarType dtype) {
@@ -72,6 +73,7 @@ class Comparison {
   // `terms`: how many times the plain gradient is expected. `all`: whether all slots are seen, or only inputs.
   Verdict compare(const Outcome& seen, double terms, bool all, const std::string& where) {
     where_ = where;
+    all_ = all;
     if (all) {
       if (Verdict verdict = compare_failures(seen); !verdict.kind.empty()) return verdict;
     } else if (seen.failure) {
@@ -134,7 +136,8 @@ class Comparison {
     const double far = distance(seen.value, expected);
     if (far > precision(program_, wanted_) && far > 8 * unsteadiness(wanted))
       return {kind, str(what, " differs by ", far, ": ", values_text(seen.value), " and not ", values_text(expected))};
-    if (seen.requires_grad != wanted.requires_grad && !seen.is_gradient)
+    // What a replica asked of requires_grad_() is its own.
+    if (all_ && seen.requires_grad != wanted.requires_grad && !seen.is_gradient)
       return {"requires_grad", str(what, " requires a gradient: ", seen.requires_grad, ", not ", wanted.requires_grad)};
     const bool one_buffer = program_.place == Place::merged || program_.place == Place::replicas;
     if (one_buffer && !seen.is_gradient && strides_that_count(seen) != strides_that_count(wanted))
@@ -159,6 +162,7 @@ class Comparison {
   const Program& program_;
   const Outcome& wanted_;
   std::string where_;
+  bool all_ = true;
   std::vector<Outcome> noisy_;
 };
 

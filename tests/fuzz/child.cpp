@@ -1,5 +1,6 @@
 #include "child.h"
 
+#include <ATen/Parallel.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -34,6 +35,7 @@ ChildEnd in_child(const std::function<void(const std::function<void(const std::s
     const rlimit no_core{0, 0};
     setrlimit(RLIMIT_CORE, &no_core);
     alarm(static_cast<unsigned>(seconds));
+    at::set_num_threads(1);  // also makes LibTorch's pool of threads anew, which must not happen in two threads at once
     f([&](const std::string& text) { write_all(pipe_ends[1], text); });
     _exit(0);  // without the destructors of what the parent made
   }

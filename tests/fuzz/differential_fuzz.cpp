@@ -1,5 +1,4 @@
 // Random programs on plain tensors and on meshes: what LibTorch alone gives, a mesh gives.
-#include <ATen/Parallel.h>
 #include <c10/util/Exception.h>
 #include <sys/mman.h>
 
@@ -227,7 +226,6 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"merged", "separate", "in parts", "replicas"}));
   app.add_flag("--list", options.list, "tells the ops");
   CLI11_PARSE(app, argc, argv);
-  at::set_num_threads(1);
   // Registered before the children are made, so that they need not do it themselves.
   tutti::configure_logical_cpus(12);
   return Fuzzer(options).run();

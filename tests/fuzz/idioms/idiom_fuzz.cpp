@@ -1,6 +1,4 @@
 // Training programs put together at random, on one device without Tutti and on meshes: the same numbers come out.
-#include <ATen/Parallel.h>
-
 #include <CLI/CLI.hpp>
 #include <bit>
 #include <chrono>
@@ -141,7 +139,6 @@ int main(int argc, char** argv) {
   app.add_option("--replicas", replicas, "of that program; 0: global view");
   app.add_flag("--separate", separate, "each shard has a buffer");
   CLI11_PARSE(app, argc, argv);
-  at::set_num_threads(1);
   tutti::configure_logical_cpus(4);
   tutti::set_warning_sink([](const std::string&) {});
   if (replicas < 0) return fuzz(seed, seconds, programs);
