@@ -217,7 +217,10 @@ std::string guarded(const std::string& call) {
 std::string program_of_mesh(const Program& program) {
   return "template <class Place>\nvoid program(const Place& place) {\n" + inputs_text(program, "Tensor ") +
          statements_text(program) + "}\n\nint main() {\n" +
-         guarded("program([](const Tensor& value, const auto&...) { return value; });") + "  " + mesh_text(program) +
+         guarded(
+             "program([](const Tensor& value, const std::vector<std::string>&, const std::string& = {}) { return "
+             "value; });") +
+         "  " + mesh_text(program) +
          ";\n  const auto place = [&](const Tensor& value, const std::vector<std::string>& axes, const std::string& "
          "sum = "
          "{}) {\n    if (sum.empty()) return distribute_tensor(value, Layout(axes, mesh));\n" +
