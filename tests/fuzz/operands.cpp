@@ -19,8 +19,6 @@ constexpr std::string_view kConv2 =
     "stride=[1,1]|[2,2] padding=[0,0]|[1,1]|'valid' dilation=[1,1]|[2,1] groups=1 output_padding=[0,0]";
 constexpr std::string_view kConv3 =
     "stride=[1,1,1] padding=[0,0,0]|[1,1,1] dilation=[1,1,1] groups=1 output_padding=[0,0,0]";
-constexpr std::string_view kUp =
-    "align_corners=true|false scales=none scales_d=none scales_h=none scales_w=none scale_factors=none";
 constexpr std::string_view kReductions = "reduction=0|1|2";
 constexpr std::string_view kNorms = "keepdim=true|false";
 
