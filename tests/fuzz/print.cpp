@@ -55,7 +55,7 @@ std::string value_text(const Input& input) {
   if (input.strides == Strides::transposed && rank >= 2) text += ".transpose(0, -1).contiguous().transpose(0, -1)";
   if (input.strides == Strides::channels_last && rank == 4) text += ".contiguous(at::MemoryFormat::ChannelsLast)";
   if (input.strides == Strides::channels_last && rank == 5) text += ".contiguous(at::MemoryFormat::ChannelsLast3d)";
-  return text;
+  return text + ".clone()";
 }
 
 std::string dimension_name(int dimension) { return std::string(1, static_cast<char>('x' + dimension)); }

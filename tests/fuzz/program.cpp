@@ -71,7 +71,7 @@ Tensor make_value(const Input& input) {
     value = value.gt(0);
   else if (at::isComplexType(input.dtype) && input.elements != Elements::definite)
     value = at::complex(value, real_value(input, input.start + 5));
-  return with_strides(value.to(input.dtype), input.strides);
+  return with_strides(value.to(input.dtype), input.strides).clone();  // a leaf that is no view
 }
 
 }  // namespace tutti::fuzz
