@@ -1,0 +1,193 @@
+#include "check.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/view_as_real.h>
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "print.h"
+#include "tutti/core/log.h"
+#include "tutti/core/str.h"
+
+namespace tutti::fuzz {
+namespace {
+
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
+
+// What LibTorch takes and a mesh refuses by design, in docs/.
+constexpr const char* kDocumentedRefusals[] = {
+    "in-place on a plain tensor with mesh operands",
+    "uses a view that global view made",
+    "uses a tensor that global view computed",
+    "changes the shape of a tensor",
+};
+
+double precision(at::ScalarType dtype) {
+  if (dtype == at::kHalf) return 8e-3;
+  if (dtype == at::kBFloat16) return 5e-2;
+  return c10::toRealValueType(dtype) == at::kFloat ? 3e-5 : 1e-10;
+}
+
+// The coarsest of what takes part.
+double precision(const Program& program, const Outcome& outcome) {
+  double coarsest = 0;
+  const auto look = [&](at::ScalarType dtype) {
+    if (at::isFloatingType(dtype) || at::isComplexType(dtype)) coarsest = std::max(coarsest, precision(dtype));
+  };
+  for (const Input& input : program.inputs) look(input.dtype);
+  for (const Seen& seen : outcome.seen)
+    if (seen.value.defined()) look(seen.value.scalar_type());
+  return coarsest;
+}
+
+Tensor as_doubles(const Tensor& tensor) {
+  return tensor.is_complex() ? at::view_as_real(tensor.to(at::kComplexDouble)) : tensor.to(at::kDouble);
+}
+
+// The largest difference, in units of the largest finite number; infinite where one is a number and the other none.
+double distance(const Tensor& a, const Tensor& b) {
+  if (a.numel() == 0) return 0;
+  const Tensor x = as_doubles(a), y = as_doubles(b);
+  const Tensor finite = x.isfinite() & y.isfinite();
+  const Tensor alike = (x == y) | (x.isnan() & y.isnan());
+  if ((~finite & ~alike).any().item<bool>()) return kInfinite;
+  const double scale = std::max(1.0, y.abs().masked_fill(~finite, 0).max().item<double>());
+  return (x - y).masked_fill(~finite, 0).abs().max().item<double>() / scale;
+}
+
+// The strides of axes that have any.
+Sizes strides_that_count(const Seen& seen) {
+  Sizes strides;
+  const bool empty = std::find(seen.sizes.begin(), seen.sizes.end(), 0) != seen.sizes.end();
+  for (size_t i = 0; i < seen.sizes.size() && !empty; ++i)
+    if (seen.sizes[i] > 1) strides.push_back(seen.strides[i]);
+  return strides;
+}
+
+class Comparison {
+ public:
+  Comparison(const Program& program, const Outcome& wanted) : program_(program), wanted_(wanted) {}
+
+  // `terms`: how many times the plain gradient is expected. `all`: whether all slots are seen, or only inputs.
+  Verdict compare(const Outcome& seen, double terms, bool all, const std::string& where) {
+    where_ = where;
+    all_ = all;
+    if (all) {
+      if (Verdict verdict = compare_failures(seen); !verdict.kind.empty()) return verdict;
+    } else if (seen.failure) {
+      return {"reading throws", where_ + seen.failure->text};
+    }
+    if (wanted_.failure) return {};
+    for (const Seen& one : seen.seen) {
+      const auto same = std::find_if(wanted_.seen.begin(), wanted_.seen.end(), [&](const Seen& other) {
+        return other.slot == one.slot && other.is_gradient == one.is_gradient;
+      });
+      if (same == wanted_.seen.end()) return {"results", where_ + "a result that LibTorch does not have: " + name(one)};
+      if (Verdict verdict = compare(one, *same, one.is_gradient ? terms : 1); !verdict.kind.empty()) return verdict;
+    }
+    if (all && seen.seen.size() != wanted_.seen.size()) return {"results", where_ + "fewer results than LibTorch has"};
+    return {};
+  }
+
+ private:
+  std::string name(const Seen& seen) const {
+    return (seen.is_gradient ? "the gradient of " : "") + slot_name(program_, seen.slot);
+  }
+
+  Verdict compare_failures(const Outcome& seen) {
+    const auto &a = seen.failure, &b = wanted_.failure;
+    const auto is_call = [&](const Failure& failure) { return failure.statement < program_.statements.size(); };
+    if (a && (!b || a->statement < b->statement)) {
+      for (const char* text : kDocumentedRefusals)
+        if (a->text.find(text) != std::string::npos) return {"invalid", a->text};
+      const std::string at = is_call(*a) ? statement_name(program_.statements[a->statement]) : "reading";
+      return {"throws", where_ + at + ": " + a->text};
+    }
+    if (b && (!a || b->statement < a->statement))
+      return {"no error", where_ + statement_name(program_.statements[b->statement]) +
+                              " gives no error; LibTorch's is: " + b->text};
+    if (a && !a->is_torch && !a->is_refusal && b->is_torch)
+      return {"wrong error", where_ + statement_name(program_.statements[a->statement]) + ": " + a->text +
+                                 "; LibTorch's is: " + b->text};
+    if (a && a->text.find("INTERNAL ASSERT") != std::string::npos &&
+        b->text.find("INTERNAL ASSERT") == std::string::npos)
+      return {"wrong error", where_ + a->text + "; LibTorch's is: " + b->text};
+    return {};
+  }
+
+  Verdict compare(const Seen& seen, const Seen& wanted, double terms) {
+    const std::string what = where_ + name(seen);
+    const std::string kind = seen.is_gradient ? "gradient" : "value";
+    if (seen.value.defined() != wanted.value.defined())
+      return {kind,
+              what + (seen.value.defined() ? " is defined, LibTorch's is not" : " is undefined, LibTorch's is not")};
+    if (!seen.value.defined()) return {};
+    if (seen.dtype != wanted.dtype || seen.value.scalar_type() != wanted.dtype)
+      return {"dtype", str(what, " is ", c10::toString(seen.dtype), ", not ", c10::toString(wanted.dtype))};
+    if (seen.sizes != wanted.sizes || seen.value.sizes() != at::IntArrayRef(wanted.sizes))
+      return {"sizes", what + " has sizes " + str_list(seen.sizes) +
+                           (seen.value.sizes() == at::IntArrayRef(seen.sizes)
+                                ? ""
+                                : ", gathered " + str_list(seen.value.sizes().vec())) +
+                           ", not " + str_list(wanted.sizes)};
+    const Tensor expected = terms == 1 ? wanted.value : wanted.value * terms;
+    const double far = distance(seen.value, expected);
+    if (far > precision(program_, wanted_) && far > 8 * unsteadiness(wanted))
+      return {kind, str(what, " differs by ", far, ": ", values_text(seen.value), " and not ", values_text(expected))};
+    // What a replica asked of requires_grad_() is its own.
+    if (all_ && seen.requires_grad != wanted.requires_grad && !seen.is_gradient)
+      return {"requires_grad", str(what, " requires a gradient: ", seen.requires_grad, ", not ", wanted.requires_grad)};
+    const bool one_buffer = program_.place == Place::merged || program_.place == Place::replicas;
+    if (one_buffer && !seen.is_gradient && strides_that_count(seen) != strides_that_count(wanted))
+      return {"strides", what + " of sizes " + str_list(seen.sizes) + " has strides " + str_list(seen.strides) +
+                             ", not " + str_list(wanted.strides)};
+    return {};
+  }
+
+  // How much LibTorch's own result changes where inputs change in their last place: what hangs on that is not compared.
+  double unsteadiness(const Seen& wanted) {
+    if (noisy_.empty())
+      for (uint64_t seed = 1; seed <= 4; ++seed) noisy_.push_back(run_plain(program_, 2, seed));
+    double most = 0;
+    for (const Outcome& outcome : noisy_)
+      for (const Seen& other : outcome.seen)
+        if (other.slot == wanted.slot && other.is_gradient == wanted.is_gradient && other.value.defined())
+          most = std::max(
+              most, other.value.sizes() == wanted.value.sizes() ? distance(other.value, wanted.value) : kInfinite);
+    return most;
+  }
+
+  const Program& program_;
+  const Outcome& wanted_;
+  std::string where_;
+  bool all_ = true;
+  std::vector<Outcome> noisy_;
+};
+
+}  // namespace
+
+Verdict check(const Program& program, const std::function<void()>& note) {
+  try {
+    const Outcome wanted = run_plain(program);
+    note();
+    Comparison comparison(program, wanted);
+    if (program.place != Place::replicas) return comparison.compare(run_on_mesh(program), 1, true, "");
+    const ReplicaOutcomes outcomes = run_in_replicas(program);
+    for (size_t r = 0; r < outcomes.replicas.size(); ++r)
+      if (Verdict verdict = comparison.compare(outcomes.replicas[r], 1, true, str("replica ", r, ": "));
+          !verdict.kind.empty())
+        return verdict;
+    if (wanted.failure) return {};
+    return comparison.compare(outcomes.after, static_cast<double>(program.num_devices()), false, "after the run: ");
+  } catch (const Invalid&) {
+    return {"invalid", ""};
+  } catch (const c10::Error& error) {
+    return {"throws", std::string("outside of the program: ") + error.what_without_backtrace()};
+  } catch (const std::exception& error) {
+    return {"throws", std::string("outside of the program: ") + error.what()};
+  }
+}
+
+}  // namespace tutti::fuzz

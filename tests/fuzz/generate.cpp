@@ -1,0 +1,190 @@
+#include "generate.h"
+
+#include <ATen/Context.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "call_maker.h"
+#include "dice.h"
+#include "machine.h"
+#include "optimizers.h"
+
+namespace tutti::fuzz {
+namespace {
+
+constexpr int kAttempts = 6;  // to make a call that LibTorch takes
+
+class Generator {
+ public:
+  Generator(uint64_t seed, const std::vector<OpFamily>& families, const std::vector<Place>& places,
+            const std::function<void(const std::string&)>& note)
+      : dice_(seed), families_(families), places_(places), note_(note), machine_(program_) {
+    for (const OpFamily& family : families) total_weight_ += family.weight;
+  }
+
+  Program make() {
+    choose_mesh();
+    choose_habits();
+    at::manual_seed(5);
+    failure_of([&] { add_statements(); });  // LibTorch throws where it is asked for a grad_fn that a hook forbids
+    return program_;
+  }
+
+ private:
+  void add_statements() {
+    const int64_t calls = dice_.chance(45) ? 1 : dice_.between(3, 9);
+    for (int64_t i = 0; i < calls && !failed_; ++i) {
+      add_call();
+      if (calls > 1 && !failed_) add_other();
+    }
+    if (habits_.gradients && !failed_) add_gradients();
+  }
+
+  void choose_mesh() {
+    program_.place = dice_.pick(places_);
+    program_.mesh = program_.place == Place::replicas
+                        ? dice_.pick<Sizes>({{1}, {2}, {3}, {4}})
+                        : dice_.pick<Sizes>(
+                              {{1}, {2}, {2}, {3}, {4}, {5}, {8}, {12}, {2, 2}, {2, 3}, {3, 2}, {2, 2, 2}, {2, 2, 3}});
+  }
+
+  void choose_habits() {
+    static const std::vector<at::ScalarType> kTypes{
+        at::kFloat,         at::kFloat, at::kFloat, at::kFloat,    at::kDouble,   at::kDouble,
+        at::kDouble,        at::kHalf,  at::kHalf,  at::kBFloat16, at::kBFloat16, at::kComplexFloat,
+        at::kComplexDouble, at::kLong,  at::kInt,   at::kBool,     at::kByte,     at::kShort};
+    habits_.dtype = dice_.pick(kTypes);
+    habits_.gradients = (at::isFloatingType(habits_.dtype) || at::isComplexType(habits_.dtype)) && dice_.chance(70);
+    habits_.odd = dice_.chance(15);
+    habits_.huge = dice_.chance(3);
+  }
+
+  const c10::OperatorHandle& choose_op() {
+    int64_t at = dice_.below(total_weight_);
+    for (const OpFamily& family : families_)
+      if ((at -= family.weight) < 0) {
+        // Without out= forms most of the time: there is one for nearly every op.
+        for (int attempt = 0;; ++attempt) {
+          const auto& op = dice_.pick(family.overloads);
+          if (attempt > 4 || op.schema().arguments().empty() || !op.schema().arguments().back().is_out() ||
+              dice_.chance(20))
+            return op;
+        }
+      }
+    return families_[0].overloads[0];
+  }
+
+  // Runs the statement on the plain values; it joins the program where LibTorch takes it, or where errors are wanted.
+  bool add(const Statement& statement, bool even_failing) {
+    note_(statement.op ? op_name(*statement.op) : "gradient");
+    const auto failure = failure_of([&] { machine_.run(statement); });
+    if (failure && !even_failing) return false;
+    program_.statements.push_back(statement);
+    failed_ = failure.has_value();
+    return true;
+  }
+
+  void set_new_inputs(size_t from) {
+    for (size_t i = from; i < program_.inputs.size(); ++i) {
+      const Input& input = program_.inputs[i];
+      machine_.set(input.slot, make_value(input).set_requires_grad(input.requires_grad));
+    }
+  }
+
+  void add_call() {
+    const auto& op = choose_op();
+    // Each replica draws numbers of its own.
+    if (program_.place == Place::replicas && op.hasTag(at::Tag::nondeterministic_seeded)) return;
+    for (int attempt = 0; attempt < kAttempts; ++attempt) {
+      const size_t inputs = program_.inputs.size(), statements = program_.statements.size();
+      const auto slots = machine_.slots();
+      CallMaker maker(dice_, program_, slots, habits_);
+      auto statement = maker.make(op);
+      if (!statement) return;
+      if (program_.place != Place::replicas && dice_.chance(12)) statement->no_grad = true;
+      const auto& arguments = op.schema().arguments();
+      if (!arguments.empty() && is_written(arguments[0]) && dice_.chance(70)) statement->no_grad = true;
+      set_new_inputs(inputs);
+      bool good = true;
+      for (const Statement& view : maker.take_views()) good = good && add(view, false);
+      if (good && add(*statement, habits_.odd && dice_.chance(50))) return;
+      program_.inputs.resize(inputs);
+      program_.statements.resize(statements);
+      machine_.restore(slots);
+    }
+  }
+
+  std::vector<int> differentiable(bool leaves_only) const {
+    std::vector<int> found;
+    if (leaves_only) {
+      for (const Input& input : program_.inputs)
+        if (input.requires_grad) found.push_back(input.slot);
+    } else {
+      for (const auto& [slot, tensor] : machine_.slots())
+        if (tensor.defined() && tensor.requires_grad() && tensor.grad_fn()) found.push_back(slot);
+    }
+    return found;
+  }
+
+  // Hooks, gradients and optimizers between the calls.
+  void add_other() {
+    const auto leaves = differentiable(true), results = differentiable(false);
+    if (leaves.empty()) return;
+    const int64_t choice = dice_.below(40);
+    if (choice == 0)
+      add({.kind = Statement::Kind::hook, .arguments = {{Argument::Kind::tensor, {dice_.pick(leaves)}}}}, false);
+    if (choice == 1 && !results.empty())
+      add({.kind = Statement::Kind::hook, .arguments = {{Argument::Kind::tensor, {dice_.pick(results)}}}}, false);
+    if (choice == 2 && !results.empty()) {
+      add({.kind = Statement::Kind::backward, .arguments = {{Argument::Kind::tensors, {dice_.pick(results)}}}}, false);
+      if (dice_.chance(50)) {
+        Statement read{.kind = Statement::Kind::read_gradient,
+                       .arguments = {{Argument::Kind::tensor, {dice_.pick(leaves)}}}};
+        read.result = program_.next_slot;
+        program_.next_slot += Program::kResults;
+        add(read, false);
+      }
+      if (dice_.chance(40)) add({.kind = Statement::Kind::zero_gradients}, false);
+      if (dice_.chance(60) && program_.place != Place::replicas)
+        add({.kind = Statement::Kind::optimizer_step,
+             .optimizer = static_cast<int>(dice_.below(static_cast<int64_t>(Optimizers::names().size())))},
+            false);
+    }
+  }
+
+  void add_gradients() {
+    auto results = differentiable(false);
+    const auto leaves = differentiable(true);
+    if (results.empty() || leaves.empty()) return;
+    if (program_.place != Place::replicas && dice_.chance(35)) {  // in a replica leaves are its own
+      Statement gradient{.kind = Statement::Kind::gradient,
+                         .arguments = {{Argument::Kind::tensors, results}, {Argument::Kind::tensors, leaves}}};
+      gradient.result = program_.next_slot;
+      program_.next_slot += Program::kResults;
+      if (leaves.size() < Program::kResults && add(gradient, false)) results = differentiable(false);
+    }
+    const size_t kMax = 12;
+    if (results.size() > kMax) results.erase(results.begin(), results.end() - static_cast<int64_t>(kMax));
+    add({.kind = Statement::Kind::backward, .arguments = {{Argument::Kind::tensors, results}}}, true);
+  }
+
+  Dice dice_;
+  const std::vector<OpFamily>& families_;
+  const std::vector<Place>& places_;
+  const std::function<void(const std::string&)>& note_;
+  int64_t total_weight_ = 0;
+  Program program_;
+  Machine machine_;
+  Habits habits_;
+  bool failed_ = false;
+};
+
+}  // namespace
+
+Program generate(uint64_t seed, const std::vector<OpFamily>& families, const std::vector<Place>& places,
+                 const std::function<void(const std::string&)>& note) {
+  return Generator(seed, families, places, note).make();
+}
+
+}  // namespace tutti::fuzz

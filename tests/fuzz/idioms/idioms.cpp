@@ -1,0 +1,74 @@
+#include "idioms.h"
+
+#include <bit>
+
+#include "tutti/core/str.h"
+
+namespace tutti::fuzz {
+
+std::string to_string(Idiom idiom) {
+  static const char* const kNames[] = {"accumulate",
+                                       "keep_gradients",
+                                       "clip_norm",
+                                       "clip_value",
+                                       "scheduler",
+                                       "momentum",
+                                       "adam",
+                                       "param_groups",
+                                       "decay_by_hand",
+                                       "ema",
+                                       "ema_by_data",
+                                       "target_network",
+                                       "anchor",
+                                       "freeze",
+                                       "tie_weights",
+                                       "recurrent",
+                                       "state_in_module",
+                                       "custom_function",
+                                       "adversary",
+                                       "hook",
+                                       "penalty",
+                                       "running_buffer",
+                                       "evaluate",
+                                       "evaluate_inference",
+                                       "save",
+                                       "clone",
+                                       "clamp_data",
+                                       "set_data",
+                                       "vector",
+                                       "step_inside",
+                                       "loss_history"};
+  static_assert(std::size(kNames) == static_cast<size_t>(Idiom::last));
+  return kNames[static_cast<size_t>(idiom)];
+}
+
+std::string to_string(const Choice& choice) {
+  std::string text = choice.replicas ? str("--replicas ", choice.replicas) : std::string("--replicas 0");
+  if (!choice.merge) text += " --separate";
+  text += " --idioms ";
+  for (int i = 0; i < static_cast<int>(Idiom::last); ++i)
+    if (choice.has(static_cast<Idiom>(i))) text += (text.back() == ' ' ? "" : ",") + to_string(static_cast<Idiom>(i));
+  return text;
+}
+
+Choice sensible(Choice choice) {
+  const auto drop = [&](Idiom idiom) { choice.idioms &= ~(uint64_t{1} << static_cast<int>(idiom)); };
+  const auto exclude = [&](Idiom first, Idiom second) {
+    if (choice.has(first)) drop(second);
+  };
+  exclude(Idiom::adam, Idiom::momentum);
+  exclude(Idiom::save, Idiom::clone);
+  exclude(Idiom::tie_weights, Idiom::freeze);
+  exclude(Idiom::step_inside, Idiom::adam);
+  exclude(Idiom::evaluate_inference, Idiom::evaluate);
+  if (!choice.has(Idiom::recurrent)) drop(Idiom::state_in_module);
+  if (choice.replicas > 0) drop(Idiom::state_in_module);  // docs: state that replicas share is a race
+  if (choice.has(Idiom::step_inside)) {                   // what looks at gradients between backward and step
+    for (const Idiom idiom : {Idiom::accumulate, Idiom::clip_norm, Idiom::clip_value, Idiom::decay_by_hand,
+                              Idiom::adversary, Idiom::scheduler})
+      drop(idiom);
+  }
+  return choice;
+}
+
+}  // namespace tutti::fuzz

@@ -1,0 +1,66 @@
+// Whole training programs, put together from the idioms that programs of LibTorch's users have.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tutti::fuzz {
+
+// What a training program may do, each a bit of Choice::idioms.
+enum class Idiom : uint8_t {
+  accumulate,      // a step of the optimizer after each second backward
+  keep_gradients,  // zero_grad(false), which fills instead of dropping
+  clip_norm,
+  clip_value,
+  scheduler,
+  momentum,  // else plain SGD
+  adam,
+  param_groups,
+  decay_by_hand,   // the gradient is changed before the step
+  ema,             // an average of the parameters, by lerp_
+  ema_by_data,     // the same through p.data()
+  target_network,  // a second module that follows the first
+  anchor,          // a penalty for leaving the first parameters, of which detach() keeps no copy
+  freeze,          // the first layer, for two steps
+  tie_weights,
+  recurrent,        // a state that is kept over batches
+  state_in_module,  // the state is a member of the module
+  custom_function,
+  adversary,  // a second module with an optimizer of its own, as in a GAN
+  hook,
+  penalty,  // of the gradient's norm: a second backward
+  running_buffer,
+  evaluate,            // before training, under NoGradGuard
+  evaluate_inference,  // the same under InferenceMode
+  save,                // and go on with what was loaded
+  clone,               // and go on with the clone
+  clamp_data,          // w.data().clamp_() after the step
+  set_data,            // w.set_data(...) after the step
+  vector,              // parameters_to_vector and back
+  step_inside,         // the optimizer steps in run
+  loss_history,        // keeps losses as tensors
+  last
+};
+std::string to_string(Idiom idiom);
+
+struct Choice {
+  uint64_t idioms = 0;
+  int replicas = 0;  // 0: global view
+  bool merge = true;
+  bool has(Idiom idiom) const { return idioms >> static_cast<int>(idiom) & 1; }
+};
+std::string to_string(const Choice& choice);
+// Where idioms exclude each other or mean nothing in this place, without some.
+Choice sensible(Choice choice);
+
+// The numbers that a program leaves: losses, parameters, …, each with a name.
+struct Number {
+  std::string name;
+  std::vector<double> values;
+};
+// On one device, without Tutti; and where the choice says.
+std::vector<Number> train_plain(const Choice& choice);
+std::vector<Number> train_on_mesh(const Choice& choice);
+
+}  // namespace tutti::fuzz

@@ -1,0 +1,364 @@
+// One training program with all idioms, written once for plain LibTorch, replicas and global view.
+#include <functional>
+#include <sstream>
+
+#include "idioms.h"
+#include "tutti/tutti.h"
+
+namespace tutti::fuzz {
+namespace {
+
+namespace nn = torch::nn;
+using torch::Tensor;
+
+constexpr int64_t kBatch = 12, kFeatures = 4, kHidden = 6;
+constexpr int kSteps = 6;
+
+Tensor numbers(at::IntArrayRef sizes, int64_t step, int64_t start) {
+  return torch::arange(c10::multiply_integers(sizes))
+      .mul(step)
+      .add(start)
+      .remainder(31)
+      .sub(15)
+      .to(torch::kDouble)
+      .div(32)
+      .reshape(sizes);
+}
+
+struct Square : torch::autograd::Function<Square> {
+  static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& x) {
+    context->save_for_backward({x});
+    return x * x;
+  }
+  static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* context,
+                                               torch::autograd::tensor_list gradients) {
+    return {gradients[0] * 2 * context->get_saved_variables()[0]};
+  }
+};
+
+struct NetImpl : nn::Cloneable<NetImpl> {
+  explicit NetImpl(const Choice& c) : choice(c) { reset(); }
+  void reset() override {
+    first = register_module("first", nn::Linear(nn::LinearOptions(kFeatures, kHidden)));
+    if (choice.has(Idiom::recurrent)) cell = register_module("cell", nn::GRUCell(kHidden, kHidden));
+    if (!choice.has(Idiom::tie_weights)) last = register_module("last", nn::Linear(kHidden, kFeatures));
+    if (choice.has(Idiom::running_buffer)) running = register_buffer("running", torch::zeros({kHidden}));
+  }
+  // The output, and the state after it.
+  std::pair<Tensor, Tensor> forward(const Tensor& x, Tensor state) {
+    Tensor hidden = torch::tanh(first(x));
+    if (choice.has(Idiom::custom_function)) hidden = Square::apply(hidden);
+    if (cell) {
+      if (choice.has(Idiom::state_in_module)) state = kept;
+      if (!state.defined()) state = torch::zeros_like(hidden);
+      state = hidden = cell(hidden, state.detach());
+      if (choice.has(Idiom::state_in_module)) kept = state;
+    }
+    if (running.defined() && is_training()) {
+      const torch::NoGradGuard guard;
+      running.mul_(0.5).add_(hidden.detach().mean(0), 0.5);
+    }
+    return {last ? last(hidden) : torch::linear(hidden, first->weight.t()), state};
+  }
+  Choice choice;
+  nn::Linear first{nullptr}, last{nullptr};
+  nn::GRUCell cell{nullptr};
+  Tensor running, kept;
+};
+TORCH_MODULE(Net);
+
+// Where a program trains.
+class World {
+ public:
+  using Step = std::function<Tensor(const Tensor& x, const Tensor& y, size_t part)>;
+  virtual ~World() = default;
+  virtual void build(const std::function<void()>& f) { f(); }
+  // Runs the step on the parts of a batch. Returns the sum of what they give.
+  virtual Tensor step(const Step& f, const Tensor& x, const Tensor& y) { return f(x, y, 0); }
+  virtual size_t parts() const { return 1; }
+  virtual Tensor whole(const Tensor& tensor) { return tensor; }
+};
+
+class Replicas : public World {
+ public:
+  Replicas(int count, bool merge) : strategy_({.devices = configure_logical_cpus(count), .mesh = {.merge = merge}}) {}
+  void build(const std::function<void()>& f) override { strategy_.build(f); }
+  Tensor step(const Step& f, const Tensor& x, const Tensor& y) override {
+    const auto count = static_cast<int64_t>(parts());
+    const auto results = strategy_.run(
+        [&](const Tensor& part_x, const Tensor& part_y) {
+          return f(part_x, part_y, static_cast<size_t>(get_replica_context().replica_id_in_sync_group()));
+        },
+        PerReplica<Tensor>(x.chunk(count)), PerReplica<Tensor>(y.chunk(count)));
+    return strategy_.reduce(ReduceOp::sum, results);
+  }
+  size_t parts() const override { return static_cast<size_t>(strategy_.num_replicas_in_sync()); }
+  Tensor whole(const Tensor& tensor) override { return gather(tensor); }
+
+ protected:
+  MirroredStrategy strategy_;
+};
+
+class GlobalView : public Replicas {
+ public:
+  using Replicas::Replicas;
+  Tensor step(const Step& f, const Tensor& x, const Tensor& y) override {
+    const auto shard = [&](const Tensor& t) {
+      return distribute_tensor(t, Layout::batch_sharded(strategy_.mesh(), "replica", static_cast<int>(t.dim())));
+    };
+    return f(shard(x), shard(y), 0);
+  }
+  size_t parts() const override { return 1; }
+};
+
+void fill(nn::Module& module, int64_t start) {
+  const torch::NoGradGuard guard;
+  for (Tensor& parameter : module.parameters()) parameter.copy_(numbers(parameter.sizes(), 7, start++));
+}
+
+class Program {
+ public:
+  Program(World& world, const Choice& choice) : world_(world), c_(choice), states_(world.parts()) {}
+
+  std::vector<Number> run() {
+    world_.build([&] { net_ = Net(c_); });
+    fill(*net_, 3);
+    if (c_.has(Idiom::adversary)) {
+      world_.build([&] { adversary_ = nn::Linear(kFeatures, 1); });
+      fill(*adversary_, 11);
+      adversary_sgd_ = std::make_unique<torch::optim::SGD>(adversary_->parameters(), 0.05);
+    }
+    if (c_.has(Idiom::target_network)) {
+      world_.build([&] { target_ = Net(c_); });
+      follow(1);
+    }
+    make_optimizer();
+    if (c_.has(Idiom::hook)) net_->first->weight.register_hook([](const Tensor& gradient) { return gradient * 0.5; });
+    if (c_.has(Idiom::anchor)) anchor_ = net_->first->weight.detach();
+    if (c_.has(Idiom::ema) || c_.has(Idiom::ema_by_data))
+      for (const Tensor& p : net_->parameters()) ema_.push_back(p.detach().clone());
+    if (c_.has(Idiom::evaluate) || c_.has(Idiom::evaluate_inference)) evaluate();
+    for (int t = 0; t < kSteps; ++t) train_step(t);
+    if (c_.has(Idiom::evaluate)) evaluate();
+    report();
+    return std::move(numbers_);
+  }
+
+ private:
+  void note(const std::string& name, const Tensor& tensor) {
+    const Tensor value = world_.whole(tensor.detach()).to(torch::kDouble).reshape({-1}).contiguous();
+    numbers_.push_back({name, {value.data_ptr<double>(), value.data_ptr<double>() + value.numel()}});
+  }
+
+  void make_optimizer() {
+    std::vector<torch::optim::OptimizerParamGroup> groups;
+    if (c_.has(Idiom::param_groups)) {
+      groups.emplace_back(net_->first->parameters());
+      std::vector<Tensor> others;
+      for (const auto& item : net_->named_parameters())
+        if (item.key().rfind("first.", 0) != 0) others.push_back(item.value());
+      if (!others.empty()) groups.emplace_back(others);
+    } else {
+      groups.emplace_back(net_->parameters());
+    }
+    const auto options = torch::optim::SGDOptions(0.1).momentum(c_.has(Idiom::momentum) ? 0.5 : 0);
+    if (c_.has(Idiom::adam))
+      optimizer_ = std::make_shared<torch::optim::Adam>(groups, torch::optim::AdamOptions(0.02));
+    else
+      optimizer_ = std::make_shared<torch::optim::SGD>(groups, options);
+    if (c_.has(Idiom::step_inside))
+      inside_ = std::make_unique<Optimizer<torch::optim::SGD>>(torch::optim::SGD(groups, options));
+    if (c_.has(Idiom::scheduler)) scheduler_ = std::make_unique<torch::optim::StepLR>(*optimizer_, 2, 0.5);
+  }
+
+  Tensor x_of(int t) const { return numbers({kBatch, kFeatures}, 11, 5 * t); }
+  Tensor y_of(int t) const { return numbers({kBatch, kFeatures}, 13, 3 * t + 1); }
+
+  Tensor loss(const Tensor& x, const Tensor& y, size_t part) {
+    const auto [out, state] = net_->forward(x, states_[part]);
+    if (state.defined()) states_[part] = state;
+    Tensor total = (out - y).square().sum() / kBatch;
+    if (target_) {
+      Tensor wanted;
+      {
+        const torch::NoGradGuard guard;
+        wanted = target_->forward(x, {}).first;
+      }
+      total = total + (out - wanted).square().sum() / kBatch;
+    }
+    if (c_.has(Idiom::anchor)) total = total + share() * (net_->first->weight - anchor_ * 0.5).square().sum();
+    if (c_.has(Idiom::adversary)) total = total - adversary_(out).tanh().sum() / kBatch;
+    return total;
+  }
+  // What does not depend on the batch is added by every part.
+  double share() const { return 1.0 / static_cast<double>(states_.size()); }
+
+  Tensor step_of_part(const Tensor& x, const Tensor& y, size_t part) {
+    if (inside_) inside_->zero_grad();
+    Tensor total = loss(x, y, part);
+    if (c_.has(Idiom::penalty)) {
+      const Tensor input = x.detach().clone().requires_grad_();
+      const Tensor out = net_->forward(input, {}).first.sum();
+      const Tensor gradient = torch::autograd::grad({out}, {input}, {}, true, true)[0];
+      total = total + gradient.square().sum() / kBatch;
+    }
+    total.backward();
+    if (inside_) inside_->step();
+    return total.detach();
+  }
+
+  void train_step(int t) {
+    if (c_.has(Idiom::freeze) && (t == 2 || t == 4))
+      for (Tensor& p : net_->first->parameters()) p.requires_grad_(t == 4);
+    if (t == 3) exchange();
+    if (c_.has(Idiom::adversary)) step_adversary(t);
+    if (!inside_ && (!c_.has(Idiom::accumulate) || t % 2 == 0)) optimizer_->zero_grad(!c_.has(Idiom::keep_gradients));
+    const Tensor total = world_.step(
+        [&](const Tensor& x, const Tensor& y, size_t part) { return step_of_part(x, y, part); }, x_of(t), y_of(t));
+    if (c_.has(Idiom::loss_history))
+      history_.push_back(total);
+    else
+      note("loss " + std::to_string(t), total);
+    if (inside_ || (c_.has(Idiom::accumulate) && t % 2 == 0)) return;
+    update();
+    after_update(t);
+  }
+
+  void step_adversary(int t) {
+    adversary_sgd_->zero_grad();
+    world_.step(
+        [&](const Tensor& x, const Tensor& y, size_t part) {
+          const Tensor made = net_->forward(x, states_[part]).first.detach();
+          const Tensor total = (adversary_(made).tanh().sum() - adversary_(y).tanh().sum()) / kBatch;
+          total.backward();
+          return total.detach();
+        },
+        x_of(t), y_of(t));
+    adversary_sgd_->step();
+  }
+
+  void update() {
+    if (c_.has(Idiom::decay_by_hand)) {
+      const torch::NoGradGuard guard;
+      for (Tensor& p : net_->parameters())
+        if (p.grad().defined()) p.mutable_grad() = p.grad().add(p, 0.01);
+    }
+    if (c_.has(Idiom::clip_norm)) nn::utils::clip_grad_norm_(net_->parameters(), 0.5);
+    if (c_.has(Idiom::clip_value)) nn::utils::clip_grad_value_(net_->parameters(), 0.1);
+    optimizer_->step();
+    if (scheduler_) scheduler_->step();
+  }
+
+  void after_update(int t) {
+    if (c_.has(Idiom::clamp_data))
+      for (Tensor& p : net_->parameters()) p.data().clamp_(-0.4, 0.4);
+    if (c_.has(Idiom::set_data))
+      for (Tensor& p : net_->parameters()) p.set_data(p.data().clamp(-0.4, 0.4));
+    if (c_.has(Idiom::vector)) {
+      const torch::NoGradGuard guard;
+      nn::utils::vector_to_parameters(nn::utils::parameters_to_vector(net_->parameters()).mul(0.99),
+                                      net_->parameters());
+    }
+    const auto parameters = net_->parameters();
+    for (size_t i = 0; i < ema_.size(); ++i) {
+      const torch::NoGradGuard guard;
+      if (c_.has(Idiom::ema))
+        ema_[i].lerp_(parameters[i], 0.25);
+      else
+        ema_[i].data().mul_(0.75).add_(parameters[i].data(), 0.25);
+    }
+    if (c_.has(Idiom::target_network) && t % 2 == 1) follow(0.5);
+  }
+
+  void follow(double amount) {
+    const torch::NoGradGuard guard;
+    auto to = target_->parameters();
+    const auto from = net_->parameters();
+    for (size_t i = 0; i < to.size(); ++i) to[i].mul_(1 - amount).add_(from[i], amount);
+  }
+
+  // Goes on with what was saved and loaded, or with a clone.
+  void exchange() {
+    if (c_.has(Idiom::save)) {
+      std::stringstream model, state;
+      torch::save(net_, model);
+      torch::save(inside_ ? inside_->get() : *optimizer_, state);
+      world_.build([&] { net_ = Net(c_); });
+      torch::load(net_, model);
+      make_optimizer();
+      torch::load(inside_ ? inside_->get() : *optimizer_, state);
+    } else if (c_.has(Idiom::clone)) {
+      const Tensor kept = net_->kept;
+      world_.build([&] { net_ = Net(std::dynamic_pointer_cast<NetImpl>(net_->clone())); });
+      net_->kept = kept;
+      make_optimizer();
+    }
+  }
+
+  void evaluate() {
+    net_->eval();
+    const Tensor total = world_.step(
+        [&](const Tensor& x, const Tensor& y, size_t part) {
+          std::optional<torch::NoGradGuard> guard;
+          std::optional<c10::InferenceMode> inference;
+          if (c_.has(Idiom::evaluate_inference))
+            inference.emplace();
+          else
+            guard.emplace();
+          const Tensor result = (net_->forward(x, {}).first - y).square().sum();
+          (void)part;
+          return result;
+        },
+        x_of(9), y_of(9));
+    note("evaluation", total.clone());
+    net_->kept = Tensor();
+    net_->train();
+  }
+
+  void report() {
+    for (size_t i = 0; i < history_.size(); ++i) note("loss " + std::to_string(i), history_[i]);
+    for (const auto& item : net_->named_parameters()) note(item.key(), item.value());
+    for (const auto& item : net_->named_buffers()) note(item.key(), item.value());
+    for (size_t i = 0; i < ema_.size(); ++i) note("ema " + std::to_string(i), ema_[i]);
+    if (anchor_.defined()) note("anchor", anchor_);
+    if (target_)
+      for (const auto& item : target_->named_parameters()) note("target " + item.key(), item.value());
+    if (adversary_)
+      for (const auto& item : adversary_->named_parameters()) note("adversary " + item.key(), item.value());
+  }
+
+  World& world_;
+  const Choice c_;
+  Net net_{nullptr}, target_{nullptr};
+  nn::Linear adversary_{nullptr};
+  std::shared_ptr<torch::optim::Optimizer> optimizer_;
+  std::unique_ptr<torch::optim::SGD> adversary_sgd_;
+  std::unique_ptr<Optimizer<torch::optim::SGD>> inside_;
+  std::unique_ptr<torch::optim::StepLR> scheduler_;
+  std::vector<Tensor> states_, ema_, history_;
+  Tensor anchor_;
+  std::vector<Number> numbers_;
+};
+
+std::vector<Number> train(World& world, const Choice& choice) {
+  torch::set_default_dtype(caffe2::TypeMeta::Make<double>());
+  return Program(world, choice).run();
+}
+
+}  // namespace
+
+std::vector<Number> train_plain(const Choice& choice) {
+  World world;
+  return train(world, choice);
+}
+
+std::vector<Number> train_on_mesh(const Choice& choice) {
+  if (choice.replicas > 0) {
+    Replicas world(choice.replicas, choice.merge);
+    return train(world, choice);
+  }
+  GlobalView world(3, choice.merge);
+  return train(world, choice);
+}
+
+}  // namespace tutti::fuzz

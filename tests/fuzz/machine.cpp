@@ -1,0 +1,158 @@
+#include "machine.h"
+
+#include <ATen/ScalarOps.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/ones_like.h>
+#include <c10/util/Exception.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "optimizers.h"
+#include "tutti/core/error.h"
+
+namespace tutti::fuzz {
+namespace {
+
+// The tensor of a result, or a number as one; nothing of what is neither.
+std::optional<Tensor> tensor_of(const at::IValue& value) {
+  if (value.isTensor()) return value.toTensor();
+  if (value.isScalar()) return c10::scalar_to_tensor(value.toScalar());
+  return {};
+}
+
+Tensor weights(const Tensor& tensor) {
+  const at::NoGradGuard guard;
+  return at::ones_like(tensor, at::TensorOptions().memory_format(at::MemoryFormat::Contiguous)).mul_(0.5);
+}
+
+}  // namespace
+
+Machine::Machine(const Program& program) : program_(program) {}
+Machine::~Machine() = default;
+
+const Tensor& Machine::at(int slot) const {
+  const auto found = slots_.find(slot);
+  if (found == slots_.end()) throw Invalid();
+  return found->second;
+}
+
+std::vector<Tensor> Machine::leaves() const {
+  std::vector<Tensor> found;
+  for (const Input& input : program_.inputs)
+    if (input.requires_grad) found.push_back(at(input.slot));
+  return found;
+}
+
+void Machine::call(const Statement& statement) {
+  torch::jit::Stack stack;
+  const auto& schema = statement.op->schema();
+  for (size_t i = 0; i < statement.arguments.size(); ++i) {
+    const Argument& argument = statement.arguments[i];
+    if (argument.kind == Argument::Kind::constant) {
+      stack.push_back(argument.constant);
+    } else if (argument.kind == Argument::Kind::tensor) {
+      stack.emplace_back(argument.slots[0] < 0 ? Tensor() : at(argument.slots[0]));
+    } else if (schema.arguments()[i].real_type()->str().find('?') != std::string::npos) {
+      c10::List<std::optional<Tensor>> list;
+      for (const int slot : argument.slots) list.push_back(slot < 0 ? std::nullopt : std::optional<Tensor>(at(slot)));
+      stack.emplace_back(list);
+    } else {
+      c10::List<Tensor> list;
+      for (const int slot : argument.slots) list.push_back(at(slot));
+      stack.emplace_back(list);
+    }
+  }
+  statement.op->callBoxed(stack);
+  int slot = statement.result;
+  const int end = slot + Program::kResults;
+  for (const at::IValue& value : stack) {
+    if (auto tensor = tensor_of(value)) slots_[slot++] = std::move(*tensor);
+    if (value.isTensorList())
+      for (const Tensor& tensor : value.toTensorVector())
+        if (slot < end) slots_[slot++] = tensor;
+  }
+}
+
+void Machine::backward(const Statement& statement) {
+  std::vector<Tensor> results, gradients;
+  for (const int slot : statement.arguments[0].slots) results.push_back(at(slot));
+  for (const Tensor& result : results) gradients.push_back(weights(result));
+  torch::autograd::backward(results, gradients);
+}
+
+void Machine::gradient(const Statement& statement) {
+  std::vector<Tensor> results, gradients, inputs;
+  for (const int slot : statement.arguments[0].slots) results.push_back(at(slot));
+  for (const int slot : statement.arguments[1].slots) inputs.push_back(at(slot));
+  for (const Tensor& result : results) gradients.push_back(weights(result));
+  int slot = statement.result;
+  for (Tensor& tensor : torch::autograd::grad(results, inputs, gradients, true, /*create_graph=*/true, true))
+    slots_[slot++] = std::move(tensor);
+}
+
+void Machine::run(const Statement& statement) {
+  const c10::AutoGradMode mode(!statement.no_grad && at::GradMode::is_enabled());
+  switch (statement.kind) {
+    case Statement::Kind::call: return call(statement);
+    case Statement::Kind::backward: return backward(statement);
+    case Statement::Kind::gradient: return gradient(statement);
+    case Statement::Kind::hook:
+      at(statement.arguments[0].slots[0]).register_hook([](const Tensor& gradient) { return gradient * 2; });
+      return;
+    case Statement::Kind::read_gradient: slots_[statement.result] = at(statement.arguments[0].slots[0]).grad(); return;
+    case Statement::Kind::zero_gradients:
+      for (Tensor leaf : leaves()) leaf.mutable_grad() = Tensor();
+      return;
+    case Statement::Kind::optimizer_step:
+      if (!optimizers_) optimizers_ = std::make_unique<Optimizers>();
+      optimizers_->step(statement.optimizer, leaves());
+      return;
+  }
+}
+
+Seen Machine::look(int slot, bool is_gradient, const Tensor& tensor,
+                   const std::function<Tensor(const Tensor&)>& plain_of) {
+  if (!tensor.defined()) return {slot, is_gradient, {}, {}, {}, at::kFloat, false};
+  const at::NoGradGuard guard;
+  const Tensor value = plain_of(tensor.detach());
+  return {slot,
+          is_gradient,
+          value.resolve_conj().resolve_neg().clone(at::MemoryFormat::Contiguous),
+          tensor.sizes().vec(),
+          tensor.strides().vec(),
+          tensor.scalar_type(),
+          tensor.requires_grad()};
+}
+
+Outcome Machine::run_all(const std::function<Tensor(const Tensor&)>& plain_of) {
+  Outcome outcome;
+  for (size_t i = 0; i < program_.statements.size() && !outcome.failure; ++i) {
+    outcome.failure = failure_of([&] { run(program_.statements[i]); });
+    if (outcome.failure) outcome.failure->statement = i;
+  }
+  auto failure = failure_of([&] {
+    for (const auto& [slot, tensor] : slots_) outcome.seen.push_back(look(slot, false, tensor, plain_of));
+    for (const Input& input : program_.inputs)
+      if (input.requires_grad) outcome.seen.push_back(look(input.slot, true, at(input.slot).grad(), plain_of));
+  });
+  if (failure && !outcome.failure) {
+    outcome.failure = std::move(failure);
+    outcome.failure->statement = program_.statements.size();
+  }
+  return outcome;
+}
+
+std::optional<Failure> failure_of(const std::function<void()>& f) {
+  try {
+    f();
+    return {};
+  } catch (const c10::Error& error) {
+    return Failure{0, error.what_without_backtrace(), true};
+  } catch (const Error& error) {
+    return Failure{0, error.what(), false, error.code() != ErrorCode::internal};
+  } catch (const std::exception& error) {
+    return Failure{0, error.what()};
+  }
+}
+
+}  // namespace tutti::fuzz

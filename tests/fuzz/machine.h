@@ -1,0 +1,82 @@
+// Runs programs.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "program.h"
+
+namespace tutti::fuzz {
+
+// What is seen of a slot, or of the gradient of an input, after a program.
+struct Seen {
+  int slot;
+  bool is_gradient;
+  Tensor value;          // plain, of its own memory; undefined where the tensor is
+  Sizes sizes, strides;  // what the tensor itself says
+  at::ScalarType dtype;
+  bool requires_grad;
+};
+
+struct Failure {
+  size_t statement;
+  std::string text;
+  bool is_torch = false;    // a c10::Error
+  bool is_refusal = false;  // a tutti::Error that is not internal
+};
+
+struct Outcome {
+  std::vector<Seen> seen;
+  std::optional<Failure> failure;
+};
+
+class Optimizers;
+
+// The slots of a program that runs.
+class Machine {
+ public:
+  explicit Machine(const Program& program);
+  ~Machine();
+
+  void set(int slot, Tensor tensor) { slots_[slot] = std::move(tensor); }
+  const std::map<int, Tensor>& slots() const { return slots_; }
+  void restore(std::map<int, Tensor> slots) { slots_ = std::move(slots); }
+  // Throws Invalid, and what the statement throws.
+  void run(const Statement& statement);
+  // Runs all statements up to the first that throws, and looks at all slots by `plain_of`. Throws Invalid.
+  Outcome run_all(const std::function<Tensor(const Tensor&)>& plain_of);
+
+ private:
+  const Tensor& at(int slot) const;
+  std::vector<Tensor> leaves() const;
+  void call(const Statement& statement);
+  void backward(const Statement& statement);
+  void gradient(const Statement& statement);
+  Seen look(int slot, bool is_gradient, const Tensor& tensor, const std::function<Tensor(const Tensor&)>& plain_of);
+
+  const Program& program_;
+  std::map<int, Tensor> slots_;
+  std::unique_ptr<Optimizers> optimizers_;
+};
+
+// Calls f and tells what it threw.
+std::optional<Failure> failure_of(const std::function<void()>& f);
+
+// On plain tensors. `noise`: by how many units of the last place inputs are changed, at random.
+Outcome run_plain(const Program& program, double noise = 0, uint64_t noise_seed = 0);
+// In global view.
+Outcome run_on_mesh(const Program& program);
+
+struct ReplicaOutcomes {
+  std::vector<Outcome> replicas;
+  Outcome after;  // the inputs and their gradients in global view
+};
+ReplicaOutcomes run_in_replicas(const Program& program);
+
+}  // namespace tutti::fuzz
