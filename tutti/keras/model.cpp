@@ -92,9 +92,11 @@ std::vector<Tensor> Model::predict_on_batch(const Tensors& x) const {
   return predict_outputs(x, {.batch_size = x.empty() || x[0].dim() == 0 ? 1 : std::max<int64_t>(x[0].size(0), 1)});
 }
 
-void Model::save_weights(const std::filesystem::path& file) const { save_weights(*this, file); }
+void Model::save_weights(const std::filesystem::path& file) const { tutti::save_weights(*this, file); }
 
-void Model::load_weights(const std::filesystem::path& file) const { load_weights(*this, file).assert_consumed(); }
+void Model::load_weights(const std::filesystem::path& file) const {
+  tutti::load_weights(*this, file).assert_consumed();
+}
 
 const std::vector<layers::Layer>& Model::layers() const { return model().layers(); }
 

@@ -127,7 +127,7 @@ class HeldComponents {
   HeldComponents(const OperatorInfo& info, at::ArrayRef<IValue> arguments) {
     if (!info.writes_any) return;
     for (size_t i = 0; i < arguments.size(); ++i)
-      if (info.writes[i]) for_each_mesh_tensor(arguments[i], [&](const Tensor& t) { written_.push_back(t); });
+      if (info.writes[i]) for_each_mesh_tensor(arguments[i], [&](const Tensor& t, int) { written_.push_back(t); });
   }
   ~HeldComponents() {
     for (const Tensor& tensor : written_)
