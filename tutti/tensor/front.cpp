@@ -2,7 +2,11 @@
 
 #include <ATen/core/List.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/grad_mode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/util/SmallVector.h>
+
+#include <utility>
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
@@ -25,6 +29,18 @@ void refuse_geometry(const c10::OperatorHandle& op, const Tensor& tensor) {
       ErrorCode::failed_precondition,
       str(name, ": replica ", ThreadView::current().replica, " changes the shape of a tensor of shape ",
           str_list(tensor.sizes()), " that all replicas share; do it outside of run, or work on a view or a clone()"));
+}
+
+// The same of an op that has given its `out` argument the size of its result.
+void refuse_resized(const c10::OperatorHandle& op, const Tensor& shared, const Tensor& own) {
+  if (own.sizes() == shared.sizes()) return;
+  const std::string wanted = str_list(own.sizes());
+  const at::NoGradGuard no_grad;
+  own.resize_(shared.sizes());
+  throw Error(ErrorCode::failed_precondition,
+              str(op.schema().name(), ": replica ", ThreadView::current().replica, " writes a result of shape ", wanted,
+                  " to a tensor of shape ", str_list(shared.sizes()),
+                  " that all replicas share; make the tensor so large outside of run, or use the result without out="));
 }
 
 // A replica may not write to a read copy, nor change the shape of what it shares. What it writes else, graphs of global
@@ -95,11 +111,17 @@ void front_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack
   const ThreadView& view = ThreadView::current();
   if (view.replica >= 0) {
     const size_t first = stack->size() - op.schema().arguments().size();
+    c10::SmallVector<std::pair<Tensor, Tensor>, 2> outs;  // as all replicas share them, and this replica's own
     for (size_t i = first; i < stack->size(); ++i) {
-      note_writes(op, op.schema().arguments()[i - first], (*stack)[i]);
+      const c10::Argument& argument = op.schema().arguments()[i - first];
+      const at::IValue before = argument.is_out() ? (*stack)[i] : at::IValue();
+      note_writes(op, argument, (*stack)[i]);
       localize((*stack)[i]);
+      if (before.isTensor() && is_mesh_tensor(before.toTensor()))
+        outs.emplace_back(before.toTensor(), (*stack)[i].toTensor());
     }
     op.callBoxed(*stack);
+    for (const auto& [shared, own] : outs) refuse_resized(op, shared, own);
   } else if (view.scope) {
     run_in_scope(op, *view.scope, *stack);
   } else {
