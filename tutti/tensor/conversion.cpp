@@ -4,6 +4,7 @@
 #include <ATen/ops/_softmax.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/max_pool1d_with_indices.h>
+#include <torch/csrc/autograd/function.h>
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
@@ -19,8 +20,10 @@ using at::MemoryFormat;
 using at::ScalarType;
 
 // What is there of a tensor for a program that names a device: the whole value, gathered if it lies in pieces.
+// LibTorch's gradient of copy_() names one too, for which no line of the program is to blame: it is not reported.
 Tensor whole_of(const Tensor& self) {
-  if (mesh_impl(self).spec()->sharded()) note_gather("aten::to", {at::IValue(self)});
+  if (mesh_impl(self).spec()->sharded() && !torch::autograd::get_current_node())
+    note_gather("aten::to", {at::IValue(self)});
   return gather(self);
 }
 
