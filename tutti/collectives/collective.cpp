@@ -63,6 +63,10 @@ std::string to_string(const Collective& call) {
   return text + " at " + to_string(call.where);
 }
 
+bool is_between_two(const Collective& call) {
+  return call.kind == CollectiveKind::send || call.kind == CollectiveKind::receive;
+}
+
 void check_collective(const Collective& call, int rank, int size) {
   const auto refuse = [&](const auto&... what) {
     throw Error(ErrorCode::invalid_argument, str("rank ", rank, " of ", size, ", ", to_string(call), ": ", what...),
@@ -70,13 +74,12 @@ void check_collective(const Collective& call, int rank, int size) {
   };
   const Extents extents = extents_of(call, rank, size);
   const bool is_sum = call.kind == CollectiveKind::all_reduce || call.kind == CollectiveKind::reduce_scatter;
-  const bool is_between_two = call.kind == CollectiveKind::send || call.kind == CollectiveKind::receive;
   if (call.count < 0 || call.count > std::numeric_limits<int64_t>::max() / 1024 / size)
     refuse("the count is out of range");
   if (call.count > 0 && extents.input > 0 && call.input == nullptr) refuse("the input is null");
   if (call.count > 0 && extents.output > 0 && call.output == nullptr) refuse("the output is null");
   if (call.peer < 0 || call.peer >= size) refuse("there is no rank ", call.peer);
-  if (is_between_two && call.peer == rank) refuse("a member neither sends to itself nor receives from itself");
+  if (is_between_two(call) && call.peer == rank) refuse("a member neither sends to itself nor receives from itself");
   if (!(call.divisor > 0) || !std::isfinite(call.divisor)) refuse("the divisor is not a positive number");
   if (call.divisor != 1 && (!is_sum || is_integral(call.dtype)))
     refuse("only sums of floating-point dtypes are divided; cast, or take the sum");

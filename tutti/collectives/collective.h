@@ -44,6 +44,9 @@ struct Collective {
 // "all_reduce of 12 float32 'gradients' at train.cpp:41".
 std::string to_string(const Collective& call);
 
+// A send or a receive: the only calls that not all members make.
+bool is_between_two(const Collective& call);
+
 // Throws: invalid_argument for a call that member `rank` of `size` cannot make: a null buffer where there is something
 // to read or write, a count or peer out of range, a mean of integers, an all_to_all in place.
 void check_collective(const Collective& call, int rank, int size);

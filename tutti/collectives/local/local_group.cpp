@@ -23,10 +23,6 @@ bool agree(const Collective& a, const Collective& b) {
          std::string_view(a.name) == b.name;
 }
 
-bool is_between_two(const Collective& call) {
-  return call.kind == CollectiveKind::send || call.kind == CollectiveKind::receive;
-}
-
 // Whether a call cannot end without this other member.
 bool needs(const Collective& call, int rank) { return !is_between_two(call) || call.peer == rank; }
 
