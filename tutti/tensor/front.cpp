@@ -10,6 +10,7 @@
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/tensor/call_recorder.h"
 #include "tutti/tensor/library.h"
 #include "tutti/tensor/mesh_gradient.h"
 #include "tutti/tensor/mesh_tensor.h"
@@ -124,6 +125,8 @@ void front_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack
     for (const auto& [shared, own] : outs) refuse_resized(op, shared, own);
   } else if (view.scope) {
     run_in_scope(op, *view.scope, *stack);
+  } else if (CallRecorder::current()) {
+    record_in_front(op, keys, *stack);
   } else {
     op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kFrontKey), stack);
   }

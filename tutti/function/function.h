@@ -1,0 +1,85 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "tutti/function/concrete_function.h"
+#include "tutti/function/function_options.h"
+#include "tutti/function/traces.h"
+#include "tutti/tensor/call_recorder.h"
+
+namespace tutti {
+
+// A callable that records what it does, and replays it: forward pass, backward pass and optimizer become one list of
+// calls, which runs without C++ around it, without views and with planned memory, and gives eager's bits.
+//
+// The first call for arguments of some shapes runs as it is and is recorded; the next one too, and the two are
+// compared; from then on calls are replayed. What C++ does beside tensor operations happens while recording only.
+// Arguments are tensors, numbers, names, pointers, and structures of them; a number of another value means another
+// recording. Results are tensors and structures of them. See docs/function.md. TF: tf.function.
+//
+// Copies share their recordings. Threads: any number may call at once.
+template <class F>
+class Function {
+ public:
+  Function(F f, FunctionOptions options) : f_(std::move(f)), traces_(std::make_shared<Traces>(std::move(options))) {}
+
+  template <class... Args>
+  auto operator()(const Args&... args) const {
+    using Returned = std::invoke_result_t<const F&, const Args&...>;
+    if (functions_run_eagerly() || CallRecorder::current()) return static_cast<std::decay_t<Returned>>(f_(args...));
+    if constexpr (std::is_void_v<Returned>)
+      call<std::tuple<>>([&](const auto&... parts) { return f_(parts...), std::tuple<>(); }, args...);
+    else
+      return call<std::decay_t<Returned>>(f_, args...);
+  }
+
+  // The recording that a call with such arguments takes. Throws: not_found where there is none yet.
+  template <class... Args>
+  ConcreteFunction get_concrete_function(const Args&... args) const {
+    return ConcreteFunction(traces_->find_program(typeid(std::tuple<Args...>), flat(args...)));
+  }
+  // How many times it was recorded. TF: experimental_get_tracing_count.
+  int64_t tracing_count() const { return traces_->tracing_count(); }
+  // A line for each kind of arguments that it was recorded for.
+  std::string pretty_printed_concrete_signatures() const { return traces_->signatures(); }
+
+ private:
+  template <class Result, class G, class... Args>
+  Result call(const G& g, const Args&... args) const {
+    std::optional<Result> recorded;
+    const auto body = [&](const std::vector<Tensor>& tensors) {
+      auto replaced = std::tuple<std::decay_t<Args>...>(args...);
+      ReplaceTensors replace{tensors};
+      std::apply([&](auto&... parts) { (structure::visit(parts, replace), ...); }, replaced);
+      recorded.emplace(std::apply(g, std::as_const(replaced)));
+      structure::internal::Flattener<Tensor> taken;
+      structure::visit(*recorded, taken);
+      return std::move(taken.flat.leaves);
+    };
+    auto [tensors, form] = traces_->call(typeid(std::tuple<Args...>), flat(args...), body);
+    if (recorded) *form = std::make_shared<Result>(*recorded);
+    return structure::with_leaves<Tensor>(*std::static_pointer_cast<Result>(*form), std::move(tensors));
+  }
+
+  template <class... Args>
+  static FlatArguments flat(const Args&... args) {
+    FlatArguments arguments;
+    (structure::visit(args, arguments), ...);
+    return arguments;
+  }
+
+  F f_;
+  std::shared_ptr<Traces> traces_;
+};
+
+template <class F>
+Function<F> function(F f, FunctionOptions options = {}) {
+  return Function<F>(std::move(f), std::move(options));
+}
+
+}  // namespace tutti

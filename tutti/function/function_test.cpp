@@ -1,0 +1,249 @@
+#include "tutti/function/function.h"
+
+#include <gmock/gmock.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/optim/sgd.h>
+#include <torch/torch.h>
+
+#include "tutti/core/error.h"
+#include "tutti/function/program.h"
+
+namespace tutti {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+testing::AssertionResult same_bits(const Tensor& a, const Tensor& b) {
+  if (a.sizes() != b.sizes() || a.scalar_type() != b.scalar_type())
+    return testing::AssertionFailure() << a.toString() << a.sizes() << " and " << b.toString() << b.sizes();
+  const Tensor x = a.detach().contiguous(), y = b.detach().contiguous();
+  if (x.nbytes() && std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) != 0)
+    return testing::AssertionFailure() << a << " and " << b;
+  return testing::AssertionSuccess();
+}
+
+template <class F>
+std::string error_of(F f) {
+  try {
+    f();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Function, GivesTheBitsOfPlainCallsEachTime) {
+  const auto f = [](const Tensor& x) { return (x.exp() + 1).log().sum({1}) / x.size(0); };
+  const auto g = function(f);
+  for (int i = 0; i < 6; ++i) {
+    const Tensor x = torch::randn({4, 5});
+    EXPECT_TRUE(same_bits(g(x), f(x))) << "call " << i;
+  }
+  EXPECT_EQ(g.tracing_count(), 2);
+}
+
+TEST(Function, TrainsAsPlainCallsDo) {
+  struct Net {
+    torch::nn::Sequential layers{torch::nn::Linear(20, 16), torch::nn::ReLU(), torch::nn::BatchNorm1d(16),
+                                 torch::nn::Linear(16, 4)};
+    torch::optim::SGD optimizer{layers->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9)};
+    Tensor step(const Tensor& x, const Tensor& y) {
+      optimizer.zero_grad();
+      const Tensor loss = torch::nll_loss(torch::log_softmax(layers->forward(x), 1), y);
+      loss.backward();
+      optimizer.step();
+      return loss;
+    }
+  };
+  torch::manual_seed(1);
+  Net plain;
+  torch::manual_seed(1);
+  Net recorded;
+  const auto step = function([&](const Tensor& x, const Tensor& y) { return recorded.step(x, y); });
+  for (int i = 0; i < 20; ++i) {
+    const Tensor x = torch::randn({8, 20}), y = torch::randint(4, {8});
+    EXPECT_TRUE(same_bits(plain.step(x, y), step(x, y))) << "step " << i;
+    for (size_t p = 0; p < plain.layers->parameters().size(); ++p) {
+      EXPECT_TRUE(same_bits(plain.layers->parameters()[p], recorded.layers->parameters()[p])) << "step " << i;
+      EXPECT_TRUE(same_bits(plain.layers->parameters()[p].grad(), recorded.layers->parameters()[p].grad()));
+    }
+    for (size_t b = 0; b < plain.layers->buffers().size(); ++b)
+      EXPECT_TRUE(same_bits(plain.layers->buffers()[b], recorded.layers->buffers()[b])) << "step " << i;
+  }
+  EXPECT_EQ(step.tracing_count(), 3);  // the first made the momentum
+}
+
+TEST(Function, EachShapeIsRecordedAndEachNumber) {
+  const auto f = function([](const Tensor& x, double factor) { return x * factor; });
+  const Tensor a = torch::ones({2}), b = torch::ones({3});
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(same_bits(f(a, 2.), a * 2.));
+    EXPECT_TRUE(same_bits(f(b, 2.), b * 2.));
+    EXPECT_TRUE(same_bits(f(a, 3.), a * 3.));
+  }
+  EXPECT_EQ(f.tracing_count(), 6);
+}
+
+TEST(Function, AValueReadByCppIsRefused) {
+  const auto f = function([](const Tensor& x) { return x * x.sum().item<double>(); }, {.name = "scale"});
+  EXPECT_THAT(error_of([&] { f(torch::ones({2})); }), HasSubstr("scale: aten::_local_scalar_dense"));
+  const auto g = function([](const Tensor& x) { return x + *(x * 2).data_ptr<float>(); });
+  EXPECT_THAT(error_of([&] { g(torch::ones({2})); }), HasSubstr("C++ reads or writes the memory"));
+  const auto h = function([](const Tensor& x) { return x.index({x > 0}); });
+  EXPECT_THAT(error_of([&] { h(torch::ones({2})); }), HasSubstr("its result's shape"));
+}
+
+TEST(Function, ANumberThatChangesIsNamed) {
+  double rate = 1;
+  const auto f = function([&](const Tensor& x) { return x * (rate *= 0.5); }, {.name = "decay"});
+  f(torch::ones({2}));
+  const std::string error = error_of([&] { f(torch::ones({2})); });
+  EXPECT_THAT(error, HasSubstr("aten::mul"));
+  EXPECT_THAT(error, HasSubstr("0.5"));
+  EXPECT_THAT(error, HasSubstr("0.25"));
+}
+
+TEST(Function, ConstantsThatCppMakesAreKeptByValue) {
+  const auto f = [](const Tensor& x) {
+    Tensor mask = torch::empty({3});
+    for (int i = 0; i < 3; ++i) mask[i] = i;           // by ops
+    return x * mask + torch::tensor({1.f, 2.f, 3.f});  // by a loop in C++
+  };
+  const auto g = function(f);
+  for (int i = 0; i < 4; ++i) {
+    const Tensor x = torch::randn({3});
+    EXPECT_TRUE(same_bits(g(x), f(x)));
+  }
+}
+
+TEST(Function, GradientsThatAddUpGoOnAddingUp) {
+  const Tensor w = torch::ones({3}, torch::requires_grad());
+  const auto f = function([&](const Tensor& x) { (w * x).sum().backward(); });
+  for (int i = 0; i < 5; ++i) f(torch::ones({3}));
+  EXPECT_TRUE(same_bits(w.grad(), torch::full({3}, 5.f)));
+  w.mutable_grad() = Tensor();  // the caller starts anew
+  for (int i = 0; i < 4; ++i) f(torch::ones({3}));
+  EXPECT_TRUE(same_bits(w.grad(), torch::full({3}, 4.f)));
+}
+
+TEST(Function, ASavedGraphSeesThatAReplayHasWritten) {
+  const Tensor w = torch::ones({3}, torch::requires_grad());
+  const auto f = function([&](const Tensor& x) {
+    const torch::NoGradGuard no_grad;
+    w.sub_(x);
+  });
+  for (int i = 0; i < 3; ++i) f(torch::ones({3}));
+  const Tensor y = (w * w).sum();
+  f(torch::ones({3}));
+  EXPECT_THAT(error_of([&] { y.backward(); }), HasSubstr("modified by an inplace operation"));
+}
+
+TEST(Function, RandomNumbersGoOnAsInPlainCalls) {
+  const auto f = [](const Tensor& x) { return torch::dropout(x, 0.5, true) + torch::rand({4}) + torch::randn_like(x); };
+  const auto g = function(f);
+  torch::manual_seed(3);
+  std::vector<Tensor> wanted;
+  for (int i = 0; i < 6; ++i) wanted.push_back(f(torch::ones({4})));
+  torch::manual_seed(3);
+  for (int i = 0; i < 6; ++i) EXPECT_TRUE(same_bits(g(torch::ones({4})), wanted[static_cast<size_t>(i)])) << i;
+}
+
+TEST(Function, AReplacedParameterIsRecordedAnew) {
+  Tensor w = torch::ones({3}, torch::requires_grad());
+  const auto f = function([&](const Tensor& x) { return (w * x).detach(); });
+  for (int i = 0; i < 4; ++i) f(torch::ones({3}));
+  w.set_data(torch::full({3}, 7.f));
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(same_bits(f(torch::ones({3})), torch::full({3}, 7.f)));
+}
+
+TEST(Function, AnErrorOfACallIsLibTorchsAndTheNextCallWorks) {
+  const auto f = function([](const Tensor& x, const Tensor& y) { return torch::nll_loss(x, y); });
+  const Tensor x = torch::randn({3, 4}), y = torch::tensor({0, 1, 2});
+  for (int i = 0; i < 3; ++i) f(x, y);
+  const std::string error = error_of([&] { f(x, torch::tensor({0, 1, 9})); });
+  EXPECT_THAT(error, HasSubstr("out of bounds"));
+  EXPECT_THAT(error, HasSubstr("nll_loss"));
+  EXPECT_TRUE(same_bits(f(x, y), torch::nll_loss(x, y)));
+}
+
+TEST(Function, ATensorKeptOutsideIsRefused) {
+  Tensor average = torch::zeros({2});
+  const auto f = function([&](const Tensor& x) { average = average * 0.9 + x; }, {.name = "average"});
+  f(torch::ones({2}));
+  EXPECT_THAT(error_of([&] {
+                f(torch::ones({2}));
+                f(torch::ones({2}));
+              }),
+              HasSubstr("average: "));
+}
+
+TEST(Function, ResultsOfEarlierCallsStay) {
+  const auto f = function([](const Tensor& x) { return std::pair(x + 1, (x * 2).t()); });
+  std::vector<std::pair<Tensor, Tensor>> results;
+  for (int i = 0; i < 5; ++i) results.push_back(f(torch::full({2, 3}, static_cast<float>(i))));
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_TRUE(same_bits(results[static_cast<size_t>(i)].first, torch::full({2, 3}, static_cast<float>(i + 1))));
+    EXPECT_TRUE(same_bits(results[static_cast<size_t>(i)].second, torch::full({3, 2}, static_cast<float>(2 * i))));
+  }
+}
+
+TEST(Function, AnArgumentThatIsWrittenIsTheCallers) {
+  const auto f = function([](Tensor x) { return x.add_(1).view({-1}); });
+  for (int i = 0; i < 4; ++i) {
+    const Tensor all = torch::zeros({4, 2}), x = all.narrow(0, i, 1);
+    const int64_t version = all._version();
+    const Tensor y = f(x);
+    EXPECT_TRUE(same_bits(all[i], torch::ones({2}))) << i;
+    EXPECT_GT(all._version(), version) << i;
+    all.zero_();
+    EXPECT_TRUE(same_bits(y, torch::zeros({2}))) << i;  // a view of the argument
+  }
+}
+
+TEST(Function, TheGradientOfAResultIsRefusedAloud) {
+  const Tensor w = torch::ones({2}, torch::requires_grad());
+  const auto f = function([&](const Tensor& x) { return (w * x).sum(); });
+  for (int i = 0; i < 3; ++i) {
+    const Tensor y = f(torch::ones({2}));
+    EXPECT_TRUE(y.requires_grad());
+    EXPECT_THAT(error_of([&] { (y * 2).backward(); }), HasSubstr("asked for outside of the function"));
+  }
+}
+
+TEST(Function, CanBeReadAndCounted) {
+  const auto f = function([](const Tensor& x) { return x.relu().t(); }, {.name = "f"});
+  const Tensor x = torch::ones({2, 3});
+  EXPECT_THAT(error_of([&] { f.get_concrete_function(x); }), HasSubstr("not called"));
+  f(x);
+  EXPECT_EQ(f.pretty_printed_concrete_signatures(), "f(float32 [2, 3])\n");
+  const std::string graph = f.get_concrete_function(x).graph().to_string();
+  EXPECT_THAT(graph, HasSubstr("%0: argument 0 float32 [2, 3]\n%1 = aten::relu(%0)  float32 [2, 3]"));
+}
+
+TEST(Function, RunsEagerlyWhereAsked) {
+  int runs = 0;
+  const auto f = function([&](const Tensor& x) { return ++runs, x + 1; });
+  run_functions_eagerly(true);
+  for (int i = 0; i < 5; ++i) f(torch::ones({1}));
+  run_functions_eagerly(false);
+  EXPECT_EQ(runs, 5);
+  EXPECT_EQ(f.tracing_count(), 0);
+}
+
+TEST(Function, AHostStepRunsInEachReplay) {
+  int steps = 0;
+  const Tensor w = torch::zeros({2});
+  const auto f = function([&](const Tensor& x) {
+    host_step("count", {x * 2}, {w}, [&](at::ArrayRef<Tensor> inputs) {
+      ++steps;
+      w.copy_(inputs[0] + steps);
+    });
+    return w * 1;
+  });
+  for (int i = 0; i < 5; ++i)
+    EXPECT_TRUE(same_bits(f(torch::full({2}, static_cast<float>(i))), torch::full({2}, static_cast<float>(3 * i + 1))));
+}
+
+}  // namespace
+}  // namespace tutti

@@ -1,0 +1,89 @@
+#include "tutti/function/program.h"
+
+#include <algorithm>
+#include <sstream>
+
+#include "tutti/core/str.h"
+
+namespace tutti {
+namespace {
+
+void write_values(std::ostream& out, const Program::Operand& operand) {
+  const bool list = operand.kind != Program::Operand::Kind::tensor;
+  if (list) out << '[';
+  for (size_t i = 0; i < operand.values.size(); ++i) {
+    if (i) out << ", ";
+    if (operand.values[i] < 0)
+      out << "none";
+    else
+      out << '%' << operand.values[i];
+  }
+  if (list) out << ']';
+}
+
+void write_operand(std::ostream& out, const Program::Operand& operand) {
+  if (operand.kind != Program::Operand::Kind::constant)
+    write_values(out, operand);
+  else if (operand.constant.isTensor())
+    out << (operand.constant.toTensor().defined() ? "number" : "none");
+  else if (operand.constant.isGenerator())
+    out << "generator";
+  else
+    out << operand.constant;
+}
+
+std::string_view kind_name(Program::Buffer::Kind kind) {
+  switch (kind) {
+    case Program::Buffer::Kind::argument: return "argument";
+    case Program::Buffer::Kind::captured: return "captured";
+    case Program::Buffer::Kind::gradient: return "gradient";
+    case Program::Buffer::Kind::constant: return "constant";
+    case Program::Buffer::Kind::temporary: return "temporary";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string name_of(const c10::OperatorHandle& op) {
+  const auto& [name, overload] = op.operator_name();
+  return overload.empty() ? name : str(name, '.', overload);
+}
+
+bool Program::Call::makes_lists() const {
+  return std::any_of(results.begin(), results.end(),
+                     [](const Operand& result) { return result.kind != Operand::Kind::tensor; });
+}
+
+std::string Program::to_string() const {
+  std::ostringstream out;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const Buffer& buffer = buffers[static_cast<size_t>(values[i].buffer)];
+    if (buffer.kind == Buffer::Kind::temporary) continue;
+    out << '%' << i << ": " << kind_name(buffer.kind) << ' ';
+    if (buffer.index >= 0) out << buffer.index << ' ';
+    out << tutti::to_string(values[i].geometry) << (buffer.written ? ", written" : "") << '\n';
+  }
+  for (const Call& call : calls) {
+    for (size_t i = 0; i < call.results.size(); ++i) {
+      if (i) out << ", ";
+      write_operand(out, call.results[i]);
+    }
+    out << (call.results.empty() ? "" : " = ") << call.name << '(';
+    for (size_t i = 0; i < call.arguments.size(); ++i) {
+      if (i) out << ", ";
+      write_operand(out, call.arguments[i]);
+    }
+    out << ')';
+    for (const Operand& result : call.results)
+      for (const int value : result.values)
+        if (value >= 0) out << "  " << tutti::to_string(values[static_cast<size_t>(value)].geometry);
+    out << '\n';
+  }
+  out << "return";
+  for (const int value : results) out << (value < 0 ? " none" : str(" %", value));
+  out << '\n';
+  return out.str();
+}
+
+}  // namespace tutti

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/ivalue.h>
+#include <c10/util/SmallVector.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tutti/function/geometry.h"
+#include "tutti/tensor/call_recorder.h"
+
+namespace tutti {
+
+// What a function did when it ran: calls in their order, on values that lie in buffers. Plain data.
+struct Program {
+  struct Buffer {
+    enum class Kind {
+      argument,   // memory of an argument: bound at each call
+      captured,   // memory that somebody outside of the function has: a parameter, an optimizer's state
+      gradient,   // what grad() of a captured leaf holds when the function is entered: bound at each call
+      constant,   // written by C++ while the function was recorded, and kept as it was then
+      temporary,  // made by a call of the program
+    };
+    Kind kind;
+    int64_t bytes;
+    bool written = false;       // by a call of the program
+    int maker = -1;             // temporary: the number of the call that made it
+    int index = -1;             // argument: its number. gradient: of `leaves`
+    c10::Storage storage = {};  // captured and constant
+    Tensor origin = {};         // captured: the tensor as it was first seen, and what it was then
+    std::optional<Geometry> origin_geometry = {};
+    bool origin_requires_grad = false;
+  };
+
+  struct Value {
+    int buffer;
+    Geometry geometry;
+  };
+
+  // An argument or a result of a call.
+  struct Operand {
+    enum class Kind { constant, tensor, tensors, optional_tensors };
+    Kind kind = Kind::constant;
+    at::IValue constant = {};              // a number, a list of sizes, a generator, an undefined tensor
+    c10::SmallVector<int, 1> values = {};  // numbers of values; -1: an undefined tensor
+  };
+
+  struct Call {
+    std::optional<c10::OperatorHandle> op;  // of a call of LibTorch's
+    HostStep host_step = {};                // else what runs, by its name
+    std::string name;
+    std::vector<Operand> arguments;
+    std::vector<Operand> results;
+    c10::SmallVector<int, 2> reads;  // numbers of buffers
+    c10::SmallVector<int, 2> writes;
+    bool is_view = false;             // gives nothing but other views of its arguments' buffers
+    bool draws = false;               // random numbers
+    bool gives_fresh_memory = false;  // without a value: empty()
+
+    // Whether a result is a list of tensors.
+    bool makes_lists() const;
+  };
+
+  // A captured tensor that has a gradient, and what the function leaves there.
+  struct Leaf {
+    Tensor tensor;
+    int entry_buffer = -1;                        // its gradient's when the function is entered, if a call uses it
+    std::optional<Geometry> entry_geometry = {};  // of that gradient
+    int exit_value = -1;                          // -1: none
+    bool changes = false;                         // whether the function leaves another gradient than it found
+  };
+
+  std::vector<Buffer> buffers;
+  std::vector<Value> values;
+  std::vector<Call> calls;
+  std::vector<int> results;  // numbers of values; -1: an undefined tensor
+  std::vector<bool> result_requires_grad;
+  std::vector<Leaf> leaves;
+  std::vector<c10::VariableVersion> written_versions;  // of tensors from outside, one for each write
+
+  // One line for each call: "%7 = aten::mm(%2, %5)  float32 [64, 10]".
+  std::string to_string() const;
+};
+
+// "aten::add.Tensor", as the dispatcher knows it.
+std::string name_of(const c10::OperatorHandle& op);
+
+}  // namespace tutti

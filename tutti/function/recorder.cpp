@@ -1,0 +1,419 @@
+#include "tutti/function/recorder.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "tutti/core/error.h"
+#include "tutti/core/str.h"
+#include "tutti/tensor/operator_info.h"
+
+namespace tutti {
+namespace {
+
+using Kind = Program::Buffer::Kind;
+
+constexpr int kUntouched = 0xA5;  // what fresh memory is filled with, to see whether C++ wrote to it
+
+constexpr const char* kMemoryRead =
+    "function: C++ reads or writes the memory of a tensor while the function is recorded (data_ptr, accessor, "
+    "printing, "
+    "a native loop). What it does there would be done once and never again; do it by tensor operations, or outside of "
+    "the function";
+
+bool makes_fresh_memory(const std::string& op) {
+  return op.rfind("aten::empty", 0) == 0 || op.rfind("aten::new_empty", 0) == 0;
+}
+
+bool contains(const c10::SmallVector<int, 2>& numbers, int number) {
+  return std::find(numbers.begin(), numbers.end(), number) != numbers.end();
+}
+
+void add(c10::SmallVector<int, 2>& numbers, int number) {
+  if (!contains(numbers, number)) numbers.push_back(number);
+}
+
+template <class Visit>
+void for_each_tensor(const at::IValue& value, Visit visit) {
+  if (value.isTensor()) {
+    visit(value.toTensor());
+  } else if (value.isTensorList() || value.isOptionalTensorList()) {
+    for (const at::IValue& item : value.toListRef())
+      if (item.isTensor()) visit(item.toTensor());
+  }
+}
+
+bool is_plain(const Tensor& tensor) {
+  return tensor.has_storage() && tensor.device().is_cpu() && tensor.layout() == at::kStrided && !tensor.is_quantized();
+}
+
+}  // namespace
+
+// The memory of a call's operands, open to the call.
+class Recorder::Readable {
+ public:
+  Readable(Recorder& recorder, const Program::Call& call) : recorder_(recorder), call_(call) {
+    for_each([](State& state) { state.storage.unsafeGetStorageImpl()->clear_data_ptr_access_error_msg_(); });
+  }
+  ~Readable() {
+    for (const auto* buffers : {&call_.reads, &call_.writes})
+      for (const int buffer : *buffers) recorder_.poison(buffer);
+  }
+  Readable(const Readable&) = delete;
+  Readable& operator=(const Readable&) = delete;
+
+ private:
+  template <class Visit>
+  void for_each(Visit visit) {
+    for (const auto* buffers : {&call_.reads, &call_.writes})
+      for (const int buffer : *buffers) visit(recorder_.state(buffer));
+  }
+
+  Recorder& recorder_;
+  const Program::Call& call_;
+};
+
+Recorder::Recorder(std::string name, const std::vector<Program::Leaf>& leaves) : name_(std::move(name)) {
+  for (const Program::Leaf& leaf : leaves) {
+    const Tensor& gradient = leaf.tensor.grad();
+    program_.leaves.push_back({leaf.tensor});
+    if (!gradient.defined() || !is_plain(gradient)) continue;
+    const int index = static_cast<int>(program_.leaves.size()) - 1;
+    program_.leaves.back().entry_geometry = geometry_of(gradient);
+    program_.leaves.back().entry_buffer =
+        add_buffer({.kind = Kind::gradient, .bytes = static_cast<int64_t>(gradient.storage().nbytes()), .index = index},
+                   gradient.storage());
+  }
+}
+
+Recorder::~Recorder() {
+  for (State& state : states_) state.storage.unsafeGetStorageImpl()->clear_data_ptr_access_error_msg_();
+}
+
+std::vector<Tensor> Recorder::take_arguments(at::ArrayRef<Tensor> arguments) {
+  std::vector<Tensor> copies;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const Tensor& argument = arguments[i];
+    if (!argument.defined()) {
+      copies.emplace_back();
+      continue;
+    }
+    Geometry geometry = geometry_of(argument);
+    geometry.offset = 0;
+    const auto bytes = static_cast<size_t>(extent_bytes(geometry));
+    void* const data = argument.numel() ? const_cast<void*>(argument.const_data_ptr()) : nullptr;
+    c10::DataPtr memory(
+        data, new Tensor(argument), [](void* held) { delete static_cast<Tensor*>(held); }, at::kCPU);
+    const c10::Storage storage(c10::Storage::use_byte_size_t(), bytes, std::move(memory), nullptr, false);
+    copies.push_back(tensor_on(storage, geometry));
+    const int number = add_buffer(
+        {.kind = Kind::argument, .bytes = static_cast<int64_t>(bytes), .index = static_cast<int>(i)}, storage);
+    value_of(copies.back());
+    poison(number);
+  }
+  return copies;
+}
+
+int Recorder::add_buffer(Program::Buffer buffer, c10::Storage storage) {
+  const int number = static_cast<int>(program_.buffers.size());
+  buffer_of_.emplace(storage.unsafeGetStorageImpl(), number);
+  program_.buffers.push_back(std::move(buffer));
+  states_.push_back({std::move(storage)});
+  return number;
+}
+
+// A storage that no recorded call made belongs to somebody outside.
+int Recorder::buffer_of(const Tensor& tensor) {
+  const auto found = buffer_of_.find(tensor.storage().unsafeGetStorageImpl());
+  if (found != buffer_of_.end()) return found->second;
+  return add_buffer({.kind = Kind::captured,
+                     .bytes = static_cast<int64_t>(tensor.storage().nbytes()),
+                     .storage = tensor.storage(),
+                     .origin = tensor,
+                     .origin_geometry = geometry_of(tensor),
+                     .origin_requires_grad = tensor.requires_grad()},
+                    tensor.storage());
+}
+
+int Recorder::value_of(const Tensor& tensor) {
+  if (!tensor.defined()) return -1;
+  if (!is_plain(tensor))
+    throw Error(ErrorCode::unimplemented,
+                tutti::str(name_, ": a tensor of layout ", tensor.layout(), " on ", tensor.device(),
+                           "; dense tensors on the CPU can be recorded. Call run_functions_eagerly(true)"));
+  const int number = buffer_of(tensor);
+  Geometry geometry = geometry_of(tensor);
+  for (const int value : state(number).values)
+    if (program_.values[static_cast<size_t>(value)].geometry == geometry) return value;
+  const int value = static_cast<int>(program_.values.size());
+  program_.values.push_back({number, std::move(geometry)});
+  state(number).values.push_back(value);
+  return value;
+}
+
+// A number that C++ made a tensor of, so that an op takes it, is a number.
+Program::Operand Recorder::operand_of(const at::IValue& argument) {
+  using OperandKind = Program::Operand::Kind;
+  if (argument.isTensor()) {
+    const Tensor& tensor = argument.toTensor();
+    if (!tensor.defined() || tensor.unsafeGetTensorImpl()->is_wrapped_number()) return {.constant = argument};
+    return {.kind = OperandKind::tensor, .values = {value_of(tensor)}};
+  }
+  if (!argument.isTensorList() && !argument.isOptionalTensorList()) return {.constant = argument};
+  Program::Operand list{.kind = argument.isTensorList() ? OperandKind::tensors : OperandKind::optional_tensors};
+  for (const at::IValue& item : argument.toListRef())
+    list.values.push_back(item.isTensor() ? value_of(item.toTensor()) : -1);
+  return list;
+}
+
+void Recorder::refuse(const c10::OperatorHandle& op, const OperatorInfo& info,
+                      at::ArrayRef<at::IValue> arguments) const {
+  const auto stop = [&](const char* reason) {
+    throw Error(ErrorCode::failed_precondition, str(name_, ": ", info.name, reason));
+  };
+  if (info.name == "aten::_local_scalar_dense" || info.name == "aten::is_nonzero")
+    stop(
+        " reads a number out of a tensor (item(), a condition) while the function is recorded, and a replay would go "
+        "on "
+        "with the old one. Return the tensor and read it outside, or compute with tensors: where(), clamp(), …");
+  bool shape_depends = op.hasTag(at::Tag::dynamic_output_shape) || op.hasTag(at::Tag::data_dependent_output);
+  if (info.name == "aten::index") {  // by integers the shape is known
+    shape_depends = false;
+    for_each_tensor(arguments[1], [&](const Tensor& index) {
+      shape_depends |= index.scalar_type() == at::kBool || index.scalar_type() == at::kByte;
+    });
+  }
+  if (shape_depends)
+    stop(
+        ": its result's shape, or what C++ does next, depends on the values of a tensor, and a replay would go on with "
+        "the old ones. Use where(), masked_fill() or multiply by the mask; or take this part out of the function");
+  if (info.name == "aten::set_") stop(" gives a tensor other memory; write to the tensor with copy_() instead");
+}
+
+// Memory that LibTorch handed out without a value: what C++ has written there by itself is kept.
+void Recorder::keep_what_cpp_wrote(int number) {
+  if (!state(number).fresh) return;
+  state(number).fresh = false;
+  const auto bytes = static_cast<size_t>(buffer(number).bytes);
+  const auto* data = static_cast<const unsigned char*>(state(number).storage.data());
+  if (std::all_of(data, data + bytes, [](unsigned char byte) { return byte == kUntouched; })) return;
+  c10::Storage copy(c10::Storage::use_byte_size_t(), bytes, c10::GetAllocator(c10::kCPU)->allocate(bytes), nullptr,
+                    false);
+  std::memcpy(copy.mutable_data(), data, bytes);
+  const int constant = add_buffer({.kind = Kind::constant, .bytes = buffer(number).bytes, .storage = copy}, copy);
+  const Geometry all{at::kByte, {static_cast<int64_t>(bytes)}, {1}, 0, false, false};
+  const int from = value_of(tensor_on(copy, all)), to = value_of(tensor_on(state(number).storage, all));
+  static const auto copy_op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::copy_", "");
+  using OperandKind = Program::Operand::Kind;
+  Program::Call call{.op = copy_op, .name = "aten::copy_"};
+  call.arguments = {{.kind = OperandKind::tensor, .values = {to}},
+                    {.kind = OperandKind::tensor, .values = {from}},
+                    {.constant = false}};
+  call.results = {{.kind = OperandKind::tensor, .values = {to}}};
+  call.reads = {constant};
+  call.writes = {number};
+  buffer(number).written = true;
+  program_.calls.push_back(std::move(call));
+}
+
+void Recorder::note_write(const Tensor& tensor) {
+  if (!tensor.defined()) return;
+  Program::Buffer& written = buffer(buffer_of(tensor));
+  written.written = true;
+  if (written.kind == Kind::captured && !tensor.is_inference())
+    program_.written_versions.push_back(tensor.unsafeGetTensorImpl()->version_counter());
+}
+
+// In place: t_, squeeze_, resize_. A replay does it to no tensor, as it works with the tensors' final shapes.
+void Recorder::refuse_new_geometry(const OperatorInfo& info, const Tensor& tensor) {
+  const Program::Buffer& changed = buffer(buffer_of(tensor));
+  if (info.name == "aten::detach_") return;
+  if (changed.kind == Kind::argument || changed.origin.is_same(tensor))
+    throw Error(
+        ErrorCode::failed_precondition,
+        str(name_, ": ", info.name, " changes the shape of a tensor from outside, ", to_string(geometry_of(tensor)),
+            ", which a replay would not; work on a view of it: t(), unsqueeze(), …"));
+}
+
+void Recorder::take_operands(const OperatorInfo& info, at::ArrayRef<at::IValue> arguments, Program::Call& call) {
+  const bool touches = !info.is_view && !info.changes_geometry;
+  const auto& schema = call.op->schema().arguments();
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    call.arguments.push_back(operand_of(arguments[i]));
+    const bool reads = !schema[i].is_out();
+    for (const int value : call.arguments.back().values) {
+      if (value < 0) continue;
+      const int number = program_.values[static_cast<size_t>(value)].buffer;
+      if (reads) add(call.reads, number);
+      if (info.writes[i] && touches) add(call.writes, number);
+      if (touches) keep_what_cpp_wrote(number);
+    }
+    if (info.writes[i])
+      for_each_tensor(arguments[i], [&](const Tensor& tensor) {
+        info.changes_geometry ? refuse_new_geometry(info, tensor) : note_write(tensor);
+      });
+  }
+}
+
+void Recorder::take_results(const OperatorInfo& info, Stack& stack, Program::Call& call) {
+  const size_t known = program_.buffers.size();
+  const int number_of_call = static_cast<int>(program_.calls.size());
+  for (const at::IValue& result : torch::jit::last(stack, info.num_returns)) {
+    for_each_tensor(result, [&](const Tensor& tensor) {
+      if (!tensor.defined() || !is_plain(tensor) || buffer_of_.count(tensor.storage().unsafeGetStorageImpl())) return;
+      const int number = add_buffer(
+          {.kind = Kind::temporary, .bytes = static_cast<int64_t>(tensor.storage().nbytes()), .maker = number_of_call},
+          tensor.storage());
+      call.writes.push_back(number);
+      if (!makes_fresh_memory(info.name)) return;
+      call.gives_fresh_memory = true;
+      state(number).fresh = true;
+      std::memset(state(number).storage.mutable_data(), kUntouched, static_cast<size_t>(buffer(number).bytes));
+    });
+    call.results.push_back(operand_of(result));
+  }
+  call.is_view = program_.buffers.size() == known && (!info.writes_any || info.changes_geometry);
+}
+
+// An argument that receives the result may have got another size, and more memory.
+void Recorder::call(const c10::OperatorHandle& op, const OperatorInfo& info, Stack& stack) {
+  const std::vector<at::IValue> arguments = torch::jit::last(stack, info.num_arguments).vec();
+  refuse(op, info, arguments);
+  Program::Call call{.op = op, .name = name_of(op)};
+  call.draws = op.hasTag(at::Tag::nondeterministic_seeded) && info.draws;
+  take_operands(info, arguments, call);
+  {
+    const Readable open(*this, call);
+    run_below(op, stack);
+    for (size_t i = 0; i < arguments.size(); ++i)
+      if (info.writes[i] && (info.writes_out || info.changes_geometry))
+        for_each_tensor(arguments[i], [&](const Tensor& tensor) {
+          if (!tensor.defined()) return;
+          Program::Buffer& target = buffer(buffer_of(tensor));
+          const auto bytes = static_cast<int64_t>(tensor.storage().nbytes());
+          if (bytes != target.bytes && target.kind != Kind::temporary)
+            throw Error(ErrorCode::failed_precondition,
+                        str(name_, ": ", info.name, " resizes a tensor from outside to ", str_list(tensor.sizes()),
+                            ", which a replay could not; give it this size before"));
+          target.bytes = bytes;
+        });
+    if (info.writes_out)
+      for (size_t i = 0; i < arguments.size(); ++i)
+        if (info.writes[i]) call.arguments[i] = operand_of(arguments[i]);
+    take_results(info, stack, call);
+  }
+  program_.calls.push_back(std::move(call));
+  if (program_.calls.size() % 32 == 0) free_unused();
+}
+
+void Recorder::poison(int number) {
+  const Kind kind = buffer(number).kind;
+  if (kind != Kind::temporary && kind != Kind::argument) return;
+  if (state(number).fresh) return;
+  state(number).storage.unsafeGetStorageImpl()->release_data_and_set_meta_custom_data_ptr_error_msg_(kMemoryRead);
+}
+
+// What nobody else can reach any more keeps its place in the program and gives its memory back.
+void Recorder::free_unused() {
+  for (size_t i = 0; i < states_.size(); ++i)
+    if (program_.buffers[i].kind == Kind::temporary && states_[i].storage.use_count() == 1)
+      states_[i].storage.unsafeGetStorageImpl()->_mutable_data_ptr_no_checks().clear();
+}
+
+void Recorder::host_step(const char* name, at::ArrayRef<Tensor> inputs, at::ArrayRef<Tensor> written, HostStep step) {
+  Program::Call call{.host_step = step, .name = name};
+  call.arguments.push_back(operand_of(at::IValue(inputs)));
+  for (const int value : call.arguments[0].values)
+    if (value >= 0) add(call.reads, program_.values[static_cast<size_t>(value)].buffer);
+  for (const Tensor& tensor : written) add(call.writes, buffer_of(tensor));
+  for (const auto* buffers : {&call.reads, &call.writes})
+    for (const int number : *buffers) keep_what_cpp_wrote(number);
+  {
+    const Readable open(*this, call);
+    run_below(step, inputs);
+  }
+  for (const Tensor& tensor : written) buffer(buffer_of(tensor)).written = true;
+  program_.calls.push_back(std::move(call));
+}
+
+// What the function leaves as gradients of the leaves that it captured.
+void Recorder::take_leaves() {
+  std::unordered_map<const c10::TensorImpl*, size_t> known;
+  for (size_t i = 0; i < program_.leaves.size(); ++i) known.emplace(program_.leaves[i].tensor.unsafeGetTensorImpl(), i);
+  for (const Program::Buffer& captured : program_.buffers)
+    if (captured.kind == Kind::captured && captured.origin.requires_grad() && captured.origin.is_leaf() &&
+        known.emplace(captured.origin.unsafeGetTensorImpl(), program_.leaves.size()).second)
+      program_.leaves.push_back({captured.origin});
+  for (size_t i = 0; i < program_.leaves.size(); ++i) {
+    Program::Leaf& leaf = program_.leaves[i];
+    const Tensor& gradient = leaf.tensor.grad();
+    if (!gradient.defined()) {
+      leaf.changes = true;
+      continue;
+    }
+    if (!is_plain(gradient)) continue;
+    const auto found = buffer_of_.find(gradient.storage().unsafeGetStorageImpl());
+    if (found == buffer_of_.end() || found->second == leaf.entry_buffer) continue;
+    leaf.changes = true;
+    leaf.exit_value = value_of(gradient);
+    given_out_[static_cast<size_t>(found->second)] = true;
+  }
+}
+
+// A tensor from outside that only the recording holds any more is a value that C++ made for a call.
+void Recorder::find_constants() {
+  for (Program::Buffer& captured : program_.buffers)
+    if (captured.kind == Kind::captured && !captured.written && captured.origin.use_count() == 1 &&
+        captured.storage.use_count() == 3) {  // of the buffer, its state and its origin
+      captured.kind = Kind::constant;
+      captured.origin.reset();
+    }
+}
+
+void Recorder::find_kept_outside() {
+  for (size_t i = 0; i < states_.size(); ++i) {
+    const Program::Buffer& made = program_.buffers[i];
+    const bool ours = made.kind == Kind::temporary || made.kind == Kind::argument;
+    if (!ours || given_out_[i] || states_[i].storage.use_count() == 1) continue;
+    const std::string shape =
+        states_[i].values.empty() ? "" : to_string(program_.values[static_cast<size_t>(states_[i].values[0])].geometry);
+    kept_outside_.push_back(made.kind == Kind::argument
+                                ? str("argument ", made.index, ", ", shape)
+                                : str(shape, " of ", program_.calls[static_cast<size_t>(made.maker)].name));
+  }
+}
+
+// A gradient that was there at the start and that no call uses makes no difference.
+void Recorder::forget_unused_gradients() {
+  for (Program::Leaf& leaf : program_.leaves) {
+    const bool used = std::any_of(program_.calls.begin(), program_.calls.end(), [&](const Program::Call& call) {
+      return contains(call.reads, leaf.entry_buffer) || contains(call.writes, leaf.entry_buffer);
+    });
+    if (!used) leaf.entry_buffer = -1;
+  }
+}
+
+Program Recorder::finish(std::vector<Tensor>& results) {
+  for (Tensor& result : results) {
+    program_.results.push_back(value_of(result));
+    program_.result_requires_grad.push_back(result.defined() && result.requires_grad());
+  }
+  given_out_.assign(program_.buffers.size(), false);
+  take_leaves();
+  given_out_.resize(program_.buffers.size(), false);
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (program_.results[i] < 0) continue;
+    const Program::Value& value = program_.values[static_cast<size_t>(program_.results[i])];
+    given_out_[static_cast<size_t>(value.buffer)] = true;
+    const Program::Buffer& lies_in = buffer(value.buffer);
+    const bool is_origin = lies_in.kind == Kind::captured && lies_in.origin_geometry == value.geometry;
+    // The new tensor drops the graph with what that holds.
+    results[i] = is_origin ? lies_in.origin : tensor_on(state(value.buffer).storage, value.geometry);
+  }
+  for (State& state : states_) state.storage.unsafeGetStorageImpl()->clear_data_ptr_access_error_msg_();
+  forget_unused_gradients();
+  find_kept_outside();
+  find_constants();
+  return std::move(program_);
+}
+
+}  // namespace tutti

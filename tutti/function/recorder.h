@@ -1,0 +1,72 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "tutti/function/program.h"
+#include "tutti/tensor/call_recorder.h"
+
+namespace tutti {
+
+// Makes a program of the calls of one run of a function. While it lives, the memory of what the function makes and of
+// its arguments can be read and written by recorded calls only: LibTorch throws where C++ asks for it, as the program
+// would not know of it. Threads: the one that runs the function.
+class Recorder final : public CallRecorder {
+ public:
+  // `leaves`: captured tensors of an earlier recording, whose gradients are known by this when the function is entered.
+  Recorder(std::string name, const std::vector<Program::Leaf>& leaves);
+  ~Recorder() override;
+
+  // What the function is to be called with: the arguments' values in storages of their own on the same memory.
+  // Throws: unimplemented for tensors that are not dense on the CPU, or that need a gradient.
+  std::vector<Tensor> take_arguments(at::ArrayRef<Tensor> arguments);
+
+  void call(const c10::OperatorHandle& op, const OperatorInfo& info, Stack& stack) override;
+  void host_step(const char* name, at::ArrayRef<Tensor> inputs, at::ArrayRef<Tensor> written, HostStep step) override;
+
+  // Ends the recording. `results` become what the caller gets, without a graph.
+  Program finish(std::vector<Tensor>& results);
+  // Tensors that the function made and that something outside of it holds on to, besides results and gradients, with
+  // the call that made them: "float32 [3] of aten::add.Tensor". Valid after finish().
+  const std::vector<std::string>& kept_outside() const { return kept_outside_; }
+
+ private:
+  // What is known of a buffer while its program is recorded.
+  struct State {
+    c10::Storage storage;
+    bool fresh = false;  // nothing was written yet that the recorder saw
+    std::vector<int> values;
+  };
+  class Readable;
+
+  int add_buffer(Program::Buffer buffer, c10::Storage storage);
+  int buffer_of(const Tensor& tensor);
+  int value_of(const Tensor& tensor);
+  Program::Operand operand_of(const at::IValue& argument);
+  void take_operands(const OperatorInfo& info, at::ArrayRef<at::IValue> arguments, Program::Call& call);
+  void take_results(const OperatorInfo& info, Stack& stack, Program::Call& call);
+  void refuse(const c10::OperatorHandle& op, const OperatorInfo& info, at::ArrayRef<at::IValue> arguments) const;
+  void note_write(const Tensor& tensor);
+  void refuse_new_geometry(const OperatorInfo& info, const Tensor& tensor);
+  void keep_what_cpp_wrote(int buffer);
+  void poison(int buffer);
+  void free_unused();
+  void take_leaves();
+  void forget_unused_gradients();
+  void find_constants();
+  void find_kept_outside();
+
+  Program::Buffer& buffer(int number) { return program_.buffers[static_cast<size_t>(number)]; }
+  State& state(int number) { return states_[static_cast<size_t>(number)]; }
+
+  std::string name_;
+  Program program_;
+  std::vector<State> states_;  // of program_.buffers
+  std::unordered_map<const c10::StorageImpl*, int> buffer_of_;
+  std::vector<std::string> kept_outside_;
+  std::vector<bool> given_out_;  // by buffer: results and gradients
+};
+
+}  // namespace tutti

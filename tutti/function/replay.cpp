@@ -1,0 +1,401 @@
+#include "tutti/function/replay.h"
+
+#include <ATen/core/grad_mode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "tutti/core/error.h"
+#include "tutti/core/str.h"
+#include "tutti/function/memory_plan.h"
+#include "tutti/function/out_form.h"
+
+namespace tutti {
+namespace {
+
+using Kind = Program::Buffer::Kind;
+
+// Below autograd: what a recording saw.
+struct BelowAutograd {
+  c10::impl::ForceDispatchKeyGuard keys{c10::default_included_set,
+                                        c10::default_excluded_set | c10::autograd_dispatch_keyset_with_ADInplaceOrView};
+  at::NoGradGuard no_grad;
+};
+
+c10::DataPtr pointer_to(const void* data) { return {const_cast<void*>(data), at::kCPU}; }
+
+c10::DataPtr allocate(int64_t bytes) { return c10::GetAllocator(c10::kCPU)->allocate(static_cast<size_t>(bytes)); }
+
+c10::Storage storage_of(int64_t bytes, c10::DataPtr data) {
+  return {c10::Storage::use_byte_size_t(), static_cast<size_t>(bytes), std::move(data), c10::GetAllocator(c10::kCPU),
+          true};
+}
+
+bool takes_tensors(const Program::Call& call) {
+  return std::any_of(call.arguments.begin(), call.arguments.end(), [](const Program::Operand& argument) {
+    return argument.kind != Program::Operand::Kind::constant;
+  });
+}
+
+bool shows(const Tensor& tensor, const Geometry& geometry) {
+  return tensor.scalar_type() == geometry.dtype && tensor.sizes() == at::IntArrayRef(geometry.sizes) &&
+         tensor.strides() == at::IntArrayRef(geometry.strides) && tensor.storage_offset() == geometry.offset &&
+         tensor.is_conj() == geometry.conjugate && tensor.is_neg() == geometry.negative;
+}
+
+}  // namespace
+
+Replay::Replay(std::shared_ptr<const Program> program) : program_(std::move(program)) {
+  choose_places();
+  const auto calls = calls_to_run();
+  make_values();
+  make_steps(calls);
+  plan_block();
+}
+
+void Replay::choose_places() {
+  for (const Program::Buffer& buffer : program_->buffers) {
+    const bool somebodys = buffer.kind == Kind::captured || buffer.kind == Kind::constant;
+    const bool temporary = buffer.kind == Kind::temporary;
+    places_.push_back(somebodys ? Place::kept : temporary ? Place::own : Place::bound);
+    storages_.push_back(somebodys ? buffer.storage : storage_of(buffer.bytes, {nullptr, at::kCPU}));
+  }
+  const auto give_out = [&](int result) {
+    if (result >= 0 && buffer(value(result).buffer).kind == Kind::temporary) place(value(result).buffer) = Place::given;
+  };
+  for (const int result : program_->results) give_out(result);
+  for (const Program::Leaf& leaf : program_->leaves) give_out(leaf.exit_value);
+  given_.resize(program_->buffers.size());
+}
+
+// A tensor that is made of numbers alone and never written again is the same in each run.
+bool Replay::is_folded(const Program::Call& call) const {
+  if (!call.op || call.draws || takes_tensors(call) || call.writes.size() != 1) return false;
+  const int made = call.writes[0];
+  if (places_[static_cast<size_t>(made)] == Place::given) return false;
+  return std::all_of(program_->calls.begin(), program_->calls.end(), [&](const Program::Call& other) {
+    return &other == &call || std::find(other.writes.begin(), other.writes.end(), made) == other.writes.end();
+  });
+}
+
+void Replay::fold(const Program::Call& call) {
+  stack_.clear();
+  for (const Program::Operand& argument : call.arguments) stack_.push_back(argument.constant);
+  call.op->callBoxed(stack_);
+  place(call.writes[0]) = Place::kept;
+  storages_[static_cast<size_t>(call.writes[0])] = stack_[0].toTensor().storage();
+}
+
+// Without views, which are prepared, and memory without a value, which is planned.
+std::vector<const Program::Call*> Replay::calls_to_run() {
+  const BelowAutograd below;
+  std::vector<const Program::Call*> calls;
+  for (const Program::Call& call : program_->calls) {
+    if (call.is_view) continue;
+    if (call.gives_fresh_memory) {
+      if (place(call.writes[0]) == Place::own) place(call.writes[0]) = Place::block;
+    } else if (is_folded(call)) {
+      fold(call);
+    } else {
+      calls.push_back(&call);
+    }
+  }
+  return calls;
+}
+
+void Replay::make_values() {
+  for (const Program::Value& value : program_->values)
+    values_.push_back(inference_tensor_on(storages_[static_cast<size_t>(value.buffer)], value.geometry));
+}
+
+at::IValue Replay::build(const Program::Operand& operand) const {
+  using OperandKind = Program::Operand::Kind;
+  const auto tensor = [&](int value) { return value < 0 ? Tensor() : values_[static_cast<size_t>(value)]; };
+  switch (operand.kind) {
+    case OperandKind::constant: return operand.constant;
+    case OperandKind::tensor: return tensor(operand.values[0]);
+    case OperandKind::tensors: {
+      c10::List<Tensor> list;
+      for (const int value : operand.values) list.push_back(tensor(value));
+      return list;
+    }
+    case OperandKind::optional_tensors: {
+      c10::List<std::optional<Tensor>> list;
+      for (const int value : operand.values)
+        list.push_back(value < 0 ? std::nullopt : std::optional<Tensor>(tensor(value)));
+      return list;
+    }
+  }
+  return {};
+}
+
+void Replay::make_steps(const std::vector<const Program::Call*>& calls) {
+  for (const Program::Call* const call : calls) {
+    Step step{call};
+    for (const int written : call->writes)
+      if (buffer(written).maker >= 0 && &program_->calls[static_cast<size_t>(buffer(written).maker)] == call)
+        step.makes.push_back(written);
+    for (const Program::Operand& argument : call->arguments) step.arguments.push_back(build(argument));
+    if (!call->op) {
+      step.form = Form::host_step;
+      step.inputs = step.arguments[0].toTensorVector();
+    } else if (!step.makes.empty()) {
+      step.form = Form::functional;
+      // What also writes elsewhere, as batch_norm its running statistics, cannot be run twice to compare.
+      const bool makes_all = step.makes.size() == call->writes.size();
+      if (makes_all && !call->draws && !call->makes_lists()) step.out_op = out_form_of(*call->op);
+    }
+    step.resolved = call->op && takes_tensors(*call);
+    for (const auto* operands : {&call->arguments, &call->results})
+      for (const Program::Operand& operand : *operands)
+        for (const int number : operand.values)
+          if (number >= 0) step.resolved &= !value(number).geometry.conjugate && !value(number).geometry.negative;
+    if (step.out_op) {
+      step.form = Form::out;
+      step.out_arguments = step.arguments;
+      for (const Program::Operand& result : call->results) step.out_arguments.push_back(build(result));
+      for (const int made : step.makes)
+        if (place(made) == Place::own) place(made) = Place::block;
+    }
+    steps_.push_back(std::move(step));
+  }
+}
+
+void Replay::plan_block() {
+  const int never = static_cast<int>(steps_.size());
+  std::vector<Lifetime> lifetimes;
+  for (const Program::Buffer& buffer : program_->buffers) lifetimes.push_back({buffer.bytes, never, -1});
+  for (int i = 0; i < never; ++i) {
+    const Program::Call& call = *steps_[static_cast<size_t>(i)].call;
+    for (const auto* buffers : {&call.reads, &call.writes})
+      for (const int number : *buffers) {
+        Lifetime& life = lifetimes[static_cast<size_t>(number)];
+        life.first = std::min(life.first, i);
+        life.last = i;
+      }
+  }
+  std::vector<Lifetime> in_block;
+  std::vector<int> numbers;
+  for (size_t i = 0; i < lifetimes.size(); ++i) {
+    const bool temporary = places_[i] == Place::block || places_[i] == Place::own;
+    if (!temporary || lifetimes[i].last < 0) continue;
+    steps_[static_cast<size_t>(lifetimes[i].last)].frees.push_back(static_cast<int>(i));
+    if (places_[i] != Place::block) continue;
+    in_block.push_back(lifetimes[i]);
+    numbers.push_back(static_cast<int>(i));
+  }
+  const MemoryPlan plan = plan_memory(in_block);
+  planned_bytes_ = plan.bytes;
+  block_ = allocate(plan.bytes);
+  for (size_t i = 0; i < numbers.size(); ++i)
+    storage(numbers[i]).set_data_ptr_noswap(pointer_to(static_cast<char*>(block_.get()) + plan.offsets[i]));
+}
+
+bool Replay::fits() const {
+  for (const Program::Buffer& buffer : program_->buffers) {
+    if (buffer.kind != Kind::captured) continue;
+    const Tensor& origin = buffer.origin;
+    if (origin.storage().unsafeGetStorageImpl() != buffer.storage.unsafeGetStorageImpl()) return false;
+    if (static_cast<int64_t>(buffer.storage.nbytes()) < buffer.bytes) return false;
+    if (!shows(origin, *buffer.origin_geometry) || origin.requires_grad() != buffer.origin_requires_grad) return false;
+  }
+  for (const Program::Leaf& leaf : program_->leaves) {
+    if (leaf.entry_buffer < 0) continue;
+    const Tensor& gradient = leaf.tensor.grad();
+    if (!gradient.defined() || !gradient.has_storage() || !shows(gradient, *leaf.entry_geometry)) return false;
+  }
+  return true;
+}
+
+void Replay::bind(at::ArrayRef<Tensor> arguments) {
+  for (size_t i = 0; i < places_.size(); ++i) {
+    if (places_[i] != Place::bound) continue;
+    const Program::Buffer& bound = program_->buffers[i];
+    const void* data = nullptr;
+    if (bound.kind == Kind::argument) {
+      const Tensor& argument = arguments[static_cast<size_t>(bound.index)];
+      if (argument.numel()) data = bound.written ? argument.mutable_data_ptr() : argument.const_data_ptr();
+    } else if (const Program::Leaf& leaf = program_->leaves[static_cast<size_t>(bound.index)]; leaf.entry_buffer >= 0) {
+      data = leaf.tensor.grad().storage().mutable_data();
+    }
+    storage(static_cast<int>(i)).set_data_ptr_noswap(pointer_to(data));
+  }
+}
+
+// Memory for what goes to the caller, where its maker does not allocate it.
+void Replay::allocate_results() {
+  for (size_t i = 0; i < places_.size(); ++i)
+    if (places_[i] == Place::given) {
+      given_[i] = {};
+      storage(static_cast<int>(i)).set_data_ptr_noswap(allocate(program_->buffers[i].bytes));
+    }
+  for (const Step& step : steps_)
+    if (step.form == Form::functional)
+      for (const int made : step.makes)
+        if (place(made) == Place::given) storage(made).set_data_ptr_noswap({nullptr, at::kCPU});
+}
+
+void Replay::call(const c10::OperatorHandle& op, const Stack& arguments, bool resolved) {
+  stack_.assign(arguments.begin(), arguments.end());
+  if (resolved)
+    op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &stack_);
+  else
+    op.callBoxed(stack_);
+}
+
+// The memory that a call has allocated becomes the buffer's.
+void Replay::take(int number, const Tensor& made) {
+  const int target = value(number).buffer;
+  c10::StorageImpl& own = *made.storage().unsafeGetStorageImpl();
+  if (shows(made, value(number).geometry) && made.storage().use_count() == 1) {
+    storage(target).set_nbytes(own.nbytes());
+    storage(target).set_data_ptr_noswap(std::move(own._mutable_data_ptr_no_checks()));
+    return;
+  }
+  storage(target).set_data_ptr_noswap(allocate(buffer(target).bytes));
+  values_[static_cast<size_t>(number)].copy_(made);
+}
+
+void Replay::take_results(Step& step) {
+  const auto made_here = [&](int number) {
+    return number >= 0 && std::find(step.makes.begin(), step.makes.end(), value(number).buffer) != step.makes.end();
+  };
+  for (size_t i = 0; i < step.call->results.size(); ++i) {
+    const Program::Operand& result = step.call->results[i];
+    if (result.kind == Program::Operand::Kind::tensor) {
+      if (made_here(result.values[0])) take(result.values[0], std::move(stack_[i]).toTensor());
+    } else if (result.kind == Program::Operand::Kind::tensors) {
+      auto list = std::move(stack_[i]).toTensorVector();
+      for (size_t k = 0; k < list.size(); ++k)
+        if (made_here(result.values[k])) take(result.values[k], std::exchange(list[k], {}));
+    }
+  }
+}
+
+void Replay::run_functional(Step& step) {
+  call(*step.call->op, step.arguments, step.resolved);
+  take_results(step);
+}
+
+bool Replay::gave_the_same(const Step& step) const {
+  for (size_t i = 0; i < step.call->results.size(); ++i) {
+    const int number = step.call->results[i].values[0];
+    if (number < 0) continue;
+    const Geometry& geometry = value(number).geometry;
+    const Tensor& wanted = stack_[i].toTensor();
+    const Tensor& made = step.out_arguments[step.arguments.size() + i].toTensor();
+    if (!shows(wanted, geometry) || !shows(made, geometry) || !wanted.is_non_overlapping_and_dense()) return false;
+    const auto bytes = static_cast<size_t>(extent_bytes(geometry));
+    if (bytes && std::memcmp(wanted.const_data_ptr(), made.const_data_ptr(), bytes) != 0) return false;
+  }
+  return true;
+}
+
+// The first run makes each result in both ways. Where they differ in a bit, the op's usual form stays.
+void Replay::prove(Step& step) {
+  bool same = true;
+  try {
+    call(*step.out_op, step.out_arguments, step.resolved);
+  } catch (const std::exception&) {
+    same = false;
+  }
+  call(*step.call->op, step.arguments, step.resolved);
+  if (same && gave_the_same(step)) {
+    step.proven = true;
+    return;
+  }
+  step.form = Form::functional;
+  for (const int made : step.makes)
+    if (place(made) == Place::block) place(made) = Place::own;
+  for (size_t i = 0; i < step.call->results.size(); ++i)  // the other form may have given it other sizes
+    if (const int number = step.call->results[i].values[0]; number >= 0)
+      values_[static_cast<size_t>(number)].unsafeGetTensorImpl()->set_sizes_and_strides(
+          value(number).geometry.sizes, value(number).geometry.strides, value(number).geometry.offset);
+  take_results(step);
+}
+
+void Replay::run_step(Step& step) {
+  switch (step.form) {
+    case Form::in_place: call(*step.call->op, step.arguments, step.resolved); break;
+    case Form::functional: run_functional(step); break;
+    case Form::out: step.proven ? call(*step.out_op, step.out_arguments, step.resolved) : prove(step); break;
+    case Form::host_step: step.call->host_step(step.inputs); break;
+  }
+  for (const int unused : step.frees)
+    if (place(unused) == Place::own) storage(unused).set_data_ptr_noswap({nullptr, at::kCPU});
+}
+
+const c10::Storage& Replay::give(int number) {
+  c10::Storage& given = given_[static_cast<size_t>(number)];
+  if (!given)
+    given = storage_of(static_cast<int64_t>(storage(number).nbytes()),
+                       std::move(storage(number)._mutable_data_ptr_no_checks()));
+  return given;
+}
+
+Tensor Replay::result(int number, at::ArrayRef<Tensor> arguments) {
+  if (number < 0) return {};
+  const auto& [lies_in, geometry] = value(number);
+  switch (buffer(lies_in).kind) {
+    case Kind::captured:
+      if (buffer(lies_in).origin_geometry == geometry) return buffer(lies_in).origin;
+      return tensor_on(storages_[static_cast<size_t>(lies_in)], geometry);
+    case Kind::argument: {
+      const Tensor& argument = arguments[static_cast<size_t>(buffer(lies_in).index)];
+      Geometry moved = geometry;
+      moved.offset +=
+          argument.storage_offset() * argument.element_size() / static_cast<int64_t>(c10::elementSize(geometry.dtype));
+      return tensor_on(argument.storage(), moved);
+    }
+    case Kind::gradient:
+      return tensor_on(program_->leaves[static_cast<size_t>(buffer(lies_in).index)].tensor.grad().storage(), geometry);
+    case Kind::constant: return tensor_on(storages_[static_cast<size_t>(lies_in)], geometry).clone();
+    case Kind::temporary: return tensor_on(give(lies_in), geometry);
+  }
+  return {};
+}
+
+void Replay::set_gradients(at::ArrayRef<Tensor> arguments) {
+  for (const Program::Leaf& leaf : program_->leaves) {
+    if (!leaf.changes) continue;
+    Tensor variable = leaf.tensor;
+    variable.mutable_grad() = result(leaf.exit_value, arguments);
+  }
+}
+
+void Replay::bump_versions(at::ArrayRef<Tensor> arguments) {
+  for (c10::VariableVersion version : program_->written_versions) version.bump();
+  for (const Program::Buffer& written : program_->buffers) {
+    if (!written.written) continue;
+    Tensor tensor;
+    if (written.kind == Kind::argument) tensor = arguments[static_cast<size_t>(written.index)];
+    if (written.kind == Kind::gradient) tensor = program_->leaves[static_cast<size_t>(written.index)].tensor.grad();
+    if (tensor.defined() && !tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
+  }
+}
+
+std::vector<Tensor> Replay::run(at::ArrayRef<Tensor> arguments) {
+  bind(arguments);
+  allocate_results();
+  bump_versions(arguments);
+  {
+    const BelowAutograd below;
+    for (Step& step : steps_) {
+      try {
+        run_step(step);
+      } catch (c10::Error& error) {
+        error.add_context(str("in ", step.call->name, ", call ", step.call - program_->calls.data(),
+                              " of a function that was recorded"));
+        throw;
+      }
+    }
+  }
+  stack_.clear();
+  std::vector<Tensor> results;
+  for (const int number : program_->results) results.push_back(result(number, arguments));
+  set_gradients(arguments);
+  return results;
+}
+
+}  // namespace tutti

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "tutti/function/program.h"
+
+namespace tutti {
+
+// Runs a program again: its calls with the memory, the views and the arguments of calls prepared. Views cost nothing,
+// temporaries lie in one block, and where LibTorch's kernel can write its result there, it does.
+// Threads: one at a time.
+class Replay {
+ public:
+  explicit Replay(std::shared_ptr<const Program> program);
+  Replay(const Replay&) = delete;
+  Replay& operator=(const Replay&) = delete;
+
+  // Whether everything from outside is as it was recorded: captured tensors in their memory, gradients there or not.
+  bool fits() const;
+  // Requires: fits(); arguments of the recorded dtypes, sizes and strides. What the program draws, it draws anew.
+  // Throws what its calls throw; then what they wrote so far is written, and the next run starts afresh.
+  std::vector<Tensor> run(at::ArrayRef<Tensor> arguments);
+
+  // The bytes of temporaries that were planned into one block.
+  int64_t planned_bytes() const { return planned_bytes_; }
+
+ private:
+  enum class Form { in_place, functional, out, host_step };
+  struct Step {
+    const Program::Call* call;
+    Form form = Form::in_place;
+    bool proven = false;    // out: whether it was seen to give the bits of the functional form
+    bool resolved = false;  // the kernel of the CPU key is called, past the other keys
+    std::optional<c10::OperatorHandle> out_op = {};
+    Stack arguments = {};
+    Stack out_arguments = {};
+    std::vector<Tensor> inputs = {};      // of a host step
+    c10::SmallVector<int, 2> makes = {};  // buffers
+    c10::SmallVector<int, 2> frees = {};  // buffers that no later step needs
+  };
+  // Whose memory a buffer has.
+  enum class Place {
+    kept,   // somebody's: of a captured tensor or a constant
+    bound,  // an argument's or a gradient's: set at each run
+    block,  // a part of the one block
+    own,    // what the call that makes it has allocated
+    given,  // goes to the caller at the end of a run
+  };
+
+  std::vector<const Program::Call*> calls_to_run();
+  bool is_folded(const Program::Call& call) const;
+  void fold(const Program::Call& call);
+  void choose_places();
+  void make_values();
+  void make_steps(const std::vector<const Program::Call*>& calls);
+  void plan_block();
+  void bind(at::ArrayRef<Tensor> arguments);
+  void allocate_results();
+  void run_step(Step& step);
+  void call(const c10::OperatorHandle& op, const Stack& arguments, bool resolved);
+  void run_functional(Step& step);
+  void prove(Step& step);
+  void take_results(Step& step);
+  void take(int value, const Tensor& made);
+  bool gave_the_same(const Step& step) const;
+  const c10::Storage& give(int buffer);
+  Tensor result(int value, at::ArrayRef<Tensor> arguments);
+  void set_gradients(at::ArrayRef<Tensor> arguments);
+  void bump_versions(at::ArrayRef<Tensor> arguments);
+  at::IValue build(const Program::Operand& operand) const;
+
+  const Program::Buffer& buffer(int number) const { return program_->buffers[static_cast<size_t>(number)]; }
+  const Program::Value& value(int number) const { return program_->values[static_cast<size_t>(number)]; }
+  Place& place(int buffer) { return places_[static_cast<size_t>(buffer)]; }
+  c10::StorageImpl& storage(int buffer) const { return *storages_[static_cast<size_t>(buffer)].unsafeGetStorageImpl(); }
+
+  std::shared_ptr<const Program> program_;
+  std::vector<Place> places_;           // of buffers
+  std::vector<c10::Storage> storages_;  // of buffers: somebody's, or one whose pointer is set
+  std::vector<c10::Storage> given_;     // of buffers, at the end of a run
+  std::vector<Tensor> values_;
+  std::vector<Step> steps_;
+  c10::DataPtr block_;
+  int64_t planned_bytes_ = 0;
+  Stack stack_;
+};
+
+}  // namespace tutti

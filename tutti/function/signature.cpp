@@ -1,0 +1,45 @@
+#include "tutti/function/signature.h"
+
+#include <ATen/Context.h>
+#include <ATen/autocast_mode.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/core/InferenceMode.h>
+
+#include "tutti/core/str.h"
+
+namespace tutti {
+namespace {
+
+// What surrounds a call and changes what LibTorch does in it.
+int modes_now() {
+  int modes = at::GradMode::is_enabled();
+  modes = modes * 2 + c10::InferenceMode::is_enabled();
+  modes = modes * 2 + at::globalContext().deterministicAlgorithms();
+  modes = modes * 2 + at::autocast::is_autocast_enabled(at::kCPU);
+  return modes * 64 + static_cast<int>(at::autocast::get_autocast_dtype(at::kCPU));
+}
+
+}  // namespace
+
+Signature Signature::of(std::type_index types, const FlatArguments& arguments, int64_t depends_on) {
+  Signature signature{types, arguments.form, {}, arguments.values, depends_on, modes_now()};
+  for (const Tensor& tensor : arguments.tensors) {
+    TensorPart part;
+    if (tensor.defined()) {
+      part.geometry = geometry_of(tensor);
+      part.geometry->offset = 0;
+    }
+    signature.tensors.push_back(std::move(part));
+  }
+  return signature;
+}
+
+std::string Signature::to_string() const {
+  std::string text = "(";
+  for (const TensorPart& part : tensors)
+    text += str(text.size() > 1 ? ", " : "", part.geometry ? tutti::to_string(*part.geometry) : "none");
+  for (const ArgumentValue& value : values) text += str(text.size() > 1 ? ", " : "", value.to_string());
+  return text + ")";
+}
+
+}  // namespace tutti

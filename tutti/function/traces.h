@@ -1,0 +1,64 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "tutti/core/function_ref.h"
+#include "tutti/function/function_options.h"
+#include "tutti/function/program.h"
+#include "tutti/function/replay.h"
+#include "tutti/function/signature.h"
+
+namespace tutti {
+
+// The recordings of one function, and which of them a call takes. Threads: any number may call at once; one records.
+class Traces {
+ public:
+  explicit Traces(FunctionOptions options) : options_(std::move(options)) {}
+
+  // Runs the function on tensors in the places of the arguments', and gives its results' tensors.
+  using Body = FunctionRef<std::vector<Tensor>(const std::vector<Tensor>& arguments)>;
+  struct Outcome {
+    std::vector<Tensor> tensors;
+    std::shared_ptr<void>* result;  // for the caller: the result's structure without tensors, kept with the recording
+  };
+  // Throws: failed_precondition where the function cannot be recorded, or differs from recording to recording;
+  // unimplemented for what cannot be recorded yet; what the function or its calls throw.
+  Outcome call(std::type_index types, const FlatArguments& arguments, Body body);
+
+  // How many times the function was recorded. TF: experimental_get_tracing_count.
+  int64_t tracing_count() const { return tracing_count_; }
+  // The signatures of the recordings, a line each.
+  std::string signatures() const;
+  // The recorded program for such arguments; null if there is none yet.
+  std::shared_ptr<const Program> find_program(std::type_index types, const FlatArguments& arguments) const;
+
+ private:
+  struct Trace {
+    Signature signature;
+    std::shared_ptr<const Program> program = {};  // of the last recording
+    bool made_state = false;                      // whether that made tensors that something outside keeps
+    int num_recordings = 0;
+    bool ready = false;  // two recordings in a row agreed
+    std::vector<std::unique_ptr<Replay>> free = {};
+    std::shared_ptr<void> result = {};
+  };
+
+  Signature signature_of(std::type_index types, const FlatArguments& arguments) const;
+  Trace* find(const Signature& signature) const;
+  Trace& find_or_add(Signature signature);
+  std::unique_ptr<Replay> take_replay(Trace& trace);
+  std::vector<Tensor> record(Trace& trace, const FlatArguments& arguments, Body body);
+  void accept(Trace& trace, Program program, const std::vector<std::string>& kept_outside);
+  void end_graphs(const Program& program, std::vector<Tensor>& results) const;
+
+  FunctionOptions options_;
+  mutable std::mutex mutex_;  // of traces_ and their lists of free replays
+  std::mutex recording_;      // one thread records
+  std::vector<std::unique_ptr<Trace>> traces_;
+  std::atomic<int64_t> tracing_count_{0};
+};
+
+}  // namespace tutti

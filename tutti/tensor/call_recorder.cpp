@@ -1,0 +1,209 @@
+#include "tutti/tensor/call_recorder.h"
+
+#include <ATen/autocast_mode.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/max_pool1d_with_indices.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <algorithm>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+
+#include "tutti/core/error.h"
+#include "tutti/core/str.h"
+#include "tutti/tensor/library.h"
+#include "tutti/tensor/mesh_tensor.h"
+#include "tutti/tensor/operator_info.h"
+#include "tutti/tensor/registration.h"
+#include "tutti/tensor/view.h"
+
+namespace tutti {
+namespace {
+
+constexpr c10::DispatchKey kRecordAutogradKey = c10::DispatchKey::AutogradPrivateUse2;
+
+thread_local CallRecorder* t_recorder = nullptr;
+
+// The thread's keys as they are when nothing is recorded.
+class NotRecorded {
+ public:
+  explicit NotRecorded(c10::DispatchKeySet excluded = {})
+      : keys_(without_recording(now().included_), now().excluded_ | excluded) {}
+
+ private:
+  static c10::impl::LocalDispatchKeySet now() { return c10::impl::tls_local_dispatch_key_set(); }
+
+  // The difference of two sets leaves the bit of the backend.
+  static c10::DispatchKeySet without_recording(c10::DispatchKeySet keys) {
+    const c10::DispatchKeySet rest = keys - c10::DispatchKeySet{kRecordKey, kFrontKey};
+    const c10::DispatchKeySet backend(c10::BackendComponent::PrivateUse2Bit);
+    return {c10::DispatchKeySet::RAW, rest.raw_repr() & ~backend.raw_repr()};
+  }
+
+  c10::impl::ForceDispatchKeyGuard keys_;
+};
+
+constexpr c10::DispatchKeySet kAboveTheRecorder =
+    c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::autocast_dispatch_keyset;
+
+// No recorder is on the thread while one works.
+class RecorderAside {
+ public:
+  RecorderAside() : recorder_(std::exchange(t_recorder, nullptr)) {}
+  ~RecorderAside() { t_recorder = recorder_; }
+  RecorderAside(const RecorderAside&) = delete;
+  RecorderAside& operator=(const RecorderAside&) = delete;
+  CallRecorder* operator->() const { return recorder_; }
+  explicit operator bool() const { return recorder_; }
+
+ private:
+  CallRecorder* recorder_;
+};
+
+void record(const c10::OperatorHandle& op, const OperatorInfo& info, Stack& stack) {
+  const RecorderAside recorder;
+  if (recorder) return recorder->call(op, info, stack);
+  const NotRecorded keys;  // a thread of LibTorch's that has the keys of one that records
+  op.callBoxed(stack);
+}
+
+class RecordKernel final : public c10::OperatorKernel {
+ public:
+  explicit RecordKernel(const c10::OperatorHandle& op) : info_(op) {}
+
+  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
+    if (info_.is_composite) return op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
+    record(op, info_, *stack);
+  }
+
+ private:
+  OperatorInfo info_;
+};
+
+// For operators of other libraries, and those registered after us.
+void record_late(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
+  record(op, OperatorInfo(op), *stack);
+}
+
+void refuse_format(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack*) {
+  throw Error(
+      ErrorCode::unimplemented,
+      str("function: ", op.schema().name(),
+          " works on a tensor that is sparse, quantized or nested, which cannot be recorded; take it out of the "
+          "function, or call run_functions_eagerly(true)"));
+}
+
+// LibTorch's composites of these two read memory themselves, which a recording would not see.
+Tensor recorded_max_pool1d(const Tensor& self, at::IntArrayRef kernel_size, at::IntArrayRef stride,
+                           at::IntArrayRef padding, at::IntArrayRef dilation, bool ceil_mode) {
+  return std::get<0>(at::max_pool1d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode));
+}
+Tensor recorded_one_hot(const Tensor& self, int64_t num_classes) {
+  if (num_classes <= 0)
+    throw Error(ErrorCode::failed_precondition,
+                "function: one_hot without a number of classes depends on the values of its tensor; name the number");
+  at::DimVector sizes(self.sizes());
+  sizes.push_back(num_classes);
+  return at::zeros(sizes, self.options()).scatter_(-1, self.unsqueeze(-1), 1);
+}
+
+void register_recording() {
+  ensure_registered();
+  auto& aten = immortal_library("aten", kRecordKey);
+  immortal_library("_", kRecordKey).fallback(torch::CppFunction::makeFromBoxedFunction<&record_late>());
+  immortal_library("_", kRecordAutogradKey).fallback(torch::CppFunction::makeFallthrough());
+  for (const auto key : {c10::DispatchKey::SparsePrivateUse2, c10::DispatchKey::SparseCsrPrivateUse2,
+                         c10::DispatchKey::QuantizedPrivateUse2, c10::DispatchKey::NestedTensorPrivateUse2})
+    immortal_library("_", key).fallback(torch::CppFunction::makeFromBoxedFunction<&refuse_format>());
+  for (const auto& name : c10::Dispatcher::singleton().getAllOpNames()) {
+    if (name.name.rfind("aten::", 0) != 0 || name.name == "aten::_has_compatible_shallow_copy_type") continue;
+    const auto op = c10::Dispatcher::singleton().findSchema(name);
+    if (!op || op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd)) continue;
+    aten.impl(full_name(name).c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<RecordKernel>(*op)));
+  }
+  auto& autograd = immortal_library("aten", kRecordAutogradKey);
+  autograd.impl("max_pool1d", recorded_max_pool1d);
+  autograd.impl("one_hot", recorded_one_hot);
+  aten.impl("max_pool1d", recorded_max_pool1d);
+  aten.impl("one_hot", recorded_one_hot);
+}
+
+// What the schemas of calls in front say, read once for each op.
+const OperatorInfo& info_of(const c10::OperatorHandle& op) {
+  thread_local std::unordered_map<c10::OperatorName, OperatorInfo> known;
+  return known.try_emplace(op.operator_name(), op).first->second;
+}
+
+c10::impl::LocalDispatchKeySet keys_when_ready() {
+  static std::once_flag once;
+  std::call_once(once, register_recording);
+  settle_view();
+  return c10::impl::tls_local_dispatch_key_set();
+}
+
+bool any_tensor(at::ArrayRef<at::IValue> arguments) {
+  return std::any_of(arguments.begin(), arguments.end(), [](const at::IValue& argument) {
+    return (argument.isTensor() && argument.toTensor().defined()) || argument.isTensorList() ||
+           argument.isOptionalTensorList();
+  });
+}
+
+void refuse_mesh_tensors(const c10::OperatorHandle& op, at::ArrayRef<at::IValue> arguments) {
+  const auto check = [&](const Tensor& tensor) {
+    if (is_mesh_tensor(tensor))
+      throw Error(ErrorCode::unimplemented,
+                  str("function: ", op.schema().name(), " works on a mesh tensor of shape ", str_list(tensor.sizes()),
+                      "; values of a strategy or a mesh cannot be recorded yet. Call run_functions_eagerly(true)"));
+  };
+  for (const at::IValue& argument : arguments) {
+    if (argument.isTensor()) check(argument.toTensor());
+    if (argument.isTensorList() || argument.isOptionalTensorList())
+      for (const at::IValue& item : argument.toListRef())
+        if (item.isTensor()) check(item.toTensor());
+  }
+}
+
+}  // namespace
+
+void record_in_front(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack& stack) {
+  const auto arguments = torch::jit::last(stack, op.schema().arguments().size());
+  refuse_mesh_tensors(op, arguments);
+  const bool makes_tensors = !any_tensor(arguments) && !op.schema().returns().empty() &&
+                             !op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
+  if (makes_tensors && op.schema().name().rfind("aten::", 0) == 0) return record(op, info_of(op), stack);
+  op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kFrontKey), &stack);
+}
+
+CallRecorder* CallRecorder::current() { return t_recorder; }
+
+void CallRecorder::run_below(const c10::OperatorHandle& op, Stack& stack) {
+  const NotRecorded below(kAboveTheRecorder);
+  op.callBoxed(stack);
+}
+
+void CallRecorder::run_below(const HostStep& step, at::ArrayRef<Tensor> inputs) {
+  const NotRecorded keys;
+  step(inputs);
+}
+
+void host_step(const char* name, at::ArrayRef<Tensor> inputs, at::ArrayRef<Tensor> written, HostStep step) {
+  const RecorderAside recorder;
+  if (recorder) return recorder->host_step(name, inputs, written, std::move(step));
+  step(inputs);
+}
+
+RecordGuard::RecordGuard(CallRecorder& recorder) : before_(keys_when_ready()) {
+  t_recorder = &recorder;
+  c10::impl::tls_set_dispatch_key_excluded(kFrontKey, false);
+  c10::impl::tls_set_dispatch_key_included(kFrontKey, true);
+  c10::impl::tls_set_dispatch_key_included(kRecordKey, true);
+}
+
+RecordGuard::~RecordGuard() {
+  c10::impl::_force_tls_local_dispatch_key_set(before_);
+  t_recorder = nullptr;
+}
+
+}  // namespace tutti

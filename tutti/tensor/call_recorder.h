@@ -1,0 +1,67 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/stack.h>
+#include <c10/core/DispatchKey.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <functional>
+
+namespace c10 {
+class OperatorHandle;
+}
+
+namespace tutti {
+
+using Tensor = at::Tensor;
+using Stack = torch::jit::Stack;
+// Gets the tensors that the step was declared with: others of the same shapes when the recording is replayed.
+using HostStep = std::function<void(at::ArrayRef<Tensor> inputs)>;
+struct OperatorInfo;
+
+// Sees every call on plain tensors that a thread makes below autograd: of the forward pass, the backward pass and the
+// optimizer alike, and those that make tensors.
+class CallRecorder {
+ public:
+  virtual ~CallRecorder() = default;
+
+  // Makes the call, whose arguments are on the stack, and leaves its results there.
+  virtual void call(const c10::OperatorHandle& op, const OperatorInfo& info, Stack& stack) = 0;
+  // See tutti::host_step.
+  virtual void host_step(const char* name, at::ArrayRef<Tensor> inputs, at::ArrayRef<Tensor> written,
+                         HostStep step) = 0;
+
+  // Of the calling thread; null if nothing is recorded.
+  static CallRecorder* current();
+
+ protected:
+  // Make the call as a thread that does not record would: what it calls itself is no call of the program.
+  static void run_below(const c10::OperatorHandle& op, Stack& stack);
+  static void run_below(const HostStep& step, at::ArrayRef<Tensor> inputs);
+};
+
+// Runs C++ code that works on the memory of tensors itself, or with numbers that change from call to call, and has a
+// recording run it again in each replay: an optimizer's fused loop with its count of steps. It reads `inputs`, and
+// writes no other tensors than `written`.
+void host_step(const char* name, at::ArrayRef<Tensor> inputs, at::ArrayRef<Tensor> written, HostStep step);
+
+// The calling thread's calls go to the recorder until the end of the block. Requires: it has none yet.
+class RecordGuard {
+ public:
+  explicit RecordGuard(CallRecorder& recorder);
+  ~RecordGuard();
+  RecordGuard(const RecordGuard&) = delete;
+  RecordGuard& operator=(const RecordGuard&) = delete;
+
+ private:
+  c10::impl::LocalDispatchKeySet before_;
+};
+
+// Set on a thread that records. It is a backend key below that of mesh tensors, so that these keep their own kernel,
+// and above the CPU's; LibTorch's formulas of gradients stand above it.
+inline constexpr c10::DispatchKey kRecordKey = c10::DispatchKey::PrivateUse2;
+
+// The front key's part in recording: calls that make tensors, which LibTorch sends to a device past the record key.
+void record_in_front(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack& stack);
+
+}  // namespace tutti
