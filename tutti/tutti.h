@@ -75,6 +75,8 @@
 #include "tutti/dtensor/relayout.h"
 #include "tutti/dtensor/stateless_random.h"
 #include "tutti/files/npy.h"
+#include "tutti/function/function.h"
+#include "tutti/function/program.h"
 #include "tutti/keras/activations.h"
 #include "tutti/keras/callbacks/backup_and_restore.h"
 #include "tutti/keras/callbacks/callback.h"

@@ -43,7 +43,8 @@ class Generator {
 
   void choose_mesh() {
     program_.place = dice_.pick(places_);
-    program_.mesh = program_.place == Place::replicas
+    program_.mesh = program_.place == Place::recorded ? Sizes{1}
+                    : program_.place == Place::replicas
                         ? dice_.pick<Sizes>({{1}, {2}, {3}, {4}})
                         : dice_.pick<Sizes>(
                               {{1}, {2}, {2}, {3}, {4}, {5}, {8}, {12}, {2, 2}, {2, 3}, {3, 2}, {2, 2, 2}, {2, 2, 3}});

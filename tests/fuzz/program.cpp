@@ -54,6 +54,7 @@ std::string to_string(Place place) {
     case Place::separate: return "separate";
     case Place::in_parts: return "in parts";
     case Place::replicas: return "replicas";
+    case Place::recorded: return "recorded";
   }
   return "";
 }

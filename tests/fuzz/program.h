@@ -53,7 +53,7 @@ struct Statement {
 };
 
 // Where a program's inputs lie.
-enum class Place : uint8_t { merged, separate, in_parts, replicas };
+enum class Place : uint8_t { merged, separate, in_parts, replicas, recorded };
 
 struct Program {
   static constexpr int kResults = 64;  // slots of a statement

@@ -37,10 +37,14 @@ template <class T>
 inline constexpr bool is_map = false;
 template <class V>
 inline constexpr bool is_map<std::map<std::string, V>> = true;
+template <class V>
+inline constexpr bool is_map<const std::map<std::string, V>> = true;
 template <class T>
 inline constexpr bool is_vector = false;
 template <class V>
 inline constexpr bool is_vector<std::vector<V>> = true;
+template <class V>
+inline constexpr bool is_vector<const std::vector<V>> = true;
 
 namespace internal {
 

@@ -113,7 +113,8 @@ class Comparison {
     if (first_.results.size() != second_.results.size())
       return str(first_.results.size(), " results and then ", second_.results.size());
     for (size_t i = 0; i < first_.results.size(); ++i)
-      if (auto found = compare_values(first_.results[i], second_.results[i])) return str("result ", i, ": ", *found);
+      if (auto found = compare_values(first_.results[i].value, second_.results[i].value))
+        return str("result ", i, ": ", *found);
     std::unordered_map<const c10::TensorImpl*, const Program::Leaf*> leaves;
     for (const Program::Leaf& leaf : first_.leaves) leaves.emplace(leaf.tensor.unsafeGetTensorImpl(), &leaf);
     for (const Program::Leaf& leaf : second_.leaves) {

@@ -81,7 +81,7 @@ std::string Program::to_string() const {
     out << '\n';
   }
   out << "return";
-  for (const int value : results) out << (value < 0 ? " none" : str(" %", value));
+  for (const Result& result : results) out << (result.value < 0 ? " none" : str(" %", result.value));
   out << '\n';
   return out.str();
 }

@@ -63,6 +63,12 @@ struct Program {
     bool makes_lists() const;
   };
 
+  struct Result {
+    int value;  // -1: an undefined tensor
+    bool requires_grad = false;
+    bool is_origin = false;  // a captured tensor itself, not another one on its memory
+  };
+
   // A captured tensor that has a gradient, and what the function leaves there.
   struct Leaf {
     Tensor tensor;
@@ -75,8 +81,7 @@ struct Program {
   std::vector<Buffer> buffers;
   std::vector<Value> values;
   std::vector<Call> calls;
-  std::vector<int> results;  // numbers of values; -1: an undefined tensor
-  std::vector<bool> result_requires_grad;
+  std::vector<Result> results;
   std::vector<Leaf> leaves;
   std::vector<c10::VariableVersion> written_versions;  // of tensors from outside, one for each write
 

@@ -103,7 +103,8 @@ std::vector<Tensor> Recorder::take_arguments(at::ArrayRef<Tensor> arguments) {
     void* const data = argument.numel() ? const_cast<void*>(argument.const_data_ptr()) : nullptr;
     c10::DataPtr memory(
         data, new Tensor(argument), [](void* held) { delete static_cast<Tensor*>(held); }, at::kCPU);
-    const c10::Storage storage(c10::Storage::use_byte_size_t(), bytes, std::move(memory), nullptr, false);
+    const c10::Storage storage(c10::Storage::use_byte_size_t(), bytes, std::move(memory), c10::GetAllocator(c10::kCPU),
+                               true);
     copies.push_back(tensor_on(storage, geometry));
     const int number = add_buffer(
         {.kind = Kind::argument, .bytes = static_cast<int64_t>(bytes), .index = static_cast<int>(i)}, storage);
@@ -275,6 +276,16 @@ void Recorder::take_results(const OperatorInfo& info, Stack& stack, Program::Cal
 }
 
 // An argument that receives the result may have got another size, and more memory.
+void Recorder::take_new_size(const OperatorInfo& info, const Tensor& tensor, int value_before) {
+  Program::Buffer& target = buffer(buffer_of(tensor));
+  const bool outside = target.kind != Kind::temporary && !info.changes_geometry;
+  if (outside && program_.values[static_cast<size_t>(value_before)].geometry != geometry_of(tensor))
+    throw Error(ErrorCode::failed_precondition,
+                str(name_, ": ", info.name, " resizes a tensor from outside to ", str_list(tensor.sizes()),
+                    ", which a replay would not; give it this size before"));
+  target.bytes = static_cast<int64_t>(tensor.storage().nbytes());
+}
+
 void Recorder::call(const c10::OperatorHandle& op, const OperatorInfo& info, Stack& stack) {
   const std::vector<at::IValue> arguments = torch::jit::last(stack, info.num_arguments).vec();
   refuse(op, info, arguments);
@@ -284,21 +295,15 @@ void Recorder::call(const c10::OperatorHandle& op, const OperatorInfo& info, Sta
   {
     const Readable open(*this, call);
     run_below(op, stack);
-    for (size_t i = 0; i < arguments.size(); ++i)
-      if (info.writes[i] && (info.writes_out || info.changes_geometry))
-        for_each_tensor(arguments[i], [&](const Tensor& tensor) {
-          if (!tensor.defined()) return;
-          Program::Buffer& target = buffer(buffer_of(tensor));
-          const auto bytes = static_cast<int64_t>(tensor.storage().nbytes());
-          if (bytes != target.bytes && target.kind != Kind::temporary)
-            throw Error(ErrorCode::failed_precondition,
-                        str(name_, ": ", info.name, " resizes a tensor from outside to ", str_list(tensor.sizes()),
-                            ", which a replay could not; give it this size before"));
-          target.bytes = bytes;
-        });
-    if (info.writes_out)
-      for (size_t i = 0; i < arguments.size(); ++i)
-        if (info.writes[i]) call.arguments[i] = operand_of(arguments[i]);
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      if (!info.writes[i] || !(info.writes_out || info.changes_geometry)) continue;
+      size_t item = 0;
+      for_each_tensor(arguments[i], [&](const Tensor& tensor) {
+        if (tensor.defined()) take_new_size(info, tensor, call.arguments[i].values[item]);
+        ++item;
+      });
+      if (info.writes_out) call.arguments[i] = operand_of(arguments[i]);
+    }
     take_results(info, stack, call);
   }
   program_.calls.push_back(std::move(call));
@@ -393,21 +398,24 @@ void Recorder::forget_unused_gradients() {
 }
 
 Program Recorder::finish(std::vector<Tensor>& results) {
-  for (Tensor& result : results) {
-    program_.results.push_back(value_of(result));
-    program_.result_requires_grad.push_back(result.defined() && result.requires_grad());
+  for (const Tensor& result : results) {
+    const int value = value_of(result);
+    program_.results.push_back({.value = value});
+    if (value < 0) continue;
+    const int number = program_.values[static_cast<size_t>(value)].buffer;
+    keep_what_cpp_wrote(number);
+    program_.results.back().requires_grad = result.requires_grad();
+    program_.results.back().is_origin = buffer(number).origin.is_same(result);
   }
   given_out_.assign(program_.buffers.size(), false);
   take_leaves();
   given_out_.resize(program_.buffers.size(), false);
   for (size_t i = 0; i < results.size(); ++i) {
-    if (program_.results[i] < 0) continue;
-    const Program::Value& value = program_.values[static_cast<size_t>(program_.results[i])];
+    if (program_.results[i].value < 0) continue;
+    const Program::Value& value = program_.values[static_cast<size_t>(program_.results[i].value)];
     given_out_[static_cast<size_t>(value.buffer)] = true;
-    const Program::Buffer& lies_in = buffer(value.buffer);
-    const bool is_origin = lies_in.kind == Kind::captured && lies_in.origin_geometry == value.geometry;
     // The new tensor drops the graph with what that holds.
-    results[i] = is_origin ? lies_in.origin : tensor_on(state(value.buffer).storage, value.geometry);
+    if (!program_.results[i].is_origin) results[i] = tensor_on(state(value.buffer).storage, value.geometry);
   }
   for (State& state : states_) state.storage.unsafeGetStorageImpl()->clear_data_ptr_access_error_msg_();
   forget_unused_gradients();

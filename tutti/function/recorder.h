@@ -50,6 +50,7 @@ class Recorder final : public CallRecorder {
   void refuse(const c10::OperatorHandle& op, const OperatorInfo& info, at::ArrayRef<at::IValue> arguments) const;
   void note_write(const Tensor& tensor);
   void refuse_new_geometry(const OperatorInfo& info, const Tensor& tensor);
+  void take_new_size(const OperatorInfo& info, const Tensor& tensor, int value_before);
   void keep_what_cpp_wrote(int buffer);
   void poison(int buffer);
   void free_unused();

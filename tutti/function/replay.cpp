@@ -64,7 +64,7 @@ void Replay::choose_places() {
   const auto give_out = [&](int result) {
     if (result >= 0 && buffer(value(result).buffer).kind == Kind::temporary) place(value(result).buffer) = Place::given;
   };
-  for (const int result : program_->results) give_out(result);
+  for (const Program::Result& result : program_->results) give_out(result.value);
   for (const Program::Leaf& leaf : program_->leaves) give_out(leaf.exit_value);
   given_.resize(program_->buffers.size());
 }
@@ -338,9 +338,7 @@ Tensor Replay::result(int number, at::ArrayRef<Tensor> arguments) {
   if (number < 0) return {};
   const auto& [lies_in, geometry] = value(number);
   switch (buffer(lies_in).kind) {
-    case Kind::captured:
-      if (buffer(lies_in).origin_geometry == geometry) return buffer(lies_in).origin;
-      return tensor_on(storages_[static_cast<size_t>(lies_in)], geometry);
+    case Kind::captured: return tensor_on(storages_[static_cast<size_t>(lies_in)], geometry);
     case Kind::argument: {
       const Tensor& argument = arguments[static_cast<size_t>(buffer(lies_in).index)];
       Geometry moved = geometry;
@@ -393,7 +391,8 @@ std::vector<Tensor> Replay::run(at::ArrayRef<Tensor> arguments) {
   }
   stack_.clear();
   std::vector<Tensor> results;
-  for (const int number : program_->results) results.push_back(result(number, arguments));
+  for (const Program::Result& made : program_->results)
+    results.push_back(made.is_origin ? buffer(value(made.value).buffer).origin : result(made.value, arguments));
   set_gradients(arguments);
   return results;
 }

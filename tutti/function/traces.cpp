@@ -91,7 +91,7 @@ std::unique_ptr<Replay> Traces::take_replay(Trace& trace) {
 void Traces::end_graphs(const Program& program, std::vector<Tensor>& results) const {
   if (!at::GradMode::is_enabled()) return;
   for (size_t i = 0; i < results.size(); ++i) {
-    if (!program.result_requires_grad[i] || results[i].requires_grad()) continue;
+    if (!program.results[i].requires_grad || results[i].requires_grad()) continue;
     auto node = c10::make_intrusive<torch::autograd::Error>(
         str(options_.name,
             ": the gradient of a recorded function's result is asked for outside of the function; call "

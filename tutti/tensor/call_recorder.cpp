@@ -69,17 +69,25 @@ void record(const c10::OperatorHandle& op, const OperatorInfo& info, Stack& stac
   op.callBoxed(stack);
 }
 
+// Whether a plain tensor's call of this op is calls of others.
+bool decomposes(const c10::OperatorHandle& op) {
+  return op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) &&
+         !op.hasKernelForDispatchKey(c10::DispatchKey::CPU);
+}
+
 class RecordKernel final : public c10::OperatorKernel {
  public:
-  explicit RecordKernel(const c10::OperatorHandle& op) : info_(op) {}
+  explicit RecordKernel(const c10::OperatorHandle& op)
+      : info_(op), decomposes_below_(info_.is_composite && !op.hasKernelForDispatchKey(c10::DispatchKey::CPU)) {}
 
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
-    if (info_.is_composite) return op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
+    if (decomposes_below_) return op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
     record(op, info_, *stack);
   }
 
  private:
   OperatorInfo info_;
+  bool decomposes_below_;
 };
 
 // For operators of other libraries, and those registered after us.
@@ -120,7 +128,7 @@ void register_recording() {
   for (const auto& name : c10::Dispatcher::singleton().getAllOpNames()) {
     if (name.name.rfind("aten::", 0) != 0 || name.name == "aten::_has_compatible_shallow_copy_type") continue;
     const auto op = c10::Dispatcher::singleton().findSchema(name);
-    if (!op || op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd)) continue;
+    if (!op || decomposes(*op)) continue;
     aten.impl(full_name(name).c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<RecordKernel>(*op)));
   }
   auto& autograd = immortal_library("aten", kRecordAutogradKey);
@@ -170,8 +178,7 @@ void refuse_mesh_tensors(const c10::OperatorHandle& op, at::ArrayRef<at::IValue>
 void record_in_front(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack& stack) {
   const auto arguments = torch::jit::last(stack, op.schema().arguments().size());
   refuse_mesh_tensors(op, arguments);
-  const bool makes_tensors = !any_tensor(arguments) && !op.schema().returns().empty() &&
-                             !op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
+  const bool makes_tensors = !any_tensor(arguments) && !op.schema().returns().empty() && !decomposes(op);
   if (makes_tensors && op.schema().name().rfind("aten::", 0) == 0) return record(op, info_of(op), stack);
   op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kFrontKey), &stack);
 }

@@ -1,0 +1,123 @@
+#include "recorded.h"
+
+#include <ATen/Context.h>
+#include <ATen/TensorOperators.h>
+
+#include <cstring>
+
+#include "print.h"
+#include "tutti/core/error.h"
+#include "tutti/core/str.h"
+#include "tutti/function/function.h"
+
+namespace tutti::fuzz {
+namespace {
+
+constexpr int kRuns = 5;
+
+bool is_argument(const Input& input) { return !input.requires_grad && input.slot % 2 == 0; }
+
+// One side: tensors that stay from run to run, and a way to run the statements.
+class World {
+ public:
+  explicit World(const Program& program) : program_(program), inputs_only_{.inputs = program.inputs} {
+    for (const Input& input : program.inputs)
+      if (!is_argument(input)) kept_[input.slot] = make_value(input).set_requires_grad(input.requires_grad);
+  }
+
+  std::vector<Tensor> arguments(int run) const {
+    std::vector<Tensor> tensors;
+    for (Input input : program_.inputs)
+      if (is_argument(input)) {
+        if (input.elements != Elements::indices) input.start += 2 * run;
+        tensors.push_back(make_value(input));
+      }
+    return tensors;
+  }
+
+  // The results, by slot. Throws what a statement throws.
+  std::vector<Tensor> run(const std::vector<Tensor>& arguments) const {
+    Machine machine(program_);
+    machine.restore(slots(arguments));
+    for (const Statement& statement : program_.statements) machine.run(statement);
+    std::vector<Tensor> results;
+    for (const auto& [slot, tensor] : machine.slots())
+      if (!kept_.count(slot)) results.push_back(tensor);
+    return results;
+  }
+
+  // What all inputs and gradients are now.
+  std::vector<Seen> look(const std::vector<Tensor>& arguments) const {
+    Machine machine(inputs_only_);
+    machine.restore(slots(arguments));
+    return machine.run_all([](const Tensor& tensor) { return tensor; }).seen;
+  }
+
+ private:
+  std::map<int, Tensor> slots(const std::vector<Tensor>& arguments) const {
+    std::map<int, Tensor> slots = kept_;
+    size_t next = 0;
+    for (const Input& input : program_.inputs)
+      if (is_argument(input)) slots[input.slot] = arguments[next++];
+    return slots;
+  }
+
+  const Program& program_;
+  const Program inputs_only_;
+  std::map<int, Tensor> kept_;
+};
+
+std::string difference(const Tensor& a, const Tensor& b) {
+  if (a.defined() != b.defined()) return a.defined() ? "is defined, plain is not" : "is undefined, plain is not";
+  if (!a.defined()) return "";
+  if (a.scalar_type() != b.scalar_type() || a.sizes() != b.sizes())
+    return str("is ", c10::toString(a.scalar_type()), str_list(a.sizes()), ", not ", c10::toString(b.scalar_type()),
+               str_list(b.sizes()));
+  const Tensor x = a.detach().resolve_conj().resolve_neg().contiguous();
+  const Tensor y = b.detach().resolve_conj().resolve_neg().contiguous();
+  if (x.nbytes() && std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) != 0)
+    return str("is ", values_text(x), ", not ", values_text(y));
+  if (a.requires_grad() != b.requires_grad()) return str("requires a gradient: ", a.requires_grad());
+  return "";
+}
+
+bool is_refusal(const std::exception& error) {
+  const auto* own = dynamic_cast<const Error*>(&error);
+  return own && own->code() != ErrorCode::internal;
+}
+
+}  // namespace
+
+Verdict check_recorded(const Program& program) {
+  World plain(program), recorded(program);
+  const auto f = function([&](const std::vector<Tensor>& arguments) { return recorded.run(arguments); });
+  for (int run = 0; run < kRuns; ++run) {
+    const std::vector<Tensor> plain_arguments = plain.arguments(run), own_arguments = recorded.arguments(run);
+    std::vector<Tensor> wanted, seen;
+    at::manual_seed(5);
+    const auto failure = failure_of([&] { wanted = plain.run(plain_arguments); });
+    at::manual_seed(5);
+    try {
+      seen = f(own_arguments);
+      if (failure) return {"no error", str("run ", run, ": no error; plain: ", failure->text)};
+    } catch (const Invalid&) {
+      throw;
+    } catch (const std::exception& error) {
+      if (failure || is_refusal(error)) return {"invalid", error.what()};
+      return {"throws", str("run ", run, ": ", error.what())};
+    }
+    if (seen.size() != wanted.size()) return {"results", str("run ", run, ": ", seen.size(), " results")};
+    for (size_t i = 0; i < seen.size(); ++i)
+      if (const auto text = difference(seen[i], wanted[i]); !text.empty())
+        return {"value", str("run ", run, ": result ", i, ' ', text)};
+    const auto plain_after = plain.look(plain_arguments), own_after = recorded.look(own_arguments);
+    for (size_t i = 0; i < own_after.size(); ++i)
+      if (const auto text = difference(own_after[i].value, plain_after[i].value); !text.empty())
+        return {own_after[i].is_gradient ? "gradient" : "input",
+                str("run ", run, ": ", own_after[i].is_gradient ? "the gradient of " : "",
+                    slot_name(program, own_after[i].slot), ' ', text)};
+  }
+  return {};
+}
+
+}  // namespace tutti::fuzz
