@@ -14,7 +14,8 @@ Geometry geometry_of(const Tensor& tensor) {
           at::DimVector(tensor.strides()),
           tensor.storage_offset(),
           tensor.is_conj(),
-          tensor.is_neg()};
+          tensor.is_neg(),
+          tensor._is_zerotensor()};
 }
 
 std::string to_string(const Geometry& geometry) {
@@ -23,10 +24,12 @@ std::string to_string(const Geometry& geometry) {
   if (geometry.offset) text += str(" at ", geometry.offset);
   if (geometry.conjugate) text += " conjugated";
   if (geometry.negative) text += " negated";
+  if (geometry.zero) text += " without memory";
   return text;
 }
 
 int64_t extent_bytes(const Geometry& geometry) {
+  if (geometry.zero) return 0;
   int64_t last = 0;
   for (size_t i = 0; i < geometry.sizes.size(); ++i) {
     if (geometry.sizes[i] == 0) return 0;
@@ -36,8 +39,10 @@ int64_t extent_bytes(const Geometry& geometry) {
 }
 
 Tensor tensor_on(const c10::Storage& storage, const Geometry& geometry) {
-  Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
-      c10::Storage(storage), c10::DispatchKeySet(c10::DispatchKey::CPU), c10::scalarTypeToTypeMeta(geometry.dtype));
+  c10::DispatchKeySet keys(c10::DispatchKey::CPU);
+  if (geometry.zero) keys = keys.add(c10::DispatchKey::ZeroTensor);
+  Tensor tensor =
+      at::detail::make_tensor<c10::TensorImpl>(c10::Storage(storage), keys, c10::scalarTypeToTypeMeta(geometry.dtype));
   tensor.unsafeGetTensorImpl()->set_sizes_and_strides(geometry.sizes, geometry.strides, geometry.offset);
   tensor._set_conj(geometry.conjugate);
   tensor._set_neg(geometry.negative);

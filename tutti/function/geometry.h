@@ -16,6 +16,7 @@ struct Geometry {
   int64_t offset;         // in elements, from the start of the buffer
   bool conjugate;
   bool negative;
+  bool zero = false;  // LibTorch's zeros without memory, which some gradients are
 
   bool operator==(const Geometry&) const = default;
 };

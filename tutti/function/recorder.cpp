@@ -21,7 +21,7 @@ constexpr const char* kMemoryRead =
     "the function";
 
 bool makes_fresh_memory(const std::string& op) {
-  return op.rfind("aten::empty", 0) == 0 || op.rfind("aten::new_empty", 0) == 0;
+  return op.rfind("aten::empty", 0) == 0 || op.rfind("aten::new_empty", 0) == 0 || op == "aten::_efficientzerotensor";
 }
 
 bool contains(const c10::SmallVector<int, 2>& numbers, int number) {
@@ -90,11 +90,10 @@ Recorder::~Recorder() {
 }
 
 std::vector<Tensor> Recorder::take_arguments(at::ArrayRef<Tensor> arguments) {
-  std::vector<Tensor> copies;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const Tensor& argument = arguments[i];
     if (!argument.defined()) {
-      copies.emplace_back();
+      arguments_.emplace_back();
       continue;
     }
     Geometry geometry = geometry_of(argument);
@@ -105,13 +104,13 @@ std::vector<Tensor> Recorder::take_arguments(at::ArrayRef<Tensor> arguments) {
         data, new Tensor(argument), [](void* held) { delete static_cast<Tensor*>(held); }, at::kCPU);
     const c10::Storage storage(c10::Storage::use_byte_size_t(), bytes, std::move(memory), c10::GetAllocator(c10::kCPU),
                                true);
-    copies.push_back(tensor_on(storage, geometry));
+    arguments_.push_back(tensor_on(storage, geometry));
     const int number = add_buffer(
         {.kind = Kind::argument, .bytes = static_cast<int64_t>(bytes), .index = static_cast<int>(i)}, storage);
-    value_of(copies.back());
+    value_of(arguments_.back());
     poison(number);
   }
-  return copies;
+  return arguments_;
 }
 
 int Recorder::add_buffer(Program::Buffer buffer, c10::Storage storage) {
@@ -261,14 +260,14 @@ void Recorder::take_results(const OperatorInfo& info, Stack& stack, Program::Cal
   for (const at::IValue& result : torch::jit::last(stack, info.num_returns)) {
     for_each_tensor(result, [&](const Tensor& tensor) {
       if (!tensor.defined() || !is_plain(tensor) || buffer_of_.count(tensor.storage().unsafeGetStorageImpl())) return;
-      const int number = add_buffer(
-          {.kind = Kind::temporary, .bytes = static_cast<int64_t>(tensor.storage().nbytes()), .maker = number_of_call},
-          tensor.storage());
+      const int64_t bytes = tensor._is_zerotensor() ? 0 : static_cast<int64_t>(tensor.storage().nbytes());
+      const int number =
+          add_buffer({.kind = Kind::temporary, .bytes = bytes, .maker = number_of_call}, tensor.storage());
       call.writes.push_back(number);
       if (!makes_fresh_memory(info.name)) return;
       call.gives_fresh_memory = true;
       state(number).fresh = true;
-      std::memset(state(number).storage.mutable_data(), kUntouched, static_cast<size_t>(buffer(number).bytes));
+      if (bytes) std::memset(state(number).storage.mutable_data(), kUntouched, static_cast<size_t>(bytes));
     });
     call.results.push_back(operand_of(result));
   }
@@ -278,12 +277,14 @@ void Recorder::take_results(const OperatorInfo& info, Stack& stack, Program::Cal
 // An argument that receives the result may have got another size, and more memory.
 void Recorder::take_new_size(const OperatorInfo& info, const Tensor& tensor, int value_before) {
   Program::Buffer& target = buffer(buffer_of(tensor));
+  const auto bytes = static_cast<int64_t>(tensor.storage().nbytes());
   const bool outside = target.kind != Kind::temporary && !info.changes_geometry;
-  if (outside && program_.values[static_cast<size_t>(value_before)].geometry != geometry_of(tensor))
+  const bool moved = target.kind == Kind::argument && bytes != target.bytes;
+  if (moved || (outside && program_.values[static_cast<size_t>(value_before)].geometry != geometry_of(tensor)))
     throw Error(ErrorCode::failed_precondition,
                 str(name_, ": ", info.name, " resizes a tensor from outside to ", str_list(tensor.sizes()),
                     ", which a replay would not; give it this size before"));
-  target.bytes = static_cast<int64_t>(tensor.storage().nbytes());
+  target.bytes = bytes;
 }
 
 void Recorder::call(const c10::OperatorHandle& op, const OperatorInfo& info, Stack& stack) {
@@ -397,7 +398,22 @@ void Recorder::forget_unused_gradients() {
   }
 }
 
+// What LibTorch resizes in a composite op, no call shows.
+void Recorder::refuse_resized_arguments() {
+  for (size_t i = 0; i < arguments_.size(); ++i) {
+    if (!arguments_[i].defined()) continue;
+    const int number = buffer_of_.at(arguments_[i].storage().unsafeGetStorageImpl());
+    const auto& values = state(number).values;
+    if (program_.values[static_cast<size_t>(values[0])].geometry != geometry_of(arguments_[i]))
+      throw Error(ErrorCode::failed_precondition,
+                  str(name_, ": argument ", i, " was resized to ", str_list(arguments_[i].sizes()),
+                      ", which a replay would not; give it this size before"));
+  }
+  arguments_.clear();
+}
+
 Program Recorder::finish(std::vector<Tensor>& results) {
+  refuse_resized_arguments();
   for (const Tensor& result : results) {
     const int value = value_of(result);
     program_.results.push_back({.value = value});

@@ -54,6 +54,7 @@ class Recorder final : public CallRecorder {
   void keep_what_cpp_wrote(int buffer);
   void poison(int buffer);
   void free_unused();
+  void refuse_resized_arguments();
   void take_leaves();
   void forget_unused_gradients();
   void find_constants();
@@ -67,7 +68,8 @@ class Recorder final : public CallRecorder {
   std::vector<State> states_;  // of program_.buffers
   std::unordered_map<const c10::StorageImpl*, int> buffer_of_;
   std::vector<std::string> kept_outside_;
-  std::vector<bool> given_out_;  // by buffer: results and gradients
+  std::vector<Tensor> arguments_;  // as the function got them
+  std::vector<bool> given_out_;    // by buffer: results and gradients
 };
 
 }  // namespace tutti

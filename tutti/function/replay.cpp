@@ -41,8 +41,12 @@ bool takes_tensors(const Program::Call& call) {
 bool shows(const Tensor& tensor, const Geometry& geometry) {
   return tensor.scalar_type() == geometry.dtype && tensor.sizes() == at::IntArrayRef(geometry.sizes) &&
          tensor.strides() == at::IntArrayRef(geometry.strides) && tensor.storage_offset() == geometry.offset &&
-         tensor.is_conj() == geometry.conjugate && tensor.is_neg() == geometry.negative;
+         tensor.is_conj() == geometry.conjugate && tensor.is_neg() == geometry.negative &&
+         tensor._is_zerotensor() == geometry.zero;
 }
+
+// Whether LibTorch has nothing to do to the elements before an op reads them.
+bool has_plain_keys(const Geometry& geometry) { return !geometry.conjugate && !geometry.negative && !geometry.zero; }
 
 }  // namespace
 
@@ -150,7 +154,7 @@ void Replay::make_steps(const std::vector<const Program::Call*>& calls) {
     for (const auto* operands : {&call->arguments, &call->results})
       for (const Program::Operand& operand : *operands)
         for (const int number : operand.values)
-          if (number >= 0) step.resolved &= !value(number).geometry.conjugate && !value(number).geometry.negative;
+          if (number >= 0) step.resolved &= has_plain_keys(value(number).geometry);
     if (step.out_op) {
       step.form = Form::out;
       step.out_arguments = step.arguments;
@@ -294,11 +298,17 @@ bool Replay::gave_the_same(const Step& step) const {
 
 // The first run makes each result in both ways. Where they differ in a bit, the op's usual form stays.
 void Replay::prove(Step& step) {
+  std::vector<const void*> memory;
+  for (const int made : step.makes) memory.push_back(storage(made).data());
   bool same = true;
   try {
     call(*step.out_op, step.out_arguments, step.resolved);
   } catch (const std::exception&) {
     same = false;
+  }
+  for (size_t i = 0; i < memory.size(); ++i) {  // some resize what they are given, and resize it back
+    same &= storage(step.makes[i]).data() == memory[i];
+    storage(step.makes[i]).set_nbytes(static_cast<size_t>(buffer(step.makes[i]).bytes));
   }
   call(*step.call->op, step.arguments, step.resolved);
   if (same && gave_the_same(step)) {

@@ -1,6 +1,7 @@
 #include "tutti/keras/optimizers/loss_scale_optimizer.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/empty.h>
 
 #include <algorithm>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "tutti/core/str.h"
 #include "tutti/keras/optimizers/buffers_internal.h"
 #include "tutti/keras/optimizers/common_options_internal.h"
+#include "tutti/tensor/call_recorder.h"
 
 namespace tutti::keras::optimizers {
 namespace {
@@ -31,7 +33,11 @@ class LossScaleImpl final : public OptimizerImpl {
   double scale() const { return scale_; }
 
   Tensor scale_loss(const Tensor& loss) const override {
-    return (loss.element_size() < 4 ? loss.to(at::kFloat) : loss) * scale_;
+    const Tensor wide = loss.element_size() < 4 ? loss.to(at::kFloat) : loss;
+    if (!CallRecorder::current()) return wide * scale_;
+    const Tensor scale = at::empty({}, wide.options().requires_grad(false));  // each replay has its own
+    host_step("loss scale", {scale}, {scale}, [this](at::ArrayRef<Tensor> inputs) { Tensor(inputs[0]).fill_(scale_); });
+    return wide * scale;
   }
 
   bool scales_loss() const override { return true; }

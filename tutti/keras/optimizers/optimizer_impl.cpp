@@ -19,6 +19,7 @@
 #include "tutti/keras/optimizers/gradient_sums_internal.h"
 #include "tutti/keras/optimizers/slot_buffers_internal.h"
 #include "tutti/keras/variable_notes.h"
+#include "tutti/tensor/call_recorder.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/view.h"
 
@@ -140,7 +141,7 @@ void OptimizerImpl::apply_gradients(std::span<const Tensor> gradients, std::span
     throw Error(ErrorCode::invalid_argument, str(name(), ".apply_gradients: ", gradients.size(), " gradients for ",
                                                  variables.size(), " variables; there must be one for each"));
   const double scale = 1 / options_.loss_scale_factor.value_or(1);
-  if (!in_replica()) return apply(gradients, variables, scale);
+  if (!in_replica()) return apply_once(gradients, variables, scale);
   GradientShare share{gradients, variables};
   const auto action = [&](std::span<void* const> shares) {
     const c10::NoGradGuard no_grad;
@@ -149,6 +150,16 @@ void OptimizerImpl::apply_gradients(std::span<const Tensor> gradients, std::span
   };
   const auto key = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(this));  // others are met elsewhere
   get_replica_context(location).meet("apply_gradients", &share, action, key);
+}
+
+// Where a function is recorded, each replay applies its own gradients, with that step's learning rate and count.
+void OptimizerImpl::apply_once(std::span<const Tensor> gradients, std::span<const Tensor> variables, double scale) {
+  if (!CallRecorder::current()) return apply(gradients, variables, scale);
+  host_step(name().c_str(), {gradients.data(), gradients.size()}, {variables.data(), variables.size()},
+            [this, scale, own = std::vector<Tensor>(variables.begin(), variables.end())](at::ArrayRef<Tensor> inputs) {
+              const c10::NoGradGuard no_grad;
+              apply({inputs.data(), inputs.size()}, own, scale);
+            });
 }
 
 void OptimizerImpl::apply(std::span<const Tensor> gradients, std::span<const Tensor> variables, double scale) {

@@ -121,6 +121,7 @@ class OptimizerImpl : public Savable {
   };
   struct Scratch;  // lists that keep their memory from step to step
 
+  void apply_once(std::span<const Tensor> gradients, std::span<const Tensor> variables, double scale);
   VariableState& state_of(const Tensor& variable, size_t expected_position);
   void list_updates(std::span<const Tensor> gradients, std::span<const Tensor> variables, double scale);
   void require_distinct(std::span<const Tensor> variables) const;
