@@ -167,6 +167,12 @@ TEST(Function, AnErrorOfACallIsLibTorchsAndTheNextCallWorks) {
   EXPECT_TRUE(same_bits(f(x, y), torch::nll_loss(x, y)));
 }
 
+TEST(Function, ACheckThatGivesNothingIsMadeInEachReplay) {
+  const auto f = function([](const Tensor& x) { return torch::linalg_inv(x); });
+  for (int i = 0; i < 3; ++i) f(torch::eye(3));
+  EXPECT_THAT(error_of([&] { f(torch::zeros({3, 3})); }), HasSubstr("singular"));
+}
+
 TEST(Function, ATensorKeptOutsideIsRefused) {
   Tensor average = torch::zeros({2});
   const auto f = function([&](const Tensor& x) { average = average * 0.9 + x; }, {.name = "average"});

@@ -271,7 +271,9 @@ void Recorder::take_results(const OperatorInfo& info, Stack& stack, Program::Cal
     });
     call.results.push_back(operand_of(result));
   }
-  call.is_view = program_.buffers.size() == known && (!info.writes_any || info.changes_geometry);
+  const bool gives_tensors = std::any_of(call.results.begin(), call.results.end(),
+                                         [](const Program::Operand& result) { return !result.values.empty(); });
+  call.is_view = gives_tensors && program_.buffers.size() == known && (!info.writes_any || info.changes_geometry);
 }
 
 // An argument that receives the result may have got another size, and more memory.
