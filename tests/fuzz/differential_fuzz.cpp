@@ -36,6 +36,7 @@ struct Options {
 // What a child is at, in memory that its parent sees.
 struct Progress {
   int64_t program;
+  int64_t refused;  // programs that are none, or that say why they cannot run there
   bool on_mesh;
   char op[80];
 };
@@ -87,9 +88,10 @@ class Fuzzer {
     if (options_.list) return list();
     int64_t next = options_.first;
     while (!done(next)) next = run_child(next);
-    std::printf("%lld programs of %zu ops in %lld s, seed %llu: %lld findings of %zu kinds\n",
-                static_cast<long long>(next - options_.first), families_.size(), static_cast<long long>(seconds()),
-                static_cast<unsigned long long>(options_.seed), static_cast<long long>(findings_), alike_.size());
+    std::printf("%lld programs, %lld of them refused, of %zu ops in %lld s, seed %llu: %lld findings of %zu kinds\n",
+                static_cast<long long>(next - options_.first), static_cast<long long>(progress_->refused),
+                families_.size(), static_cast<long long>(seconds()), static_cast<unsigned long long>(options_.seed),
+                static_cast<long long>(findings_), alike_.size());
     for (const auto& [kind, count] : alike_) std::printf("  %4d  %s\n", count, kind.c_str());
     return findings_ ? 1 : 0;
   }
@@ -129,6 +131,7 @@ class Fuzzer {
             const Program program = make(i);
             const Verdict verdict = check(program, [&] { progress_->on_mesh = true; });
             progress_->on_mesh = false;
+            progress_->refused += verdict.kind == "invalid";
             if (verdict.is_finding())
               give(str(i, "\t", verdict.kind, "\t", statement_names(program), "\t", error_of(verdict), "\n"));
             progress_->program = i + 1;
