@@ -12,6 +12,7 @@
 #include "tutti/distribute/leaf_columns.h"
 #include "tutti/distribute/replica_context.h"
 #include "tutti/distribute/strategy.h"
+#include "tutti/distribute/strategy_place.h"
 #include "tutti/tensor/mesh_tensor.h"
 
 namespace tutti {
@@ -87,10 +88,11 @@ Payload gather_values(const ReplicaContext& context, int64_t axis, Leaves leaves
 // One call of a collective, kept for its gradient, which the same replica must compute.
 struct CollectiveCall final : torch::CustomClassHolder {
   CollectiveCall(const ReplicaContext& context, const char* name, std::string form)
-      : context(context), place(DistributionContext::current()), name(name), form(std::move(form)) {}
+      : context(context), rendezvous(current_rendezvous()), name(name), form(std::move(form)) {}
 
   ReplicaContext context;
-  DistributionContext place;
+  Rendezvous* rendezvous;  // of the run
+  int replica = ThreadView::current().function_of();
   const char* name;
   std::string form;
   ReduceOp op = ReduceOp::sum;
@@ -111,8 +113,7 @@ const CollectiveCall& saved_call(AutogradContext* graph, at::IValue& capsule) {
   capsule = graph->saved_data["call"];
   const auto holder = capsule.toCapsule();
   const auto& call = static_cast<const CollectiveCall&>(*holder);
-  const auto& now = DistributionContext::current();
-  if (call.place.rendezvous != now.rendezvous || call.place.replica != now.replica)
+  if (call.rendezvous != current_rendezvous() || call.replica != ThreadView::current().function_of())
     throw Error(ErrorCode::failed_precondition,
                 str(call.name,
                     ": its gradient is a collective of the replicas; call backward() inside run, in the "

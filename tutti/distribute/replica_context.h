@@ -130,27 +130,4 @@ auto ReplicaContext::merge_call(const F& function, const Args&... arguments) con
     return *std::move(payload.result);
 }
 
-// The place of this thread among strategies and replicas. For the library's own use.
-struct DistributionContext {
-  Strategy* strategy = nullptr;       // null: none was entered
-  int replica = -1;                   // -1: cross-replica, if a strategy was entered
-  Rendezvous* rendezvous = nullptr;   // where the replicas of this run meet; null: not in a run
-  std::mutex* turn = nullptr;         // with RunOptions::one_at_a_time, held while this replica computes
-  std::source_location entered_at{};  // of a scope: where it was opened
-
-  static const DistributionContext& current();
-};
-
-// Puts this thread in another place until the end of the block.
-class DistributionContextGuard {
- public:
-  explicit DistributionContextGuard(DistributionContext context);
-  ~DistributionContextGuard();
-  DistributionContextGuard(const DistributionContextGuard&) = delete;
-  DistributionContextGuard& operator=(const DistributionContextGuard&) = delete;
-
- private:
-  DistributionContext previous_;
-};
-
 }  // namespace tutti

@@ -187,8 +187,7 @@ auto Strategy::local_results(const T& value) const {
 template <class F>
 auto Strategy::values_from_function(const F& f) const {
   require_cross_replica("values_from_function");
-  const DistributionContextGuard outside({});
-  const ThreadViewGuard global_view({});
+  const ThreadViewGuard outside({});
   std::vector<std::decay_t<std::invoke_result_t<const F&, ValueContext>>> values;
   for (int r = 0; r < num_replicas(); ++r)
     values.push_back(f(ValueContext{.replica_id_in_sync_group = r, .num_replicas_in_sync = num_replicas_in_sync()}));

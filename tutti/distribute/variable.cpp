@@ -97,15 +97,11 @@ Variable variable(const Tensor& initial, VariableOptions options, std::source_lo
   return request.made;
 }
 
-Tensor Variable::value() const {
-  return (ThreadView::current().replica >= 0 ? tutti::local(*this) : tutti::gather(*this)).clone();
-}
+Tensor Variable::value() const { return (in_replica_view() ? tutti::local(*this) : tutti::gather(*this)).clone(); }
 
 std::vector<Tensor> Variable::components() const {
   if (!is_mesh_tensor(*this)) return {*this};
-  if (const int replica = ThreadView::current().replica; replica >= 0)
-    throw Error(ErrorCode::failed_precondition, str("components: called by replica ", replica,
-                                                    ", which may touch its own alone; use value(), or merge_call"));
+  require_global_view("components", "a replica may touch its own alone; use value(), or merge_call");
   return replica_components(*this).vec();
 }
 
@@ -117,7 +113,7 @@ VariablePolicy Variable::policy() const {
 std::ostream& operator<<(std::ostream& out, const Variable& variable) {
   const ThreadView& view = ThreadView::current();
   if (!is_mesh_tensor(variable) || view.replica >= 0) return at::operator<<(out, local(variable));
-  const ThreadViewGuard outside_of_scopes({});
+  const GlobalViewGuard outside_of_scopes;
   const auto& devices = mesh_impl(variable).mesh_shape()->mesh.devices();
   const auto components = variable.components();
   out << (variable.policy().on_read() ? "SyncOnReadVariable" : "MirroredVariable");

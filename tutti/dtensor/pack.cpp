@@ -81,7 +81,7 @@ class Packer {
 
   // One buffer with the whole value, sums taken.
   Tensor joined() const {
-    const ThreadViewGuard outside_of_scopes({});
+    const GlobalViewGuard outside_of_scopes;
     const Layout::Shape global(spec_->sizes.begin(), spec_->sizes.end());
     const Tensor whole = at::empty(spec_->sizes, component(0).options().device(shape_.home));
     for (int device = 0; device < num_devices(); ++device) {

@@ -107,7 +107,7 @@ Tensor create(const char* function, at::IntArrayRef shape, at::ScalarType dtype,
   const Spec* spec = layout ? spec_of(function, *layout, shape) : nullptr;
   Components components;
   {
-    const ThreadViewGuard outside_of_scopes({});
+    const GlobalViewGuard outside_of_scopes;
     const at::DimVector zeros(shape.size(), 0);
     if (spec)
       components = shards(spec, dtype, fill_box);

@@ -6,6 +6,7 @@
 #include "tutti/core/str.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/placement.h"
+#include "tutti/tensor/view.h"
 
 namespace tutti {
 namespace {
@@ -74,14 +75,14 @@ struct GatherFunction : torch::autograd::Function<GatherFunction> {
 
 Tensor gather(const Tensor& tensor) {
   if (!is_mesh_tensor(tensor)) return tensor;
-  require_global_view("gather");
+  require_global_view("gather", "local() gives a replica its part");
   if (at::GradMode::is_enabled() && tensor.requires_grad()) return GatherFunction::apply(tensor);
   return gather_value(tensor);
 }
 
 Tensor relayout(const Tensor& tensor, const Layout& layout) {
   if (!is_mesh_tensor(tensor)) return distribute_tensor(tensor, layout);
-  require_global_view("relayout");
+  require_global_view("relayout", "local() gives a replica its part");
   const MeshShape* shape = mesh_impl(tensor).mesh_shape();
   if (MeshShape::of(layout.mesh()) != shape || layout.rank() != tensor.dim())
     throw Error(ErrorCode::invalid_argument,

@@ -4,15 +4,8 @@
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
-#include "tutti/tensor/view.h"
 
 namespace tutti {
-
-void require_global_view(const char* function) {
-  if (const int replica = ThreadView::current().replica; replica >= 0)
-    throw Error(ErrorCode::failed_precondition, str(function, ": called by replica ", replica,
-                                                    "; it is for global view. local() gives a replica its part"));
-}
 
 const Spec* spec_of(const char* function, const Layout& layout, at::IntArrayRef sizes) {
   if (static_cast<int64_t>(sizes.size()) != layout.rank())

@@ -5,9 +5,6 @@
 
 namespace tutti {
 
-// Throws: failed_precondition in a replica's view.
-void require_global_view(const char* function);
-
 // What a tensor of these sizes is in a layout. Throws: invalid_argument, with the name of the function, for a layout of
 // another rank, or with kMatch.
 const Spec* spec_of(const char* function, const Layout& layout, at::IntArrayRef sizes);

@@ -114,7 +114,7 @@ void ReplicaValues::look() {
     share_all(is_sum() ? static_cast<int64_t>(pieces_.size()) : 1);
     live_.store(true, std::memory_order_release);
   }
-  if (ThreadView::current().replica >= 0) looked_.store(shape_->clock.period(), std::memory_order_release);
+  if (in_replica_view()) looked_.store(shape_->clock.period(), std::memory_order_release);
 }
 
 // Puts a buffer under the share of a replica and under all leaves that lie in it.

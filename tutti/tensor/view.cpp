@@ -2,6 +2,9 @@
 
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include "tutti/core/error.h"
+#include "tutti/core/str.h"
+
 namespace tutti {
 namespace {
 
@@ -22,6 +25,12 @@ const ThreadView& ThreadView::current() { return t_view; }
 void settle_view() {
   thread_local const bool settled = (enter(t_view), true);
   static_cast<void>(settled);
+}
+
+void require_global_view(std::string_view call, std::string_view way_out) {
+  if (t_view.replica >= 0)
+    throw Error(ErrorCode::failed_precondition,
+                str(call, ": called by replica ", t_view.replica, "; it is for global view: ", way_out));
 }
 
 ThreadViewGuard::ThreadViewGuard(ThreadView view) : previous_(t_view) { enter(view); }
