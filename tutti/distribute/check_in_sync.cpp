@@ -75,7 +75,7 @@ void check_in_sync(const Tensor& variable, std::source_location location) {
 
 void check_in_sync(const std::vector<Tensor>& variables, std::source_location location) {
   if (!in_replica_view()) return check_all(variables, location);
-  get_replica_context(location).meet("check_in_sync", nullptr, [&](auto) { check_all(variables, location); });
+  get_replica_context(location).meet("check_in_sync", [&] { check_all(variables, location); });
 }
 
 }  // namespace tutti

@@ -29,26 +29,25 @@ struct Payload {
   std::vector<int64_t> begins = {};  // of a gather: where this replica's part of the result begins
 };
 
-using Replicas = std::vector<Payload*>;
+using Replicas = Brought<Payload>;
 using Collective = FunctionRef<void(std::vector<PerReplica<Tensor>> columns, const Replicas& replicas)>;
 
 // The replicas meet, and one of them calls `collective`, which sets what each takes.
 void meet(const ReplicaContext& context, const char* name, uint64_t key, Payload& payload, Collective collective) {
   for (Tensor& leaf : payload.in.leaves) leaf = leaf.detach();
-  const auto action = [&](std::span<void* const> payloads) {
-    Replicas replicas;
+  const auto action = [&](Replicas replicas) {
     std::vector<Leaves> leaves;
-    for (void* other : payloads) leaves.push_back(replicas.emplace_back(static_cast<Payload*>(other))->in);
+    for (size_t r = 0; r < replicas.size(); ++r) leaves.push_back(replicas[r].in);
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
     collective(leaf_columns(name, leaves), replicas);
   };
-  context.meet(name, &payload, action, key);
+  context.meet(name, payload, action, key);
 }
 
 // Gives each replica its own of a result for all of them. With one replica the result may be its value: it is copied.
 void deal_out(const std::vector<Tensor>& result, const Replicas& replicas) {
   for (size_t r = 0; r < replicas.size(); ++r)
-    replicas[r]->out.push_back(replicas.size() == 1 ? result[r].clone() : result[r]);
+    replicas[r].out.push_back(replicas.size() == 1 ? result[r].clone() : result[r]);
 }
 
 std::vector<Tensor> reduce_values(const ReplicaContext& context, const char* name, ReduceOp op, Leaves leaves) {
@@ -78,7 +77,7 @@ Payload gather_values(const ReplicaContext& context, int64_t axis, Leaves leaves
       count_gather(counter, column);
       deal_out(context.strategy().cross_device_ops().gather(column, devices, axis), replicas);
       int64_t begin = 0;
-      for (size_t r = 0; r < replicas.size(); begin += column[r++].size(axis)) replicas[r]->begins.push_back(begin);
+      for (size_t r = 0; r < replicas.size(); begin += column[r++].size(axis)) replicas[r].begins.push_back(begin);
     }
   };
   meet(context, "all_gather", static_cast<uint64_t>(axis), payload, gather);

@@ -1,7 +1,5 @@
 #include "tutti/distribute/replica_context.h"
 
-#include <atomic>
-
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/distribute/default_strategy.h"
@@ -27,19 +25,14 @@ ReplicaContext get_replica_context(std::source_location location) {
   return ReplicaContext(get_strategy(), std::max(ThreadView::current().function_of(), 0), location);
 }
 
-uint64_t next_type_key() {
-  static std::atomic<uint64_t> last{0};
-  return ++last;
-}
-
 int64_t ReplicaContext::num_replicas_in_sync() const { return strategy_->num_replicas_in_sync(); }
 
-void ReplicaContext::meet(const char* name, void* payload, Rendezvous::Action action, uint64_t key) const {
+void ReplicaContext::meet(Operation operation, Rendezvous::Action action) const {
   const int here = ThreadView::current().function_of();
   if (in_cross_replica_context() || &get_strategy() != strategy_ || std::max(here, 0) != replica_)
     throw Error(
         ErrorCode::failed_precondition,
-        str(name, ": the context is that of replica ", replica_, " of a ", strategy_->name(), ", got at ",
+        str(operation.name, ": the context is that of replica ", replica_, " of a ", strategy_->name(), ", got at ",
             to_string(location_), ", and this thread is ", here < 0 ? "outside of its run" : str("replica ", here),
             "; call get_replica_context() where it is used"),
         location_);
@@ -52,7 +45,7 @@ void ReplicaContext::meet(const char* name, void* payload, Rendezvous::Action ac
     if (mesh) waiting.emplace(mesh->clock);
     action(payloads);
   };
-  if (!rendezvous) return once(std::span<void* const>(&payload, 1));
+  if (!rendezvous) return once(std::span<void* const>(&operation.payload, 1));
   auto* turn = StrategyPlace::current()->turn;
   if (turn) turn->unlock();  // others compute while this one waits
   struct TakeTurn {
@@ -61,7 +54,8 @@ void ReplicaContext::meet(const char* name, void* payload, Rendezvous::Action ac
       if (turn) turn->lock();
     }
   } take_turn{turn};
-  rendezvous->arrive(replica_, {.name = name, .location = location_, .key = key, .payload = payload}, once);
+  operation.location = location_;
+  rendezvous->arrive(replica_, operation, once);
 }
 
 }  // namespace tutti

@@ -178,15 +178,15 @@ void write_in_replica(const AssignCall& call, Operand operand) {
   if (none && get_replica_context().num_replicas_in_sync() > 1)
     call.refuse(ErrorCode::invalid_argument,
                 "lies on one device, and its replicas cannot each write it; make it with an aggregation");
-  const auto together = [&](std::span<void* const> payloads) {
+  const auto together = [&](Brought<Operand> brought) {
     std::vector<Operand> operands;
-    for (void* payload : payloads) operands.push_back(*static_cast<Operand*>(payload));
+    for (size_t r = 0; r < brought.size(); ++r) operands.push_back(brought[r]);
     record(call, static_cast<int>(operands.size()), operands[0].value);
     write_all(call, aggregated(call.policy.aggregation, operands));
   };
   // Replicas that write different variables do not meet.
   const auto key = reinterpret_cast<uintptr_t>(call.variable.unsafeGetTensorImpl());
-  get_replica_context(call.location).meet(call.update.name, &operand, together, key);
+  get_replica_context(call.location).meet(call.update.name, operand, together, key);
 }
 
 void write_outside(const AssignCall& call, Operand operand) {

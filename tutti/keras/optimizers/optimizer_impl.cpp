@@ -136,13 +136,13 @@ void OptimizerImpl::apply_gradients(std::span<const Tensor> gradients, std::span
   const double scale = 1 / options_.loss_scale_factor.value_or(1);
   if (!in_replica_function()) return apply(gradients, variables, scale);
   GradientShare share{gradients, variables};
-  const auto action = [&](std::span<void* const> shares) {
+  const auto action = [&](Brought<GradientShare> shares) {
     const c10::NoGradGuard no_grad;
     apply(sums_->take(shares, get_strategy()), variables, scale);
     sums_->release();
   };
   const auto key = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(this));  // others are met elsewhere
-  get_replica_context(location).meet("apply_gradients", &share, action, key);
+  get_replica_context(location).meet("apply_gradients", share, action, key);
 }
 
 void OptimizerImpl::apply(std::span<const Tensor> gradients, std::span<const Tensor> variables, double scale) {
@@ -289,14 +289,14 @@ void OptimizerImpl::reset_averages() {
 }
 
 void OptimizerImpl::build(std::span<const Tensor> variables, std::source_location location) {
-  const auto build_once = [&](auto) {
+  const auto build_once = [&] {
     const PlainUpdate plain_update;
     if (states_.empty()) return make_states(variables);
     for (size_t i = 0; i < variables.size(); ++i) state_of(variables[i], i);
   };
-  if (!in_replica_function()) return build_once(0);
+  if (!in_replica_function()) return build_once();
   const auto key = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(this));
-  get_replica_context(location).meet("Optimizer::build", nullptr, build_once, key);
+  get_replica_context(location).meet("Optimizer::build", build_once, key);
 }
 
 void OptimizerImpl::make_states(std::span<const Tensor> variables) {
