@@ -4,6 +4,7 @@
 #include <c10/core/DeviceGuard.h>
 
 #include "tutti/core/error.h"
+#include "tutti/core/release_queue.h"
 #include "tutti/core/str.h"
 #include "tutti/distribute/intra_op_threads.h"
 #include "tutti/distribute/strategy_place.h"
@@ -56,6 +57,7 @@ void ReplicaRunner::run(FunctionRef<void(int replica)> function, const RunOption
                 str("run of a ", strategy_.name(),
                     ": called in a process that fork() made, which has none of the strategy's threads; make a strategy "
                     "in this process"));
+  ReleaseQueue::of_this_thread()->release();
   const std::lock_guard lock(running_);
   Scope::make_variables();
   generators_.follow_seed();

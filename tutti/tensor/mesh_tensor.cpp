@@ -323,7 +323,7 @@ Tensor distribute_tensor(const Tensor& value, const Layout& layout) {
         "distribute_tensor: the value needs a gradient, which would end here; detach() it, or relayout a mesh tensor");
   ensure_registered();
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  // Copies: LibTorch's copy-on-write shares may not be dropped on two threads at once, and the value is the caller's.
+  // Copies: the caller may drop the value on any thread (copy_on_write.h).
   return make_mesh_tensor(spec, own_pieces(value, spec));
 }
 

@@ -1,12 +1,10 @@
 #include "tutti/tensor/piece_copies.h"
 
-#include <ATen/ops/_lazy_clone.h>
 #include <ATen/ops/empty_strided.h>
-#include <c10/core/impl/COW.h>
 
 #include <algorithm>
-#include <mutex>
 
+#include "tutti/tensor/copy_on_write.h"
 #include "tutti/tensor/host_boxes.h"
 #include "tutti/tensor/sum_buffers.h"
 
@@ -103,16 +101,6 @@ void copy_by_ops(const PieceCopy& copy, const Components& components, const Tens
 
 }  // namespace
 
-Tensor owned(const Tensor& tensor) {
-  namespace cow = c10::impl::cow;
-  if (!tensor.has_storage() || tensor.storage().nbytes() != tensor.nbytes()) return tensor.clone();
-  static std::mutex mutex;  // LibTorch turns the memory into shared memory in place
-  const std::lock_guard lock(mutex);
-  const auto& storage = *tensor.storage().unsafeGetStorageImpl();
-  const bool can_share = cow::is_cow_data_ptr(storage.data_ptr()) || cow::has_simple_data_ptr(storage);
-  return can_share ? at::_lazy_clone(tensor) : tensor.clone();
-}
-
 c10::Device component_device(const Spec* spec, int index) {
   const MeshShape& shape = *spec->shape;
   return shape.mesh.shares_memory() ? shape.home : shape.devices[static_cast<size_t>(index)];
@@ -156,7 +144,7 @@ Components PieceCopies::run(const Components& components, Sharing sharing) const
     const Piece& piece = pieces_[i];
     const c10::Device device = component_device(to_, static_cast<int>(i));
     if (Tensor shared = part(piece, components, device); shared.defined()) {
-      result.push_back(sharing == Sharing::allowed ? std::move(shared) : owned(shared));
+      result.push_back(sharing == Sharing::allowed ? std::move(shared) : share_whole_or_copy(shared));
       continue;
     }
     const Tensor memory = empty_piece(piece, components, device);

@@ -42,10 +42,6 @@ class PieceCopies {
   std::vector<Piece> pieces_;
 };
 
-// A value of its own: shared copy-on-write where it is all that is in the memory, else copied. Threads: others may do
-// the same meanwhile, but not run ops on `tensor`.
-Tensor owned(const Tensor& tensor);
-
 // The device of component `index`; where memory is shared, the only one there is.
 c10::Device component_device(const Spec* spec, int index);
 

@@ -9,6 +9,7 @@
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/mesh/shard.h"
+#include "tutti/tensor/copy_on_write.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/strict_mode.h"
 
@@ -94,7 +95,7 @@ Components Relayout::run(const Components& components) const {
   record(components[0].element_size());
   const Sharing sharing = asked_ == Asked::implied ? Sharing::allowed : Sharing::copy_on_write;
   if (from_->shape->merged())  // one buffer before and after: the layout is metadata
-    return sharing == Sharing::allowed ? components : Components{owned(components[0])};
+    return sharing == Sharing::allowed ? components : Components{share_whole_or_copy(components[0])};
   Components now = components;
   for (const PieceCopies& copies : copies_) now = copies.run(now, sharing);
   return now;
