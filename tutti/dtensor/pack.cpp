@@ -7,9 +7,11 @@
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/tensor/cut.h"
 #include "tutti/tensor/mesh_tensor.h"
-#include "tutti/tensor/placement.h"
+#include "tutti/tensor/piece_copies.h"
 #include "tutti/tensor/registration.h"
+#include "tutti/tensor/spec.h"
 #include "tutti/tensor/view.h"
 
 namespace tutti::dtensor {

@@ -6,7 +6,7 @@
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
-#include "tutti/tensor/placement.h"
+#include "tutti/tensor/spec.h"
 #include "tutti/tensor/view.h"
 
 namespace tutti::dtensor {

@@ -11,7 +11,8 @@
 #include "tutti/dtensor/random_distributions.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/parallel_ranges.h"
-#include "tutti/tensor/placement.h"
+#include "tutti/tensor/piece_copies.h"
+#include "tutti/tensor/scope.h"
 #include "tutti/tensor/view.h"
 
 namespace tutti {

@@ -2,6 +2,7 @@
 
 #include <ATen/core/LegacyTypeDispatch.h>
 
+#include "tutti/tensor/cut.h"
 #include "tutti/tensor/relayout.h"
 
 namespace tutti {

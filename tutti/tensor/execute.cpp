@@ -12,6 +12,7 @@
 #include "tutti/core/str.h"
 #include "tutti/mesh/shard.h"
 #include "tutti/tensor/copied_view.h"
+#include "tutti/tensor/cut.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/sum_buffers.h"
 #include "tutti/tensor/torch_device.h"

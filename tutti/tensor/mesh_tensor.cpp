@@ -11,9 +11,11 @@
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/tensor/copied_view.h"
+#include "tutti/tensor/cut.h"
 #include "tutti/tensor/mesh_gradient.h"
-#include "tutti/tensor/placement.h"
 #include "tutti/tensor/registration.h"
+#include "tutti/tensor/scope.h"
+#include "tutti/tensor/spec.h"
 #include "tutti/tensor/view.h"
 
 namespace tutti {

@@ -6,7 +6,6 @@
 
 #include "tutti/mesh/redistribution.h"
 #include "tutti/tensor/piece_copies.h"
-#include "tutti/tensor/replica_values.h"
 #include "tutti/tensor/spec.h"
 
 namespace tutti {
@@ -46,12 +45,5 @@ class Relayout {
   c10::SmallVector<CommunicationCounter*, 3> counters_;  // of the steps; null where one device has nothing to send
   std::vector<PieceCopies> copies_;  // one where memory is shared, none where buffers are merged, else one per step
 };
-
-// The pieces of a plain value of global sizes: views where the devices share memory, copies on their devices elsewhere.
-Components cut(const Tensor& value, const Spec* spec);
-// Writes a whole value into the pieces of a tensor, which may be sums: then one term gets it, and the others zeros.
-void put(const Tensor& value, const Spec* spec, const Components& pieces);
-// For each device of the mesh the tensor that it holds of a value.
-Components replica_pieces(const Spec* spec, const Components& components);
 
 }  // namespace tutti

@@ -1,5 +1,6 @@
 // Redistribution of values: every pair of layouts against the plain value, gradients, memory, the log, strict mode.
 #include "tutti/tensor/relayout.h"
+#include "tutti/tensor/cut.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/add.h>

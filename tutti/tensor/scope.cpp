@@ -62,4 +62,8 @@ void note_made(const Tensor& tensor) {
   scope->made.emplace_back(tensor.getIntrusivePtr());
 }
 
+const Layout* scope_layout(const ScopeState& scope, int64_t rank) {
+  return scope.layout && scope.layout->rank() == rank ? &*scope.layout : nullptr;
+}
+
 }  // namespace tutti

@@ -1,6 +1,7 @@
 // Ops that select elements along an axis and say where they were: max, min, median, mode, kthvalue, topk, sort.
 // LibTorch's gradient writes into a plain tensor of zeros, which would gather; these stay in the layout of the operand.
 #include "tutti/tensor/selection.h"
+#include "tutti/tensor/cut.h"
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/kthvalue.h>
@@ -20,7 +21,6 @@
 
 #include "tutti/tensor/library.h"
 #include "tutti/tensor/mesh_tensor.h"
-#include "tutti/tensor/relayout.h"
 #include "tutti/tensor/view.h"
 
 namespace tutti {

@@ -77,4 +77,8 @@ inline const Spec* intern_replicated(const MeshShape* shape, at::IntArrayRef siz
   return intern(shape, unsharded(static_cast<int64_t>(sizes.size())), 0, sizes);
 }
 
+// What a tensor of these sizes is in a layout. Throws: invalid_argument, with the name of the function, for a layout of
+// another rank, or with kMatch.
+const Spec* spec_of(const char* function, const Layout& layout, at::IntArrayRef sizes);
+
 }  // namespace tutti
