@@ -31,18 +31,18 @@ bool is_first_of_equals(const Spec& spec, int component) { return is_first_along
 // Of a sum not yet taken, the term that a restored value goes to; the others become zero.
 bool is_first_term(const Spec& spec, int component) { return is_first_along(spec, spec.unreduced, component); }
 
-Components summed(const Spec*& spec, const Components& components) {
+Components summed(const Spec*& spec, const TensorMeta& meta, const Components& components) {
   if (!spec->unreduced) return components;
   const Spec* to = intern(spec->shape, spec->axes, 0, spec->sizes);
   const Spec* from = std::exchange(spec, to);
-  return Relayout(from, to, "save", Asked::explicitly).run(components);
+  return Relayout(from, to, "save", Asked::explicitly).run(meta, components);
 }
 
 void add_pieces(NamedTensor& saved, MeshTensorImpl& impl) {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   const Components& value = impl.read();
   const Spec* spec = impl.spec();
-  const Components components = summed(spec, value);
+  const Components components = summed(spec, impl.meta(), value);
   if (spec->numel == 0)
     return void(saved.pieces.push_back({Region::whole(saved.sizes), components[0].reshape(saved.sizes)}));
   for (int component = 0; component < spec->num_components; ++component) {

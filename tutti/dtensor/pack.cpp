@@ -9,7 +9,6 @@
 #include "tutti/core/str.h"
 #include "tutti/tensor/cut.h"
 #include "tutti/tensor/mesh_tensor.h"
-#include "tutti/tensor/piece_copies.h"
 #include "tutti/tensor/registration.h"
 #include "tutti/tensor/spec.h"
 #include "tutti/tensor/view.h"
@@ -103,7 +102,7 @@ class Packer {
     for (int device = num_devices(); device-- > 0;) {
       if (first_with(spec_->stored, device) != device) continue;
       const int index = shape_.project(device, shape_.all, spec_->stored);
-      const Tensor copy = component(device).to(component_device(spec_, index));
+      const Tensor copy = component(device).to(spec_->device_of(index));
       stored[static_cast<size_t>(index)] = copy.is_same(component(device)) ? copy.clone() : copy;
     }
     return stored;

@@ -11,7 +11,6 @@
 #include "tutti/dtensor/random_distributions.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/parallel_ranges.h"
-#include "tutti/tensor/piece_copies.h"
 #include "tutti/tensor/scope.h"
 #include "tutti/tensor/view.h"
 
@@ -89,7 +88,7 @@ Components shards(const Spec* spec, at::ScalarType dtype, FillBox fill_box) {
       sizes.push_back(spec->length(i, axis));
       offset.push_back(spec->begin(i, axis));
     }
-    components.push_back(filled({sizes, offset, spec->sizes}, dtype, fill_box).to(component_device(spec, i)));
+    components.push_back(filled({sizes, offset, spec->sizes}, dtype, fill_box).to(spec->device_of(i)));
   }
   return components;
 }

@@ -3,7 +3,6 @@
 #include <ATen/ops/clone.h>
 
 #include "tutti/mesh/shard.h"
-#include "tutti/tensor/piece_copies.h"
 
 namespace tutti {
 
@@ -14,7 +13,7 @@ Components cut(const Tensor& value, const Spec* spec) {
     for (int axis = 0; axis < spec->rank(); ++axis)
       if (spec->length(i, axis) != spec->sizes[static_cast<size_t>(axis)])
         piece = piece.narrow(axis, spec->begin(i, axis), spec->length(i, axis));
-    pieces.push_back(piece.to(component_device(spec, i)));
+    pieces.push_back(piece.to(spec->device_of(i)));
   }
   return pieces;
 }

@@ -199,8 +199,8 @@ class LocalArguments {
       auto& impl = mesh_impl(operand.item < 0 ? value.toTensor()
                                               : value.toListRef()[static_cast<size_t>(operand.item)].toTensor());
       const Components* pieces = &(info.writes[position] ? impl.write() : impl.read());
-      if (operand.relayout) pieces = &moved_.emplace_back(operand.relayout->run(*pieces));
-      if (operand.join) pieces = &moved_.emplace_back(operand.join->run(*pieces, Sharing::allowed));
+      if (operand.relayout) pieces = &moved_.emplace_back(operand.relayout->run(impl.meta(), *pieces));
+      if (operand.join) pieces = &moved_.emplace_back(operand.join->run(impl.meta(), *pieces, Sharing::allowed));
       pieces_.push_back(pieces);
       if (operand.item < 0)
         shared_[position] = IValue();
@@ -444,7 +444,7 @@ void run_drawn(const c10::OperatorHandle& op, const OperatorInfo& info, Stack& s
   const size_t first = stack.size() - info.num_arguments;
   const Tensor target = stack[first].toTensor();
   auto& impl = mesh_impl(target);
-  const Tensor whole = at::empty_strided(target.sizes(), target.strides(), impl.read()[0].options());
+  const Tensor whole = at::empty_strided(target.sizes(), target.strides(), impl.meta().options());
   stack[first] = whole;
   op.callBoxed(stack);
   write_back(impl, whole);

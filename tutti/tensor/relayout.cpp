@@ -90,13 +90,13 @@ void Relayout::record(size_t element_bytes) const {
     if (counters_[i]) counters_[i]->record(steps_[i].buffer * static_cast<int64_t>(element_bytes));
 }
 
-Components Relayout::run(const Components& components) const {
-  record(components[0].element_size());
+Components Relayout::run(const TensorMeta& meta, const Components& components) const {
+  record(meta.dtype.itemsize());
   const Sharing sharing = asked_ == Asked::implied ? Sharing::allowed : Sharing::copy_on_write;
   if (from_->shape->merged())  // one buffer before and after: the layout is metadata
     return sharing == Sharing::allowed ? components : Components{share_whole_or_copy(components[0])};
   Components now = components;
-  for (const PieceCopies& copies : copies_) now = copies.run(now, sharing);
+  for (const PieceCopies& copies : copies_) now = copies.run(meta, now, sharing);
   return now;
 }
 

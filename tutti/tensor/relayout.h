@@ -25,10 +25,10 @@ class Relayout {
   // The same, made when first asked for and kept as long as the process.
   static const Relayout& of(const Spec* from, const Spec* to, const std::string& cause, Asked asked);
 
-  // The components in the layout `to`; the collectives are recorded. Asked for explicitly the result is a value of its
-  // own: it shares memory copy-on-write or not at all, and no piece keeps the memory of another alive. An operand's may
-  // be views. Throws: as record.
-  Components run(const Components& components) const;
+  // The components in the layout `to` of a value with this metadata; the collectives are recorded. Asked for explicitly
+  // the result is a value of its own: it shares memory copy-on-write or not at all, and no piece keeps the memory of
+  // another alive. An operand's may be views. Throws: as record.
+  Components run(const TensorMeta& meta, const Components& components) const;
   // Records the collectives in the communications log; with merged buffers nothing else is to be done for an operand.
   // Throws: failed_precondition in strict mode, for an operand whose pieces would move.
   void record(size_t element_bytes) const;

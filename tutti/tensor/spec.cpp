@@ -114,6 +114,10 @@ int64_t Spec::length(int component, int axis) const {
   return shard_length(size, shape->sizes[static_cast<size_t>(d)], shape->coordinate(component, stored, d));
 }
 
+c10::Device Spec::device_of(int component) const {
+  return shape->mesh.shares_memory() ? shape->home : shape->devices[static_cast<size_t>(component)];
+}
+
 Layout Spec::layout() const {
   const auto& dimensions = shape->mesh.dimensions();
   std::vector<std::string> names, sums;
