@@ -43,9 +43,10 @@ class ReplicaContext {
   auto merge_call(const F& function, const Args&... arguments) const;
 
   // The elementwise sum or mean over the replicas, in replica order, of a tensor or of a structure of them, leaf by
-  // leaf (core/structure.h). Each replica gets a copy of its own. Shapes, dtypes: as CrossDeviceOps::batch_reduce;
-  // structures equal on all replicas. int32 leaves and others together
-  //         are refused, as in TensorFlow. Ranks: all, in the same order.
+  // leaf (core/structure.h). Each replica gets a copy of its own.
+  // Shapes, dtypes: as CrossDeviceOps::batch_reduce; structures equal on all replicas. int32 leaves and others together
+  //         are refused, as in TensorFlow.
+  // Ranks:  all, in the same order.
   // Grad:   all_reduce, by the same op, of the incoming gradient; that of sparse tensors is refused.
   // Throws: invalid_argument for what differs between replicas or cannot be reduced; as merge_call.
   template <class T>
