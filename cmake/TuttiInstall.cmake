@@ -1,10 +1,11 @@
-# cmake --install: the library, its headers, and the package that find_package(tutti) reads.
+# cmake --install: the library, its public headers, and the package that find_package(tutti) reads.
 include(CMakePackageConfigHelpers)
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/tutti")
 
 install(TARGETS tutti EXPORT tuttiTargets)
 install(TARGETS tutti_command)
-install(DIRECTORY tutti DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.h" PATTERN "*_test.h" EXCLUDE)
+install(CODE "set(source \"${CMAKE_CURRENT_SOURCE_DIR}\")\nset(include \"${CMAKE_INSTALL_INCLUDEDIR}\")")
+install(SCRIPT cmake/install_headers.cmake)
 install(EXPORT tuttiTargets NAMESPACE tutti:: DESTINATION "${package_dir}")
 
 configure_package_config_file(cmake/tuttiConfig.cmake.in tuttiConfig.cmake INSTALL_DESTINATION "${package_dir}")

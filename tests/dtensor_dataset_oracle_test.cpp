@@ -11,8 +11,8 @@
 #include "tests/support/oracle_cases.h"
 #include "tutti/device/logical_devices.h"
 #include "tutti/dtensor/dtensor_dataset.h"
+#include "tutti/tensor/cut.h"
 #include "tutti/tensor/mesh_tensor.h"
-#include "tutti/tensor/relayout.h"
 
 namespace tutti::dtensor {
 namespace {

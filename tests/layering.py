@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Holds the tree to the house rules: layering.py [ROOT].
+"""Holds the tree to the house rules: layering.py [ROOT [INCLUDE]].
 
 The ranks are read from the table in docs/architecture.md. Prints one line per finding; exits with 1 if there is any.
+With INCLUDE, a folder that headers were installed to, they are to be the public ones, and nothing else is looked at.
 """
 
 import re
@@ -96,7 +97,30 @@ def check_calls(path, text):
         yield "at::parallel_for( uses one thread here: call parallel_ranges (tutti/tensor/parallel_ranges.h)"
 
 
-def check_file(root, path, ranks):
+def public_headers(root):
+    """{header: the header that reads it} of tutti.h and all that it reaches: what is installed."""
+    readers, waiting = {FRONT: ""}, [FRONT] if (root / FRONT).exists() else []
+    while waiting:
+        header = waiting.pop()
+        for _, name in INCLUDE.findall((root / header).read_text()):
+            if name.startswith("tutti/") and name not in readers and (root / name).exists():
+                readers[name] = header
+                waiting.append(name)
+    return readers
+
+
+def check_public(path, includes, public):
+    """What says that it is internal is not installed; examples, as all programs of users, have nothing but what is."""
+    name = path.as_posix()
+    if name in public and path.stem.endswith("_internal"):
+        yield f"{public[name]}, which is installed, includes it; only headers that {FRONT} does not reach are internal"
+    if path.parts[0] == "examples":
+        for _, included in includes:
+            if included.startswith("tutti/") and included not in public:
+                yield f"{included}: {FRONT} does not reach it, so users do not have it"
+
+
+def check_file(root, path, ranks, public):
     text = (root / path).read_text()
     includes = INCLUDE.findall(text)
     yield from check_name(path)
@@ -104,6 +128,7 @@ def check_file(root, path, ranks):
     yield from check_pragma(path, text)
     yield from check_first_include(root, path, includes)
     yield from check_calls(path, text)
+    yield from check_public(path, includes, public)
     if path.parts[0] == "tutti" and path.as_posix() != FRONT:
         yield from check_ranks(path, includes, ranks)
         yield from check_torch(path, includes, ranks)
@@ -113,12 +138,21 @@ def findings(root):
     ranks = read_ranks(root)
     if not ranks:
         return ["docs/architecture.md: no table of ranks found"]
-    return [f"{path}: {finding}" for path in files_of(root) for finding in check_file(root, path, ranks)]
+    public = public_headers(root)
+    return [f"{path}: {finding}" for path in files_of(root) for finding in check_file(root, path, ranks, public)]
+
+
+def installation_findings(root, include):
+    """How the headers below `include` differ from the public ones, either way."""
+    public, installed = set(public_headers(root)), {path.relative_to(include).as_posix() for path in include.rglob("*.h")}
+    return [f"{name}: public, and not installed" for name in sorted(public - installed)] + [
+        f"{name}: installed, and not public: {FRONT} does not reach it" for name in sorted(installed - public)
+    ]
 
 
 def main():
     root = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
-    found = findings(root)
+    found = installation_findings(root, Path(sys.argv[2])) if len(sys.argv) > 2 else findings(root)
     print(*found, f"{len(found)} findings in {len(files_of(root))} files", sep="\n")
     return 1 if found else 0
 

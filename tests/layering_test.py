@@ -56,6 +56,31 @@ class Layering(unittest.TestCase):
     def test_loops_that_only_look_parallel(self):
         self.assert_finds({"tutti/core/a.cpp": "at::parallel_for(0, n, 1, f);\n"}, "call parallel_ranges")
 
+    def test_internal_headers_are_not_public(self):
+        front = {"tutti/tutti.h": '#pragma once\n#include "tutti/mesh/a.h"\n', "tutti/mesh/b_internal.h": "#pragma once\n"}
+        reads = '#pragma once\n#include "tutti/mesh/b_internal.h"\n'
+        self.assert_finds({**front, "tutti/mesh/a.h": reads}, "tutti/mesh/a.h, which is installed, includes it")
+        self.assert_clean({**front, "tutti/mesh/a.h": "#pragma once\n", "tutti/mesh/c.h": reads})
+
+    def test_examples_have_the_public_headers_alone(self):
+        front = {"tutti/tutti.h": '#pragma once\n#include "tutti/mesh/a.h"\n', "tutti/mesh/a.h": "#pragma once\n"}
+        self.assert_clean({**front, "examples/e.cpp": '#include "tutti/mesh/a.h"\n'})
+        files = {**front, "tutti/mesh/b.h": "#pragma once\n", "examples/e.cpp": '#include "tutti/mesh/b.h"\n'}
+        self.assert_finds(files, "tutti/mesh/b.h: tutti/tutti.h does not reach it")
+
+    def test_what_is_installed_is_what_is_public(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root, include = Path(folder, "root"), Path(folder, "include")
+            for path in (root / "tutti/mesh", include / "tutti/mesh"):
+                path.mkdir(parents=True)
+            (root / "tutti/tutti.h").write_text('#include "tutti/mesh/a.h"\n')
+            (root / "tutti/mesh/a.h").write_text("")
+            (include / "tutti/tutti.h").write_text("")
+            (include / "tutti/mesh/b.h").write_text("")
+            found = layering.installation_findings(root, include)
+        self.assertEqual([finding.split(",")[0] for finding in found],
+                         ["tutti/mesh/a.h: public", "tutti/mesh/b.h: installed"])
+
     def test_relative_include(self):
         self.assert_finds({"tutti/core/a.cpp": '#include "b.h"\n'}, "written from the root")
 

@@ -37,7 +37,8 @@ struct CheckpointManagerOptions {
 // Asynchronous saves: the caller waits for a Snapshot of the tensors, and a thread writes it. A save waits for the one
 // before; what that threw is thrown by it, when it has begun to save all the same, or by wait() or latest_checkpoint().
 // The destructor waits; an error that nobody was told is then logged. Of a snapshot nothing is kept once it is written
-// and the thread that called save() is here, in a PreemptionCheckpointHandler or at an iterator's next element.
+// and the thread that called save() is here, in a PreemptionCheckpointHandler, at an iterator's next element or a
+// strategy's next run.
 class CheckpointManager {
  public:
   // A relative directory is looked up here and now. Throws: invalid_argument for none, or a max_to_keep below 1.

@@ -31,18 +31,18 @@ bool is_first_of_equals(const Spec& spec, int component) { return is_first_along
 // Of a sum not yet taken, the term that a restored value goes to; the others become zero.
 bool is_first_term(const Spec& spec, int component) { return is_first_along(spec, spec.unreduced, component); }
 
-Components summed(const Spec*& spec, const Components& components) {
+Components summed(const Spec*& spec, const TensorMeta& meta, const Components& components) {
   if (!spec->unreduced) return components;
   const Spec* to = intern(spec->shape, spec->axes, 0, spec->sizes);
   const Spec* from = std::exchange(spec, to);
-  return Relayout(from, to, "save", Asked::explicitly).run(components);
+  return Relayout(from, to, "save", Asked::explicitly).run(meta, components);
 }
 
 void add_pieces(NamedTensor& saved, MeshTensorImpl& impl) {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   const Components& value = impl.read();
   const Spec* spec = impl.spec();
-  const Components components = summed(spec, value);
+  const Components components = summed(spec, impl.meta(), value);
   if (spec->numel == 0)
     return void(saved.pieces.push_back({Region::whole(saved.sizes), components[0].reshape(saved.sizes)}));
   for (int component = 0; component < spec->num_components; ++component) {
@@ -52,11 +52,7 @@ void add_pieces(NamedTensor& saved, MeshTensorImpl& impl) {
   }
 }
 
-void require_global_view(const char* function) {
-  if (const int replica = ThreadView::current().replica; replica >= 0)
-    throw Error(ErrorCode::failed_precondition, str("checkpoint: ", function, " in replica ", replica,
-                                                    "; checkpoints are saved and restored outside of run"));
-}
+constexpr auto* kWayOut = "checkpoints are saved and restored outside of run";
 
 }  // namespace
 
@@ -71,7 +67,7 @@ NamedTensor named_tensor(std::string name, const Tensor& tensor) {
     saved.pieces.push_back({Region::whole(saved.sizes), tensor.detach()});
     return saved;
   }
-  require_global_view("saving a mesh tensor");
+  require_global_view("checkpoint: saving a mesh tensor", kWayOut);
   saved.layout = layout_of(tensor).to_string();
   add_pieces(saved, mesh_impl(tensor));
   return saved;
@@ -79,7 +75,7 @@ NamedTensor named_tensor(std::string name, const Tensor& tensor) {
 
 void for_each_buffer_to_write(const Tensor& tensor, FunctionRef<void(Region&&, const Tensor&)> write) {
   if (!is_mesh_tensor(tensor)) return write(Region::whole(tensor.sizes()), tensor);
-  require_global_view("restoring a mesh tensor");
+  require_global_view("checkpoint: restoring a mesh tensor", kWayOut);
   auto& impl = mesh_impl(tensor);
   const Components& components = impl.overwrite();
   const Spec* spec = impl.spec();

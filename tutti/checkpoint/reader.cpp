@@ -518,7 +518,7 @@ void Reader::read(const std::string& name, const Tensor& destination) const {
 
 // Together, as far as the copies that it takes do not need too much memory.
 void Reader::State::read(std::span<Destination> destinations) const {
-  const ThreadViewGuard no_scope({});  // tensors made here are plain
+  const GlobalViewGuard no_scope;  // tensors made here are plain
   size_t first = 0;
   uint64_t copied = 0;
   for (size_t i = 0; i < destinations.size(); ++i) {
@@ -559,7 +559,7 @@ void Reader::State::read_together(std::span<Destination> destinations) const {
 }
 
 Tensor Reader::read(const std::string& name) const {
-  const ThreadViewGuard no_scope({});
+  const GlobalViewGuard no_scope;
   const IndexedTensor& tensor = state_->require(name);
   Tensor result = at::empty(tensor.sizes, tensor.dtype);
   read(name, Region::whole(tensor.sizes), result);

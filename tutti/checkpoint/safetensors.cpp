@@ -28,7 +28,7 @@ SafetensorsFile::SafetensorsFile(FileSystem& files, const fs::path& file)
     : file_(files.open(file)), header_(read_header(*file_, file.string())) {}
 
 Tensor SafetensorsFile::read(const SafetensorsEntry& entry) const {
-  const ThreadViewGuard no_scope({});
+  const GlobalViewGuard no_scope;
   Tensor tensor = at::empty(entry.sizes, entry.dtype);
   file_->read(header_.data_begin + entry.begin, {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()});
   return tensor;
@@ -43,7 +43,7 @@ std::map<std::string, Tensor> load_safetensors(FileSystem& files, const fs::path
 
 void save_safetensors(FileSystem& files, const fs::path& file, const std::map<std::string, Tensor>& tensors,
                       const std::map<std::string, std::string>& metadata) {
-  const ThreadViewGuard no_scope({});
+  const GlobalViewGuard no_scope;
   std::vector<std::pair<std::string, Tensor>> parts;
   for (const auto& [name, tensor] : tensors) {
     if (tensor.layout() != at::kStrided)

@@ -1,9 +1,8 @@
 #include "tutti/checkpoint/save_state.h"
 
-#include <c10/core/impl/COW.h>
-
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/tensor/copy_on_write.h"
 
 namespace tutti::checkpoint {
 namespace {
@@ -38,12 +37,7 @@ class Saver : public GraphVisitor {
 Tensor snapshot_of(const Tensor& tensor, bool may_share) {
   if (!tensor.device().is_cpu()) return tensor.detach().cpu();
   if (!may_share) return tensor.detach().clone();
-  auto shared = c10::impl::cow::lazy_clone_storage(*tensor.storage().unsafeGetStorageImpl());
-  if (!shared) return tensor.detach().clone();
-  Tensor result =
-      at::detail::make_tensor<c10::TensorImpl>(c10::Storage(std::move(shared)), tensor.key_set(), tensor.dtype());
-  result.unsafeGetTensorImpl()->set_sizes_and_strides(tensor.sizes(), tensor.strides(), tensor.storage_offset());
-  return result;
+  return share_or_copy(tensor);
 }
 
 }  // namespace

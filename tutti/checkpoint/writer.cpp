@@ -231,7 +231,7 @@ void commit(FileSystem& files, TemporaryDirectory& temporary, const fs::path& fo
 }  // namespace
 
 void write(FileSystem& files, const fs::path& folder, const Contents& contents) {
-  const ThreadViewGuard no_scope({});  // tensors made here are plain
+  const GlobalViewGuard no_scope;  // tensors made here are plain
   check(contents);
   check_place(files, folder);
   Index index{.step = contents.step, .values = contents.values};

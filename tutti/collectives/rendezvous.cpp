@@ -13,7 +13,7 @@ namespace tutti {
 namespace {
 
 bool same_operation(const Operation& a, const Operation& b) {
-  return a.key == b.key && (a.name == b.name || std::strcmp(a.name, b.name) == 0);
+  return a.key == b.key && a.payload_type == b.payload_type && (a.name == b.name || std::strcmp(a.name, b.name) == 0);
 }
 
 // "all_reduce (train.cpp:31)", with the key if there is one.

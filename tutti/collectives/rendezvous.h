@@ -15,12 +15,13 @@
 
 namespace tutti {
 
-// What one replica does where the replicas meet. Calls of equal name and key belong together.
+// What one replica does where the replicas meet. Calls of equal name, key and type belong together.
 struct Operation {
   const char* name = "";            // "all_reduce"
   std::source_location location{};  // the line of user code, for messages
   uint64_t key = 0;                 // tells operations of one name apart: a number that is the same in every replica
   void* payload = nullptr;          // what this replica brings
+  uint64_t payload_type = 0;        // type_key of it
 };
 
 struct RendezvousOptions {

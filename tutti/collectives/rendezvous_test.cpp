@@ -11,6 +11,7 @@
 
 #include "tests/support/collected_warnings.h"
 #include "tests/support/watchdog.h"
+#include "tutti/collectives/brought.h"
 #include "tutti/core/error.h"
 #include "tutti/device/workers.h"
 
@@ -147,6 +148,17 @@ TEST(Rendezvous, OperationsOfDifferentKeysDoNotMeet) {
     rendezvous.arrive(replica, {.name = "gradient", .key = 7 + static_cast<uint64_t>(replica)}, nothing);
   });
   EXPECT_THAT(error_of(thrown[0]).second, AllOf(HasSubstr("gradient #7"), HasSubstr("gradient #8")));
+  EXPECT_EQ(thrown[0], thrown[1]);
+}
+
+TEST(Rendezvous, OperationsWithPayloadsOfDifferentTypesDoNotMeet) {
+  const Watchdog watchdog(60s);
+  Rendezvous rendezvous(2);
+  const auto thrown = run_replicas(rendezvous, [&](int replica) {
+    const uint64_t type = replica == 0 ? type_key<int>() : type_key<double>();
+    rendezvous.arrive(replica, {.name = "merge_call", .payload_type = type}, nothing);
+  });
+  EXPECT_EQ(error_of(thrown[0]).first, ErrorCode::failed_precondition);
   EXPECT_EQ(thrown[0], thrown[1]);
 }
 

@@ -7,8 +7,8 @@
 
 namespace tutti {
 
-// What other threads gave to one thread to release, because nobody may release it beside that one: LibTorch's
-// copy-on-write shares may not be dropped while another thread writes to one.
+// What other threads gave to one thread to release, because nobody may release it beside that one:
+// copy-on-write shares, as tutti/tensor/copy_on_write.h says.
 class ReleaseQueue {
  public:
   // Of the calling thread, with which it ends.

@@ -49,7 +49,7 @@ void check(const Tensor& variable, const std::string& position, std::source_loca
   auto* values = mesh_impl(variable).replica_values();
   if (!values || (values->policy() && values->policy()->on_read()) || !values->diverged()) return;
   const at::NoGradGuard no_grad;
-  const ThreadViewGuard global_view({});
+  const GlobalViewGuard global_view;
   const auto components = values->components();
   const Tensor first = components[0].detach();
   for (size_t r = 1; r < components.size(); ++r)
@@ -74,8 +74,8 @@ void check_in_sync(const Tensor& variable, std::source_location location) {
 }
 
 void check_in_sync(const std::vector<Tensor>& variables, std::source_location location) {
-  if (ThreadView::current().replica < 0) return check_all(variables, location);
-  get_replica_context(location).meet("check_in_sync", nullptr, [&](auto) { check_all(variables, location); });
+  if (!in_replica_view()) return check_all(variables, location);
+  get_replica_context(location).meet("check_in_sync", [&] { check_all(variables, location); });
 }
 
 }  // namespace tutti

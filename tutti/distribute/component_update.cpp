@@ -8,7 +8,7 @@
 namespace tutti::component_update {
 
 int count(const VariableAt& at, const std::vector<Device>& devices) {
-  if (const int replica = DistributionContext::current().replica; replica >= 0)
+  if (const int replica = ThreadView::current().function_of(); replica >= 0)
     throw Error(ErrorCode::invalid_argument,
                 str("update: called at ", to_string(at.location), " by replica ", replica,
                     " with values for every replica; in a replica's function pass its own"),
@@ -28,7 +28,7 @@ int count(const VariableAt& at, const std::vector<Device>& devices) {
 
 void for_each(const Tensor& variable, FunctionRef<void(const Tensor& component, int replica)> f) {
   const at::NoGradGuard no_grad;
-  const ThreadViewGuard global_view({});
+  const GlobalViewGuard global_view;
   if (!is_mesh_tensor(variable)) return f(variable, 0);
   auto& impl = mesh_impl(variable);
   if (has_read_copies(variable)) {

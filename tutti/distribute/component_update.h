@@ -14,6 +14,7 @@
 #include "tutti/core/str.h"
 #include "tutti/device/device.h"
 #include "tutti/distribute/replica_context.h"
+#include "tutti/tensor/view.h"
 
 namespace tutti {
 
@@ -74,7 +75,7 @@ auto call(const std::vector<Device>& devices, const VariableAt& variable, const 
   if constexpr ((is_per_replica<Args> || ...)) {
     return each(arguments...);
   } else {
-    if (DistributionContext::current().replica < 0) return each(arguments...);
+    if (!in_replica_function()) return each(arguments...);
     using Results = decltype(each(arguments...));
     const ReplicaContext context = get_replica_context(variable.location);
     if constexpr (std::is_void_v<Results>) {

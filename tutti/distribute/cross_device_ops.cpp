@@ -29,7 +29,7 @@ void check_results(std::span<const ReduceRequest> requests, const std::vector<st
 }  // namespace
 
 std::vector<std::vector<Tensor>> CrossDeviceOps::batch_reduce(ReduceOp op, std::vector<ReduceRequest> requests) const {
-  const ThreadViewGuard global_view({});
+  const GlobalViewGuard global_view;
   std::vector<std::vector<Tensor>> results(requests.size());
   std::vector<ReduceRequest> dense;
   std::vector<size_t> places;  // of the dense requests
@@ -59,14 +59,14 @@ std::vector<Tensor> CrossDeviceOps::reduce(ReduceOp op, PerReplica<Tensor> value
 }
 
 std::vector<Tensor> CrossDeviceOps::broadcast(const Tensor& value, const Destinations& destinations) const {
-  const ThreadViewGuard global_view({});
+  const GlobalViewGuard global_view;
   if (destinations.size() == 1) return {value.to(torch_device(destinations.devices()[0]))};
   return broadcast_implementation(value, destinations);
 }
 
 std::vector<Tensor> CrossDeviceOps::gather(const PerReplica<Tensor>& values, const Destinations& destinations,
                                            int64_t axis) const {
-  const ThreadViewGuard global_view({});
+  const GlobalViewGuard global_view;
   std::vector<Tensor> dense;
   for (const Tensor& value : values) dense.push_back(value.is_sparse() ? value.to_dense() : value);
   require_gatherable(dense, axis);

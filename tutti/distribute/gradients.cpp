@@ -10,8 +10,7 @@ namespace tutti {
 std::vector<Tensor> gradients(const Tensor& loss, const std::vector<Tensor>& variables) {
   if (variables.empty()) return {};
   std::vector<Tensor> leaves;
-  for (const Tensor& variable : variables)
-    leaves.push_back(ThreadView::current().replica >= 0 ? local(variable) : variable);
+  for (const Tensor& variable : variables) leaves.push_back(in_replica_view() ? local(variable) : variable);
   return torch::autograd::grad({loss}, leaves, {}, /*retain_graph=*/false, /*create_graph=*/false,
                                /*allow_unused=*/true);
 }

@@ -89,8 +89,7 @@ auto InputDistribution::distribute_datasets_from_function(const F& f, const data
   data::check_input_options(call, options, has_pipelines_of_replicas());
   const bool of_replicas = options.replication_mode == data::InputReplicationMode::per_replica;
   const int num_pipelines = of_replicas ? num_replicas() : 1;
-  const DistributionContextGuard outside({});
-  const ThreadViewGuard global_view({});
+  const ThreadViewGuard outside({});
   std::vector<std::decay_t<std::invoke_result_t<const F&, data::InputContext>>> pipelines;
   for (int i = 0; i < num_pipelines; ++i)
     pipelines.push_back(f(data::InputContext{

@@ -5,6 +5,7 @@
 #include "tutti/distribute/in_process_all_reduce.h"
 #include "tutti/distribute/reduce_gradients.h"
 #include "tutti/distribute/replica_runner.h"
+#include "tutti/distribute/strategy_place.h"
 #include "tutti/tensor/registration.h"
 #include "tutti/tensor/scope.h"
 #include "tutti/tensor/torch_device.h"
@@ -25,12 +26,13 @@ Mesh replica_mesh(const char* strategy, const DeviceList& list, const MeshOption
 class LocalScope final : public StrategyScope {
  public:
   LocalScope(Strategy& strategy, const Mesh& mesh, std::shared_ptr<GradientGroup> group, std::source_location location)
-      : context_(
-            {.strategy = &strategy, .rendezvous = DistributionContext::current().rendezvous, .entered_at = location}),
+      : place_{.strategy = &strategy, .rendezvous = current_rendezvous(), .entered_at = location},
+        inside_({.strategy = &place_}),
         scope_(mesh, std::move(group)) {}
 
  private:
-  DistributionContextGuard context_;
+  StrategyPlace place_;
+  ThreadViewGuard inside_;
   Scope scope_;
 };
 
@@ -102,7 +104,7 @@ void LocalStrategy::reduce_gradients(std::span<BufferSum> items) const { state_-
 
 std::unique_ptr<StrategyScope> LocalStrategy::scope(BuildOptions options, std::source_location location) {
   refuse_other_strategy("scope", location);
-  if (const int replica = DistributionContext::current().replica; replica >= 0)
+  if (const int replica = ThreadView::current().function_of(); replica >= 0)
     throw Error(ErrorCode::failed_precondition,
                 str("scope: called at ", to_string(location), " by replica ", replica, " of ", name(),
                     "; strategy.build(f) makes variables there, for all replicas at once"),
@@ -112,7 +114,7 @@ std::unique_ptr<StrategyScope> LocalStrategy::scope(BuildOptions options, std::s
 }
 
 void LocalStrategy::run_replicas(FunctionRef<void(int replica)> function, const RunOptions& options) {
-  if (!DistributionContext::current().rendezvous) refuse_other_strategy("run");  // the runner refuses a run in a run
+  if (!current_rendezvous()) refuse_other_strategy("run");  // the runner refuses a run in a run
   state_->runner->run(function, options, state_->sum);
 }
 

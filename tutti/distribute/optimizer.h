@@ -5,6 +5,7 @@
 
 #include "tutti/distribute/replica_context.h"
 #include "tutti/tensor/mesh_gradient.h"
+#include "tutti/tensor/view.h"
 
 namespace tutti {
 
@@ -21,26 +22,25 @@ class Optimizer {
 
   // Ranks: all. Throws: as ReplicaContext::merge_call.
   void step(std::source_location location = std::source_location::current()) {
-    if (!in_replica()) return static_cast<void>(optimizer_.step());
+    if (!in_replica_function()) return static_cast<void>(optimizer_.step());
     get_replica_context(location).meet(
-        "Optimizer::step", nullptr, [&](auto) { optimizer_.step(); }, key());
+        "Optimizer::step", [&] { optimizer_.step(); }, key());
   }
 
   // Puts the reduced gradients into grad() of every replica, for who wants to clip or look at them there before step(),
   // which then takes them as they are. No backward() may come between the two. Ranks: all.
   void sum_gradients(std::source_location location = std::source_location::current()) {
-    if (!in_replica()) return;
-    const auto share = [&](auto) {
+    if (!in_replica_function()) return;
+    const auto share = [&] {
       for (auto& group : optimizer_.param_groups())
         for (auto& parameter : group.params()) share_gradient(parameter);
     };
-    get_replica_context(location).meet("Optimizer::sum_gradients", nullptr, share, key());
+    get_replica_context(location).meet("Optimizer::sum_gradients", share, key());
   }
 
   TorchOptimizer& get() { return optimizer_; }
 
  private:
-  static bool in_replica() { return has_strategy() && !in_cross_replica_context(); }
   uint64_t key() const { return reinterpret_cast<uintptr_t>(this); }  // replicas at different optimizers do not meet
 
   TorchOptimizer optimizer_;

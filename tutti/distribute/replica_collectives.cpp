@@ -12,6 +12,7 @@
 #include "tutti/distribute/leaf_columns.h"
 #include "tutti/distribute/replica_context.h"
 #include "tutti/distribute/strategy.h"
+#include "tutti/distribute/strategy_place.h"
 #include "tutti/tensor/mesh_tensor.h"
 
 namespace tutti {
@@ -28,26 +29,25 @@ struct Payload {
   std::vector<int64_t> begins = {};  // of a gather: where this replica's part of the result begins
 };
 
-using Replicas = std::vector<Payload*>;
+using Replicas = Brought<Payload>;
 using Collective = FunctionRef<void(std::vector<PerReplica<Tensor>> columns, const Replicas& replicas)>;
 
 // The replicas meet, and one of them calls `collective`, which sets what each takes.
 void meet(const ReplicaContext& context, const char* name, uint64_t key, Payload& payload, Collective collective) {
   for (Tensor& leaf : payload.in.leaves) leaf = leaf.detach();
-  const auto action = [&](std::span<void* const> payloads) {
-    Replicas replicas;
+  const auto action = [&](Replicas replicas) {
     std::vector<Leaves> leaves;
-    for (void* other : payloads) leaves.push_back(replicas.emplace_back(static_cast<Payload*>(other))->in);
+    for (size_t r = 0; r < replicas.size(); ++r) leaves.push_back(replicas[r].in);
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
     collective(leaf_columns(name, leaves), replicas);
   };
-  context.meet(name, &payload, action, key);
+  context.meet(name, payload, action, key);
 }
 
 // Gives each replica its own of a result for all of them. With one replica the result may be its value: it is copied.
 void deal_out(const std::vector<Tensor>& result, const Replicas& replicas) {
   for (size_t r = 0; r < replicas.size(); ++r)
-    replicas[r]->out.push_back(replicas.size() == 1 ? result[r].clone() : result[r]);
+    replicas[r].out.push_back(replicas.size() == 1 ? result[r].clone() : result[r]);
 }
 
 std::vector<Tensor> reduce_values(const ReplicaContext& context, const char* name, ReduceOp op, Leaves leaves) {
@@ -77,7 +77,7 @@ Payload gather_values(const ReplicaContext& context, int64_t axis, Leaves leaves
       count_gather(counter, column);
       deal_out(context.strategy().cross_device_ops().gather(column, devices, axis), replicas);
       int64_t begin = 0;
-      for (size_t r = 0; r < replicas.size(); begin += column[r++].size(axis)) replicas[r]->begins.push_back(begin);
+      for (size_t r = 0; r < replicas.size(); begin += column[r++].size(axis)) replicas[r].begins.push_back(begin);
     }
   };
   meet(context, "all_gather", static_cast<uint64_t>(axis), payload, gather);
@@ -87,10 +87,11 @@ Payload gather_values(const ReplicaContext& context, int64_t axis, Leaves leaves
 // One call of a collective, kept for its gradient, which the same replica must compute.
 struct CollectiveCall final : torch::CustomClassHolder {
   CollectiveCall(const ReplicaContext& context, const char* name, std::string form)
-      : context(context), place(DistributionContext::current()), name(name), form(std::move(form)) {}
+      : context(context), rendezvous(current_rendezvous()), name(name), form(std::move(form)) {}
 
   ReplicaContext context;
-  DistributionContext place;
+  Rendezvous* rendezvous;  // of the run
+  int replica = ThreadView::current().function_of();
   const char* name;
   std::string form;
   ReduceOp op = ReduceOp::sum;
@@ -111,8 +112,7 @@ const CollectiveCall& saved_call(AutogradContext* graph, at::IValue& capsule) {
   capsule = graph->saved_data["call"];
   const auto holder = capsule.toCapsule();
   const auto& call = static_cast<const CollectiveCall&>(*holder);
-  const auto& now = DistributionContext::current();
-  if (call.place.rendezvous != now.rendezvous || call.place.replica != now.replica)
+  if (call.rendezvous != current_rendezvous() || call.replica != ThreadView::current().function_of())
     throw Error(ErrorCode::failed_precondition,
                 str(call.name,
                     ": its gradient is a collective of the replicas; call backward() inside run, in the "

@@ -1,30 +1,20 @@
 #include "tutti/distribute/replica_context.h"
 
-#include <atomic>
-
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/distribute/default_strategy.h"
 #include "tutti/distribute/strategy.h"
+#include "tutti/distribute/strategy_place.h"
 #include "tutti/tensor/spec.h"
-#include "tutti/tensor/view.h"
 
 namespace tutti {
-namespace {
 
-thread_local DistributionContext t_context;
-
-}  // namespace
-
-const DistributionContext& DistributionContext::current() { return t_context; }
-
-DistributionContextGuard::DistributionContextGuard(DistributionContext context)
-    : previous_(std::exchange(t_context, context)) {}
-DistributionContextGuard::~DistributionContextGuard() { t_context = previous_; }
-
-Strategy& get_strategy() { return t_context.strategy ? *t_context.strategy : default_strategy(); }
-bool has_strategy() { return t_context.strategy != nullptr; }
-bool in_cross_replica_context() { return t_context.strategy && t_context.replica < 0; }
+Strategy& get_strategy() {
+  const auto* place = StrategyPlace::current();
+  return place ? *place->strategy : default_strategy();
+}
+bool has_strategy() { return StrategyPlace::current() != nullptr; }
+bool in_cross_replica_context() { return has_strategy() && !in_replica_function(); }
 
 ReplicaContext get_replica_context(std::source_location location) {
   if (in_cross_replica_context())
@@ -32,35 +22,31 @@ ReplicaContext get_replica_context(std::source_location location) {
                 str("get_replica_context: called at ", to_string(location),
                     " in cross-replica context; call it in a function that strategy.run calls"),
                 location);
-  return ReplicaContext(get_strategy(), std::max(t_context.replica, 0), location);
-}
-
-uint64_t next_type_key() {
-  static std::atomic<uint64_t> last{0};
-  return ++last;
+  return ReplicaContext(get_strategy(), std::max(ThreadView::current().function_of(), 0), location);
 }
 
 int64_t ReplicaContext::num_replicas_in_sync() const { return strategy_->num_replicas_in_sync(); }
 
-void ReplicaContext::meet(const char* name, void* payload, Rendezvous::Action action, uint64_t key) const {
-  if (in_cross_replica_context() || &get_strategy() != strategy_ || std::max(t_context.replica, 0) != replica_)
-    throw Error(ErrorCode::failed_precondition,
-                str(name, ": the context is that of replica ", replica_, " of a ", strategy_->name(), ", got at ",
-                    to_string(location_), ", and this thread is ",
-                    t_context.replica < 0 ? "outside of its run" : str("replica ", t_context.replica),
-                    "; call get_replica_context() where it is used"),
-                location_);
-  auto* rendezvous = t_context.rendezvous;
+void ReplicaContext::meet(Operation operation, Rendezvous::Action action) const {
+  const int here = ThreadView::current().function_of();
+  if (in_cross_replica_context() || &get_strategy() != strategy_ || std::max(here, 0) != replica_)
+    throw Error(
+        ErrorCode::failed_precondition,
+        str(operation.name, ": the context is that of replica ", replica_, " of a ", strategy_->name(), ", got at ",
+            to_string(location_), ", and this thread is ", here < 0 ? "outside of its run" : str("replica ", here),
+            "; call get_replica_context() where it is used"),
+        location_);
+  auto* rendezvous = current_rendezvous();
   const MeshShape* mesh = ThreadView::current().mesh;
   const auto once = [&](std::span<void* const> payloads) {
-    const ThreadViewGuard global_view({});
-    const DistributionContextGuard cross_replica({.strategy = strategy_, .rendezvous = rendezvous});
+    const StrategyPlace meeting{.strategy = strategy_, .rendezvous = rendezvous};
+    const ThreadViewGuard cross_replica({.strategy = &meeting});
     std::optional<ReplicasWait> waiting;
     if (mesh) waiting.emplace(mesh->clock);
     action(payloads);
   };
-  if (!rendezvous) return once(std::span<void* const>(&payload, 1));
-  auto* turn = t_context.turn;
+  if (!rendezvous) return once(std::span<void* const>(&operation.payload, 1));
+  auto* turn = StrategyPlace::current()->turn;
   if (turn) turn->unlock();  // others compute while this one waits
   struct TakeTurn {
     std::mutex* turn;
@@ -68,7 +54,8 @@ void ReplicaContext::meet(const char* name, void* payload, Rendezvous::Action ac
       if (turn) turn->lock();
     }
   } take_turn{turn};
-  rendezvous->arrive(replica_, {.name = name, .location = location_, .key = key, .payload = payload}, once);
+  operation.location = location_;
+  rendezvous->arrive(replica_, operation, once);
 }
 
 }  // namespace tutti

@@ -8,6 +8,7 @@
 #include <span>
 #include <type_traits>
 
+#include "tutti/collectives/brought.h"
 #include "tutti/collectives/reduce_op.h"
 #include "tutti/collectives/rendezvous.h"
 #include "tutti/core/function_ref.h"
@@ -42,9 +43,10 @@ class ReplicaContext {
   auto merge_call(const F& function, const Args&... arguments) const;
 
   // The elementwise sum or mean over the replicas, in replica order, of a tensor or of a structure of them, leaf by
-  // leaf (core/structure.h). Each replica gets a copy of its own. Shapes, dtypes: as CrossDeviceOps::batch_reduce;
-  // structures equal on all replicas. int32 leaves and others together
-  //         are refused, as in TensorFlow. Ranks: all, in the same order.
+  // leaf (core/structure.h). Each replica gets a copy of its own.
+  // Shapes, dtypes: as CrossDeviceOps::batch_reduce; structures equal on all replicas. int32 leaves and others together
+  //         are refused, as in TensorFlow.
+  // Ranks:  all, in the same order.
   // Grad:   all_reduce, by the same op, of the incoming gradient; that of sparse tensors is refused.
   // Throws: invalid_argument for what differs between replicas or cannot be reduced; as merge_call.
   template <class T>
@@ -59,10 +61,24 @@ class ReplicaContext {
 
   // Where the replicas meet under a name and a key: the last to arrive calls action, in cross-replica context, with
   // what each brought. For the library's own operations.
-  void meet(const char* name, void* payload, Rendezvous::Action action, uint64_t key = 0) const;
+  template <class T, class Action>
+  requires std::invocable<const Action&, Brought<T>>
+  void meet(const char* name, T& own, const Action& action, uint64_t key = 0) const {
+    meet({.name = name, .key = key, .payload = &own, .payload_type = type_key<T>()},
+         [&](std::span<void* const> payloads) { action(Brought<T>(payloads)); });
+  }
+  // Where they bring nothing.
+  template <std::invocable Action>
+  void meet(const char* name, const Action& action, uint64_t key = 0) const {
+    meet({.name = name, .key = key}, [&](std::span<void* const>) { action(); });
+  }
+  // Where each gets a copy of what action(brought) returns; what replica r brought is brought[r].own.
+  template <class Result, class T, class Action>
+  Result meet_for_result(const char* name, const T& own, const Action& action) const;
 
  private:
   friend ReplicaContext get_replica_context(std::source_location);
+  void meet(Operation operation, Rendezvous::Action action) const;
   ReplicaContext(Strategy& strategy, int replica, std::source_location location)
       : strategy_(&strategy), replica_(replica), location_(location) {}
 
@@ -70,14 +86,6 @@ class ReplicaContext {
   int replica_;
   std::source_location location_;  // for messages: where get_replica_context() was called
 };
-
-// A number for each type: replicas whose payloads differ in type must not meet.
-uint64_t next_type_key();
-template <class T>
-uint64_t type_key() {
-  static const uint64_t key = next_type_key();
-  return key;
-}
 
 // Throws failed_precondition in cross-replica context: use run, or merge_call's arguments.
 ReplicaContext get_replica_context(std::source_location location = std::source_location::current());
@@ -96,61 +104,49 @@ T ReplicaContext::all_gather(const T& nest, int64_t axis) const {
   return structure::with_leaves<Tensor>(nest, all_gather_leaves(*this, structure::flatten<Tensor>(nest), axis));
 }
 
+template <class Result, class T, class Action>
+Result ReplicaContext::meet_for_result(const char* name, const T& own, const Action& action) const {
+  struct Share {
+    const T& own;
+    std::conditional_t<std::is_void_v<Result>, bool, std::optional<Result>> result{};
+  } share{own};
+  meet(name, share, [&](Brought<Share> brought) {
+    if constexpr (std::is_void_v<Result>) {
+      action(brought);
+    } else {
+      const Result result = action(brought);
+      for (size_t r = 0; r < brought.size(); ++r) brought[r].result.emplace(result);
+    }
+  });
+  if constexpr (!std::is_void_v<Result>) return *std::move(share.result);
+}
+
 template <class F, class... Args>
 auto ReplicaContext::merge_call(const F& function, const Args&... arguments) const {
   using Result = std::invoke_result_t<const F&, Strategy&, PerReplica<Args>...>;
-  struct Payload {
+  struct Call {
     const F* function;
     std::tuple<const Args*...> arguments;
-    std::conditional_t<std::is_void_v<Result>, bool, std::optional<Result>> result{};
-  } payload{&function, {&arguments...}};
-  const auto action = [&](std::span<void* const> payloads) {
-    const auto at = [&](size_t replica) { return static_cast<Payload*>(payloads[replica]); };
-    const auto gathered = [&]<size_t... I>(std::index_sequence<I...>) {
+  };
+  const auto merge = [&](const auto& brought) -> Result {
+    return [&]<size_t... I>(std::index_sequence<I...>)->Result {
       [[maybe_unused]] const auto column = [&]<size_t J>(std::integral_constant<size_t, J>) {
         using T = std::tuple_element_t<J, std::tuple<Args...>>;
         std::vector<T> values;
-        for (size_t r = 0; r < payloads.size(); ++r) values.push_back(*std::get<J>(at(r)->arguments));
+        for (size_t r = 0; r < brought.size(); ++r) values.push_back(*std::get<J>(brought[r].own.arguments));
         return PerReplica<T>(std::move(values));
       };
-      return (*at(0)->function)(*strategy_, column(std::integral_constant<size_t, I>{})...);
-    };
-    if constexpr (std::is_void_v<Result>) {
-      gathered(std::index_sequence_for<Args...>{});
-    } else {
-      const Result result = gathered(std::index_sequence_for<Args...>{});
-      for (size_t r = 0; r < payloads.size(); ++r) at(r)->result.emplace(result);
+      return (*brought[0].own.function)(*strategy_, column(std::integral_constant<size_t, I>{})...);
     }
+    (std::index_sequence_for<Args...>{});
   };
-  meet("merge_call", &payload, action, type_key<Payload>());
-  if constexpr (holds_per_replica<Result>)
-    return std::decay_t<decltype(at_replica(*payload.result, 0))>(
-        at_replica(*payload.result, static_cast<size_t>(replica_)));
-  else if constexpr (!std::is_void_v<Result>)
-    return *std::move(payload.result);
+  const Call own{&function, {&arguments...}};
+  if constexpr (holds_per_replica<Result>) {
+    const Result all = meet_for_result<Result>("merge_call", own, merge);
+    return std::decay_t<decltype(at_replica(all, 0))>(at_replica(all, static_cast<size_t>(replica_)));
+  } else {
+    return meet_for_result<Result>("merge_call", own, merge);
+  }
 }
-
-// The place of this thread among strategies and replicas. For the library's own use.
-struct DistributionContext {
-  Strategy* strategy = nullptr;       // null: none was entered
-  int replica = -1;                   // -1: cross-replica, if a strategy was entered
-  Rendezvous* rendezvous = nullptr;   // where the replicas of this run meet; null: not in a run
-  std::mutex* turn = nullptr;         // with RunOptions::one_at_a_time, held while this replica computes
-  std::source_location entered_at{};  // of a scope: where it was opened
-
-  static const DistributionContext& current();
-};
-
-// Puts this thread in another place until the end of the block.
-class DistributionContextGuard {
- public:
-  explicit DistributionContextGuard(DistributionContext context);
-  ~DistributionContextGuard();
-  DistributionContextGuard(const DistributionContextGuard&) = delete;
-  DistributionContextGuard& operator=(const DistributionContextGuard&) = delete;
-
- private:
-  DistributionContext previous_;
-};
 
 }  // namespace tutti

@@ -12,9 +12,11 @@
 #include "tests/support/dataset_values.h"
 #include "tests/support/three_replicas.h"
 #include "tutti/collectives/failure.h"
+#include "tutti/core/str.h"
 #include "tutti/distribute/default_strategy.h"
 #include "tutti/distribute/mirrored_strategy.h"
 #include "tutti/tensor/mesh_tensor.h"
+#include "tutti/tensor/view.h"
 
 namespace tutti {
 namespace {
@@ -61,6 +63,20 @@ TEST_F(Context, InARunIsThatOfAReplica) {
     EXPECT_EQ(get_replica_context().num_replicas_in_sync(), 3);
   });
   EXPECT_FALSE(has_strategy());
+}
+
+// As in a dataset's function that runs on a replica's thread.
+TEST_F(Context, InGlobalViewWithinAReplicaIsStillThatOfTheReplica) {
+  const Variable w = strategy.build([] { return variable(at::ones({2})); });
+  strategy.run([&] {
+    const int before = replica();
+    const GlobalViewGuard global_view;
+    EXPECT_FALSE(in_cross_replica_context());
+    EXPECT_EQ(replica(), before);
+    EXPECT_THAT(error_of([&] { strategy.run([] {}); }), HasSubstr(str("called by replica ", before)));
+    EXPECT_THAT(error_of([&] { strategy.scope(); }), HasSubstr(str("by replica ", before)));
+    EXPECT_EQ(gather(w).sum().item<int>(), 2);  // which a replica may not call
+  });
 }
 
 TEST_F(Context, InTheFunctionOfAMergeCallIsCrossReplica) {

@@ -4,10 +4,11 @@
 #include <c10/core/DeviceGuard.h>
 
 #include "tutti/core/error.h"
+#include "tutti/core/release_queue.h"
 #include "tutti/core/str.h"
 #include "tutti/distribute/intra_op_threads.h"
+#include "tutti/distribute/strategy_place.h"
 #include "tutti/tensor/scope.h"
-#include "tutti/tensor/view.h"
 
 namespace tutti {
 
@@ -22,10 +23,12 @@ ReplicaRunner::ReplicaRunner(Strategy& strategy, const Mesh& mesh)
 void ReplicaRunner::run_one(int replica, FunctionRef<void(int replica)> function, std::mutex* turn,
                             const std::shared_ptr<GradientGroup>& gradients) {
   const auto r = static_cast<size_t>(replica);
-  const ThreadViewGuard view(
-      {.replica = replica, .mesh = mesh_, .generator = generators_.of(replica), .gradients = &gradients});
-  const DistributionContextGuard context(
-      {.strategy = &strategy_, .replica = replica, .rendezvous = &rendezvous_, .turn = turn});
+  const StrategyPlace place{.strategy = &strategy_, .rendezvous = &rendezvous_, .turn = turn};
+  const ThreadViewGuard view({.replica = replica,
+                              .mesh = mesh_,
+                              .generator = generators_.of(replica),
+                              .gradients = &gradients,
+                              .strategy = &place});
   std::optional<c10::DeviceGuard> device;
   if (!devices_[r].is_cpu()) device.emplace(devices_[r]);
   std::optional<IntraOpThreads> one_thread;
@@ -42,16 +45,19 @@ void ReplicaRunner::run_one(int replica, FunctionRef<void(int replica)> function
 
 void ReplicaRunner::run(FunctionRef<void(int replica)> function, const RunOptions& options,
                         const std::shared_ptr<GradientGroup>& gradients) {
-  if (const auto& context = DistributionContext::current(); context.rendezvous)
+  if (current_rendezvous()) {
+    const int replica = ThreadView::current().function_of();
     throw Error(ErrorCode::failed_precondition,
                 str("run of a ", strategy_.name(), ": called ",
-                    context.replica < 0 ? "where replicas meet in" : str("by replica ", context.replica, " of"), " a ",
-                    context.strategy->name(), "'s run; a run cannot hold another"));
+                    replica < 0 ? "where replicas meet in" : str("by replica ", replica, " of"), " a ",
+                    StrategyPlace::current()->strategy->name(), "'s run; a run cannot hold another"));
+  }
   if (workers_.lost())
     throw Error(ErrorCode::failed_precondition,
                 str("run of a ", strategy_.name(),
                     ": called in a process that fork() made, which has none of the strategy's threads; make a strategy "
                     "in this process"));
+  ReleaseQueue::of_this_thread()->release();
   const std::lock_guard lock(running_);
   Scope::make_variables();
   generators_.follow_seed();

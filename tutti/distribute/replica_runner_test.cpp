@@ -9,10 +9,14 @@
 #include <ATen/ops/rand.h>
 #include <gmock/gmock.h>
 
+#include <memory>
+#include <thread>
+
 #include "tests/support/collected_warnings.h"
 #include "tests/support/dataset_values.h"
 #include "tests/support/three_replicas.h"
 #include "tutti/collectives/failure.h"
+#include "tutti/core/release_queue.h"
 #include "tutti/distribute/mirrored_strategy.h"
 
 namespace tutti {
@@ -40,6 +44,16 @@ class Runner : public ThreeReplicas {
 class AThrowingReplica : public Runner {};
 class ASkippedCollective : public Runner {};
 class RandomNumbers : public Runner {};
+
+// A checkpoint's writer gives back its shares of the variables, which only this thread may drop.
+TEST_F(Runner, ReleasesAtTheNextRunWhatOtherThreadsGaveBack) {
+  auto thing = std::make_shared<int>(1);
+  const std::weak_ptr<int> alive = thing;
+  const auto queue = ReleaseQueue::of_this_thread();
+  std::thread([&] { queue->put(std::move(thing)); }).join();
+  EXPECT_FALSE(alive.expired());
+  strategy.run([&] { EXPECT_TRUE(alive.expired()); });
+}
 
 TEST_F(AThrowingReplica, EndsTheRunWithItsOwnExceptionUnchanged) {
   for (const int thrower : {0, 1, 2}) {

@@ -2,6 +2,7 @@
 
 #include "tutti/distribute/count_communication.h"
 #include "tutti/distribute/in_process_all_reduce.h"
+#include "tutti/distribute/strategy_place.h"
 #include "tutti/tensor/mesh_tensor.h"
 
 namespace tutti {
@@ -128,19 +129,20 @@ std::vector<PerReplica<Tensor>> Strategy::batch_reduce_to(
 }
 
 void Strategy::refuse_other_strategy(const char* call, std::source_location location) const {
-  const auto& context = DistributionContext::current();
-  if (!context.strategy || context.strategy == this) return;
+  const auto* place = StrategyPlace::current();
+  if (!place || place->strategy == this) return;
+  const int replica = ThreadView::current().function_of();
   const auto at = [](std::source_location where) { return where.line() ? " at " + to_string(where) : ""; };
   throw Error(ErrorCode::failed_precondition,
               str(call, " of a ", name(), at(location), ": this thread is in the ",
-                  context.replica < 0 ? "scope" : str("run (replica ", context.replica, ")"),
-                  " of another strategy, a ", context.strategy->name(), at(context.entered_at), "; leave it first"),
+                  replica < 0 ? "scope" : str("run (replica ", replica, ")"), " of another strategy, a ",
+                  place->strategy->name(), at(place->entered_at), "; leave it first"),
               location);
 }
 
 void Strategy::require_cross_replica(const char* call) const {
   refuse_other_strategy(call);
-  if (const int replica = DistributionContext::current().replica; replica >= 0)
+  if (const int replica = ThreadView::current().function_of(); replica >= 0)
     throw Error(ErrorCode::failed_precondition,
                 str(call, ": called by replica ", replica, " of a ", name(),
                     "; it speaks for all replicas: call it outside of run, or in the function of a merge_call"));

@@ -131,23 +131,10 @@ auto Strategy::build(const F& f, BuildOptions options, std::source_location loca
     const auto open = scope(options, location);
     return function();
   };
-  if (in_cross_replica_context() || !has_strategy()) return in_scope(f);
+  if (!in_replica_function()) return in_scope(f);
   using Result = std::invoke_result_t<const F&>;
-  struct Payload {
-    const F* function;
-    std::conditional_t<std::is_void_v<Result>, bool, std::optional<Result>> result{};
-  } payload{&f};
-  const auto action = [&](std::span<void* const> payloads) {
-    const auto at = [&](size_t replica) { return static_cast<Payload*>(payloads[replica]); };
-    if constexpr (std::is_void_v<Result>) {
-      in_scope(*at(0)->function);
-    } else {
-      const Result result = in_scope(*at(0)->function);
-      for (size_t r = 0; r < payloads.size(); ++r) at(r)->result.emplace(result);
-    }
-  };
-  get_replica_context(location).meet("build", &payload, action, type_key<Payload>());
-  if constexpr (!std::is_void_v<Result>) return *std::move(payload.result);
+  const auto first = [&](const auto& brought) -> Result { return in_scope(brought[0].own); };
+  return get_replica_context(location).template meet_for_result<Result>("build", f, first);
 }
 
 template <class F, class... Args>
@@ -187,8 +174,7 @@ auto Strategy::local_results(const T& value) const {
 template <class F>
 auto Strategy::values_from_function(const F& f) const {
   require_cross_replica("values_from_function");
-  const DistributionContextGuard outside({});
-  const ThreadViewGuard global_view({});
+  const ThreadViewGuard outside({});
   std::vector<std::decay_t<std::invoke_result_t<const F&, ValueContext>>> values;
   for (int r = 0; r < num_replicas(); ++r)
     values.push_back(f(ValueContext{.replica_id_in_sync_group = r, .num_replicas_in_sync = num_replicas_in_sync()}));

@@ -63,10 +63,10 @@ std::string describe(const Request& request) {
              ", trainable ", trainable);
 }
 
-void check_alike(std::span<void* const> requests, std::source_location location) {
-  const auto& first = *static_cast<const Request*>(requests[0]);
+void check_alike(Brought<Request> requests, std::source_location location) {
+  const Request& first = requests[0];
   for (size_t r = 1; r < requests.size(); ++r) {
-    const auto& other = *static_cast<const Request*>(requests[r]);
+    const Request& other = requests[r];
     if (other.initial.sizes() == first.initial.sizes() && other.initial.dtype() == first.initial.dtype() &&
         *other.options == *first.options)
       continue;
@@ -88,24 +88,20 @@ Variable variable(const Tensor& initial, VariableOptions options, std::source_lo
   };
   if (in_cross_replica_context() || !has_strategy()) return open_and_make(initial);
   Request request{local(initial).detach(), &options};
-  const auto action = [&](std::span<void* const> requests) {
+  const auto action = [&](Brought<Request> requests) {
     check_alike(requests, location);
-    const Variable made = open_and_make(static_cast<Request*>(requests[0])->initial);
-    for (void* other : requests) static_cast<Request*>(other)->made = made;
+    const Variable made = open_and_make(requests[0].initial);
+    for (size_t r = 0; r < requests.size(); ++r) requests[r].made = made;
   };
-  get_replica_context(location).meet("variable", &request, action);
+  get_replica_context(location).meet("variable", request, action);
   return request.made;
 }
 
-Tensor Variable::value() const {
-  return (ThreadView::current().replica >= 0 ? tutti::local(*this) : tutti::gather(*this)).clone();
-}
+Tensor Variable::value() const { return (in_replica_view() ? tutti::local(*this) : tutti::gather(*this)).clone(); }
 
 std::vector<Tensor> Variable::components() const {
   if (!is_mesh_tensor(*this)) return {*this};
-  if (const int replica = ThreadView::current().replica; replica >= 0)
-    throw Error(ErrorCode::failed_precondition, str("components: called by replica ", replica,
-                                                    ", which may touch its own alone; use value(), or merge_call"));
+  require_global_view("components", "a replica may touch its own alone; use value(), or merge_call");
   return replica_components(*this).vec();
 }
 
@@ -117,7 +113,7 @@ VariablePolicy Variable::policy() const {
 std::ostream& operator<<(std::ostream& out, const Variable& variable) {
   const ThreadView& view = ThreadView::current();
   if (!is_mesh_tensor(variable) || view.replica >= 0) return at::operator<<(out, local(variable));
-  const ThreadViewGuard outside_of_scopes({});
+  const GlobalViewGuard outside_of_scopes;
   const auto& devices = mesh_impl(variable).mesh_shape()->mesh.devices();
   const auto components = variable.components();
   out << (variable.policy().on_read() ? "SyncOnReadVariable" : "MirroredVariable");

@@ -10,6 +10,7 @@
 #include "tutti/core/str.h"
 #include "tutti/distribute/component_update.h"
 #include "tutti/distribute/replica_context.h"
+#include "tutti/distribute/strategy_place.h"
 #include "tutti/distribute/variable.h"
 #include "tutti/tensor/mesh_gradient.h"
 #include "tutti/tensor/mesh_tensor.h"
@@ -84,7 +85,7 @@ struct AssignCall {
 
 Tensor checked(const AssignCall& call, const Tensor& value) {
   const Variable& variable = call.variable;
-  const Tensor plain = ThreadView::current().replica >= 0 ? local(value) : gather(value);
+  const Tensor plain = in_replica_view() ? local(value) : gather(value);
   if (plain.sizes() != variable.sizes() || plain.dtype() != variable.dtype())
     call.refuse(ErrorCode::invalid_argument, "of ", at::toString(variable.scalar_type()), " ",
                 str_list(variable.sizes()), " gets ", at::toString(plain.scalar_type()), " ", str_list(plain.sizes()),
@@ -108,7 +109,7 @@ Operand checked_rows(const AssignCall& call, const Tensor& indices, const Tensor
   if (!call.update.adds_up && (aggregation == VariableAggregation::sum || aggregation == VariableAggregation::mean))
     call.refuse(ErrorCode::unimplemented, "has aggregation ", to_string(aggregation),
                 "; this update takes none or only_first_replica");
-  const bool in_replica = ThreadView::current().replica >= 0;
+  const bool in_replica = in_replica_view();
   const Tensor rows = in_replica ? local(values) : gather(values);
   Tensor where = in_replica ? local(indices) : gather(indices);
   if (variable.dim() == 0 || where.dim() != 1 || !at::isIntegralType(where.scalar_type(), /*includeBool=*/false) ||
@@ -177,15 +178,15 @@ void write_in_replica(const AssignCall& call, Operand operand) {
   if (none && get_replica_context().num_replicas_in_sync() > 1)
     call.refuse(ErrorCode::invalid_argument,
                 "lies on one device, and its replicas cannot each write it; make it with an aggregation");
-  const auto together = [&](std::span<void* const> payloads) {
+  const auto together = [&](Brought<Operand> brought) {
     std::vector<Operand> operands;
-    for (void* payload : payloads) operands.push_back(*static_cast<Operand*>(payload));
+    for (size_t r = 0; r < brought.size(); ++r) operands.push_back(brought[r]);
     record(call, static_cast<int>(operands.size()), operands[0].value);
     write_all(call, aggregated(call.policy.aggregation, operands));
   };
   // Replicas that write different variables do not meet.
   const auto key = reinterpret_cast<uintptr_t>(call.variable.unsafeGetTensorImpl());
-  get_replica_context(call.location).meet(call.update.name, &operand, together, key);
+  get_replica_context(call.location).meet(call.update.name, operand, together, key);
 }
 
 void write_outside(const AssignCall& call, Operand operand) {
@@ -224,10 +225,11 @@ void write_each(const AssignCall& call, const PerReplica<Tensor>& values) {
 
 // A variable that no strategy made has one component, which replicas would write at once.
 void check_made_here(const AssignCall& call) {
-  const auto& context = DistributionContext::current();
-  if (context.rendezvous && context.replica >= 0 && context.rendezvous->num_replicas() > 1)
-    call.refuse(ErrorCode::failed_precondition, "was made under no strategy, and replica ", context.replica, " of ",
-                context.rendezvous->num_replicas(), " writes it; make it in the strategy's scope");
+  const int replica = ThreadView::current().function_of();
+  const auto* rendezvous = current_rendezvous();
+  if (rendezvous && replica >= 0 && rendezvous->num_replicas() > 1)
+    call.refuse(ErrorCode::failed_precondition, "was made under no strategy, and replica ", replica, " of ",
+                rendezvous->num_replicas(), " writes it; make it in the strategy's scope");
 }
 
 void write(const AssignCall& call, const Operand& operand) {
@@ -235,15 +237,15 @@ void write(const AssignCall& call, const Operand& operand) {
     check_made_here(call);
     return call.update.apply(call.variable, operand);
   }
-  if (ThreadView::current().replica >= 0) return write_in_replica(call, operand);
+  if (in_replica_view()) return write_in_replica(call, operand);
   write_outside(call, operand);
 }
 
 const Variable& assign_value(const AssignCall& call, const VariableValue& value) {
   const at::NoGradGuard no_grad;
-  const bool in_replica = ThreadView::current().replica >= 0;
-  std::optional<ThreadViewGuard> outside_of_scopes;
-  if (!in_replica) outside_of_scopes.emplace(ThreadView{});
+  const bool in_replica = in_replica_view();
+  std::optional<GlobalViewGuard> outside_of_scopes;
+  if (!in_replica) outside_of_scopes.emplace();
   if (const auto* values = std::get_if<PerReplica<Tensor>>(&value)) {
     if (in_replica) call.refuse(ErrorCode::invalid_argument, "gets a value for each replica in one; pass its own");
     write_each(call, *values);
@@ -260,8 +262,8 @@ const Variable& assign_value(const AssignCall& call, const VariableValue& value)
 
 const Variable& update_rows(const AssignCall& call, const Tensor& indices, const Tensor& values) {
   const at::NoGradGuard no_grad;
-  std::optional<ThreadViewGuard> outside_of_scopes;
-  if (ThreadView::current().replica < 0) outside_of_scopes.emplace(ThreadView{});
+  std::optional<GlobalViewGuard> outside_of_scopes;
+  if (!in_replica_view()) outside_of_scopes.emplace();
   write(call, checked_rows(call, indices, values));
   return call.variable;
 }

@@ -4,7 +4,7 @@
 #include "tutti/core/str.h"
 #include "tutti/dtensor/relayout.h"
 #include "tutti/tensor/mesh_tensor.h"
-#include "tutti/tensor/placement.h"
+#include "tutti/tensor/scope.h"
 #include "tutti/tensor/view.h"
 
 namespace tutti::dtensor {

@@ -15,6 +15,7 @@
 #include "tests/support/temporary_folder.h"
 #include "tutti/checkpoint/checkpoint.h"
 #include "tutti/device/logical_devices.h"
+#include "tutti/tensor/cut.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/relayout.h"
 

@@ -7,7 +7,7 @@
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/dtensor/relayout.h"
-#include "tutti/tensor/placement.h"
+#include "tutti/tensor/scope.h"
 #include "tutti/tensor/view.h"
 
 namespace tutti::dtensor {

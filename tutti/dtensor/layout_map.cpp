@@ -173,13 +173,11 @@ void LayoutMap::apply(torch::nn::Module& module, const LayoutMapOptions& options
 }
 
 void LayoutMap::build_in_scope(const std::function<torch::nn::Module&()>& f, const LayoutMapOptions& options) const {
-  const ThreadView& view = ThreadView::current();
-  if (view.replica >= 0)
-    refuse(ErrorCode::failed_precondition, "build: called by replica ", view.replica,
-           "; parameters in layouts are made outside of run");
-  if (view.scope && view.scope->shape->mesh != mesh_)
-    refuse(ErrorCode::failed_precondition, "build: called in a scope on the mesh ", view.scope->shape->mesh.to_string(),
-           ", and the map is of another one, ", mesh_.to_string());
+  require_global_view("LayoutMap: build", "parameters in layouts are made outside of run");
+  const ScopeState* scope_around = ThreadView::current().scope;
+  if (scope_around && scope_around->shape->mesh != mesh_)
+    refuse(ErrorCode::failed_precondition, "build: called in a scope on the mesh ",
+           scope_around->shape->mesh.to_string(), ", and the map is of another one, ", mesh_.to_string());
   const LayoutScope scope(mesh_);
   apply(f(), options);
 }

@@ -7,9 +7,10 @@
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/tensor/cut.h"
 #include "tutti/tensor/mesh_tensor.h"
-#include "tutti/tensor/placement.h"
 #include "tutti/tensor/registration.h"
+#include "tutti/tensor/spec.h"
 #include "tutti/tensor/view.h"
 
 namespace tutti::dtensor {
@@ -81,7 +82,7 @@ class Packer {
 
   // One buffer with the whole value, sums taken.
   Tensor joined() const {
-    const ThreadViewGuard outside_of_scopes({});
+    const GlobalViewGuard outside_of_scopes;
     const Layout::Shape global(spec_->sizes.begin(), spec_->sizes.end());
     const Tensor whole = at::empty(spec_->sizes, component(0).options().device(shape_.home));
     for (int device = 0; device < num_devices(); ++device) {
@@ -101,7 +102,7 @@ class Packer {
     for (int device = num_devices(); device-- > 0;) {
       if (first_with(spec_->stored, device) != device) continue;
       const int index = shape_.project(device, shape_.all, spec_->stored);
-      const Tensor copy = component(device).to(component_device(spec_, index));
+      const Tensor copy = component(device).to(spec_->device_of(index));
       stored[static_cast<size_t>(index)] = copy.is_same(component(device)) ? copy.clone() : copy;
     }
     return stored;

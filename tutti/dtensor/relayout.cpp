@@ -6,7 +6,8 @@
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
-#include "tutti/tensor/placement.h"
+#include "tutti/tensor/spec.h"
+#include "tutti/tensor/view.h"
 
 namespace tutti::dtensor {
 namespace {
@@ -14,11 +15,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::tensor_list;
 
-// The address of a spec as a number that a graph can hold; specs are never freed, and null stands for a plain tensor.
-int64_t address_of(const Spec* spec) { return static_cast<int64_t>(reinterpret_cast<uintptr_t>(spec)); }
-const Spec* spec_at(int64_t address) { return reinterpret_cast<const Spec*>(static_cast<uintptr_t>(address)); }
-
-// Of a gradient of this tensor: as the tensor, but no sum of terms.
+// Of a gradient of this tensor: as the tensor, but no sum of terms; null for a plain tensor.
 const Spec* gradient_spec(const Tensor& tensor) {
   if (!is_mesh_tensor(tensor)) return nullptr;
   const Spec* spec = mesh_impl(tensor).spec();

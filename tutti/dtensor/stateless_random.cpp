@@ -11,7 +11,7 @@
 #include "tutti/dtensor/random_distributions.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/parallel_ranges.h"
-#include "tutti/tensor/placement.h"
+#include "tutti/tensor/scope.h"
 #include "tutti/tensor/view.h"
 
 namespace tutti {
@@ -88,7 +88,7 @@ Components shards(const Spec* spec, at::ScalarType dtype, FillBox fill_box) {
       sizes.push_back(spec->length(i, axis));
       offset.push_back(spec->begin(i, axis));
     }
-    components.push_back(filled({sizes, offset, spec->sizes}, dtype, fill_box).to(component_device(spec, i)));
+    components.push_back(filled({sizes, offset, spec->sizes}, dtype, fill_box).to(spec->device_of(i)));
   }
   return components;
 }
@@ -107,7 +107,7 @@ Tensor create(const char* function, at::IntArrayRef shape, at::ScalarType dtype,
   const Spec* spec = layout ? spec_of(function, *layout, shape) : nullptr;
   Components components;
   {
-    const ThreadViewGuard outside_of_scopes({});
+    const GlobalViewGuard outside_of_scopes;
     const at::DimVector zeros(shape.size(), 0);
     if (spec)
       components = shards(spec, dtype, fill_box);

@@ -7,6 +7,7 @@
 
 #include "tutti/core/error.h"
 #include "tutti/function/program.h"
+#include "tutti/tensor/view.h"
 
 namespace tutti {
 namespace {
@@ -235,6 +236,19 @@ TEST(Function, RunsEagerlyWhereAsked) {
   run_functions_eagerly(false);
   EXPECT_EQ(runs, 5);
   EXPECT_EQ(f.tracing_count(), 0);
+}
+
+TEST(Function, FactoriesAreRecordedAfterAGuardOfTheView) {
+  const auto f = [](const Tensor& x) {
+    { const GlobalViewGuard guard; }
+    return x + torch::rand({2});
+  };
+  const auto g = function(f);
+  torch::manual_seed(1);
+  std::vector<Tensor> wanted;
+  for (int i = 0; i < 4; ++i) wanted.push_back(f(torch::ones({2})));
+  torch::manual_seed(1);
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(same_bits(g(torch::ones({2})), wanted[static_cast<size_t>(i)]));
 }
 
 TEST(Function, AHostStepRunsInEachReplay) {

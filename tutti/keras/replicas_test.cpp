@@ -128,7 +128,7 @@ TEST(Fit, IsRefusedInAReplica) {
   const Sequential model = strategy.build(classifier);
   const auto fit = [&] { model.fit(at::ones({4, 8, 8, 1}), at::ones({4})); };
   EXPECT_THAT(error_of([&] { strategy.run(fit); }),
-              HasSubstr("failed_precondition: sequential.fit: called in a replica"));
+              HasSubstr("failed_precondition: sequential.fit: called by replica"));
 }
 
 // The numbers that the tf.distribute guide prints.

@@ -19,18 +19,15 @@ namespace {
 // fit, evaluate and predict work outside of the scope that may be active around them.
 class OutsideOfScopes {
  public:
-  OutsideOfScopes(const Model& model, const char* function)
-      : view_(global_view(str(model.name(), '.', function))), context_({}) {}
+  OutsideOfScopes(const Model& model, const char* function) : outside_(required(str(model.name(), '.', function))) {}
 
  private:
-  static ThreadView global_view(const std::string& function) {
-    if (ThreadView::current().replica < 0) return {};
-    throw Error(ErrorCode::failed_precondition,
-                str(function, ": called in a replica's function; it runs the replicas itself, call it outside of run"));
+  static ThreadView required(const std::string& function) {
+    require_global_view(function, "it runs the replicas itself, call it outside of run");
+    return {};
   }
 
-  ThreadViewGuard view_;
-  DistributionContextGuard context_;
+  ThreadViewGuard outside_;
 };
 
 void check_positive(const char* function, const char* option, const std::optional<int64_t>& value) {

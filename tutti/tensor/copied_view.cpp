@@ -2,6 +2,7 @@
 
 #include <ATen/core/LegacyTypeDispatch.h>
 
+#include "tutti/tensor/cut.h"
 #include "tutti/tensor/relayout.h"
 
 namespace tutti {
@@ -26,6 +27,7 @@ CopiedView::CopiedView(const c10::OperatorHandle& op, at::ArrayRef<at::IValue> a
       arguments_(arguments.begin(), arguments.end()),
       item_(item),
       spec_(view.spec()),
+      meta_(view.meta()),
       version_(version_of(arguments[0].toTensor())) {
   arguments_[0] = bare(arguments_[0].toTensor());
   for (const Tensor& piece : view.components())
@@ -49,9 +51,10 @@ void CopiedView::refresh() {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   version_ = version_of(arguments_[0].toTensor());
   const Tensor now = result_of(arguments_);
-  const Spec* spec = mesh_impl(now).spec();
-  Components pieces = mesh_impl(now).components();
-  if (spec != spec_) pieces = Relayout(spec, spec_, op_.schema().name(), Asked::implied).run(pieces);
+  const auto& impl = mesh_impl(now);
+  const Spec* spec = impl.spec();
+  Components pieces = impl.components();
+  if (spec != spec_) pieces = Relayout(spec, spec_, op_.schema().name(), Asked::implied).run(impl.meta(), pieces);
   for (size_t i = 0; i < copy_.size(); ++i) copy_[i].copy_(pieces[i]);
 }
 
@@ -61,13 +64,13 @@ void CopiedView::write_back() {
   const Tensor& tensor = arguments_[0].toTensor();
   auto& impl = mesh_impl(tensor);
   const std::string& cause = op_.schema().name();
-  const auto gathered = [&](const Spec* from, const Components& pieces) {
-    return Relayout(from, intern_replicated(from->shape, from->sizes), cause, Asked::implied).run(pieces)[0];
+  const auto gathered = [&](const Spec* from, const TensorMeta& meta, const Components& pieces) {
+    return Relayout(from, intern_replicated(from->shape, from->sizes), cause, Asked::implied).run(meta, pieces)[0];
   };
   std::vector<at::IValue> arguments = arguments_;
-  const Tensor whole = gathered(impl.spec(), impl.read()).contiguous();
+  const Tensor whole = gathered(impl.spec(), impl.meta(), impl.read()).contiguous();
   arguments[0] = whole;
-  result_of(std::move(arguments)).copy_(gathered(spec_, copy_));
+  result_of(std::move(arguments)).copy_(gathered(spec_, meta_, copy_));
   put(whole, impl.spec(), impl.write());
   impl.finish_write();
 }

@@ -28,6 +28,7 @@ class CopiedView {
   std::vector<at::IValue> arguments_;
   int item_;
   const Spec* spec_;
+  TensorMeta meta_;
   Components copy_;
   std::mutex mutex_;
   uint32_t version_;  // of the tensor, when it and the copy last agreed; guarded by mutex_

@@ -7,11 +7,14 @@
 #include <c10/core/AutogradState.h>
 #include <c10/core/InferenceMode.h>
 
+#include <algorithm>
+
 #include "tutti/collectives/communications.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/mesh/shard.h"
 #include "tutti/tensor/copied_view.h"
+#include "tutti/tensor/cut.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/sum_buffers.h"
 #include "tutti/tensor/torch_device.h"
@@ -86,11 +89,6 @@ void follow_base(const Tensor& view, const Tensor& base) {
   impl.copied_view = mesh_impl(base).copied_view;
   if (!impl.mesh_shape()->merged()) c10::AutogradState::get_tls_state().set_view_replay_enabled(true);
   if (c10::InferenceMode::is_enabled()) impl.take_keys(mesh_impl(base));
-}
-
-// For a view that had to be copied.
-void remember_source(const c10::OperatorHandle& op, at::ArrayRef<IValue> arguments, int item, const Tensor& view) {
-  mesh_impl(view).copied_view = std::make_shared<CopiedView>(op, arguments, item, mesh_impl(view));
 }
 
 const Spec* result_spec(const Plan::Result& result, const MeshShape* shape, at::IntArrayRef sizes) {
@@ -201,8 +199,8 @@ class LocalArguments {
       auto& impl = mesh_impl(operand.item < 0 ? value.toTensor()
                                               : value.toListRef()[static_cast<size_t>(operand.item)].toTensor());
       const Components* pieces = &(info.writes[position] ? impl.write() : impl.read());
-      if (operand.relayout) pieces = &moved_.emplace_back(operand.relayout->run(*pieces));
-      if (operand.join) pieces = &moved_.emplace_back(operand.join->run(*pieces, Sharing::allowed));
+      if (operand.relayout) pieces = &moved_.emplace_back(operand.relayout->run(impl.meta(), *pieces));
+      if (operand.join) pieces = &moved_.emplace_back(operand.join->run(impl.meta(), *pieces, Sharing::allowed));
       pieces_.push_back(pieces);
       if (operand.item < 0)
         shared_[position] = IValue();
@@ -324,6 +322,63 @@ void merge_calls(const Plan& plan, at::ArrayRef<IValue> returned) {
   }
 }
 
+// The op that was asked for.
+struct Request {
+  const c10::OperatorHandle& op;
+  const OperatorInfo& info;
+  const c10::SmallVector<IValue, 8> arguments;
+
+  Request(const c10::OperatorHandle& op, const OperatorInfo& info, const Stack& stack)
+      : op(op), info(info), arguments(stack.end() - static_cast<std::ptrdiff_t>(info.num_arguments), stack.end()) {}
+};
+
+// Puts the results of an op in the place of its arguments. `values`: what each return is for the first call, `stride`
+// apart. make(r, item) makes the mesh tensor of a return, of a list that of an item, else item is -1. A view is made an
+// alias of its base, and one that had to be `copied` remembers where it came from.
+template <class Make>
+void replace_by_results(const Request& request, at::ArrayRef<IValue> values, size_t stride, bool copied, Stack& stack,
+                        Make make) {
+  const OperatorInfo& info = request.info;
+  const auto made = [&](size_t r, int item) {
+    Tensor result = make(r, item);
+    if (!info.is_view || !result.defined()) return result;
+    const Tensor& base = request.arguments[0].toTensor();
+    follow_base(result, base);
+    auto& impl = mesh_impl(result);
+    if (copied) impl.copied_view = std::make_shared<CopiedView>(request.op, request.arguments, item, impl);
+    return result;
+  };
+  torch::jit::drop(stack, info.num_arguments);
+  for (size_t r = 0; r < info.num_returns; ++r) {
+    const IValue& value = values[r * stride];
+    if (info.written_return[r] >= 0) {
+      stack.push_back(request.arguments[static_cast<size_t>(info.written_return[r])]);
+    } else if (value.isTensor()) {
+      stack.emplace_back(made(r, -1));
+    } else if (value.isTensorList()) {
+      c10::List<Tensor> list;
+      for (size_t item = 0; item < value.toListRef().size(); ++item) list.push_back(made(r, static_cast<int>(item)));
+      stack.emplace_back(std::move(list));
+    } else {
+      stack.push_back(value);
+    }
+  }
+}
+
+void record_written_parts(const Request& request, const MeshShape* shape, const Plan& plan) {
+  for (size_t r = 0; r < std::min(plan.results.size(), request.info.num_returns); ++r) {
+    const int argument = request.info.written_return[r];
+    if (argument < 0) continue;
+    const IValue& written = request.arguments[static_cast<size_t>(argument)];
+    if (written.isTensor()) record_parts(plan.results[r], shape, mesh_impl(written.toTensor()).components()[0]);
+  }
+}
+
+// The tensor of a returned value that is one, or of an item of a list.
+Tensor returned_tensor(const IValue& value, int item) {
+  return item < 0 ? value.toTensor() : value.toListRef()[static_cast<size_t>(item)].toTensor();
+}
+
 // view() needs a contiguous piece where the whole was contiguous; a copy then stands for the view.
 bool make_viewable(const OperatorInfo& info, Stack& call) {
   if (!info.is_reshape || call[0].toTensor().is_contiguous()) return false;
@@ -335,8 +390,8 @@ bool make_viewable(const OperatorInfo& info, Stack& call) {
 
 void run_on_pieces(const c10::OperatorHandle& op, const OperatorInfo& info, const MeshShape* shape, const Plan& plan,
                    Stack& stack) {
-  const auto view = torch::jit::last(stack, info.num_arguments);
-  const c10::SmallVector<IValue, 8> arguments(view.begin(), view.end());
+  const Request request(op, info, stack);
+  const auto& arguments = request.arguments;
   const HeldComponents held(info, arguments);
   const LocalArguments local(info, plan, arguments);
   bool copied = false;
@@ -358,39 +413,16 @@ void run_on_pieces(const c10::OperatorHandle& op, const OperatorInfo& info, cons
       op.callBoxed(call);
     for (size_t r = 0; r < info.num_returns; ++r) returned[r * calls + c] = std::move(call[r]);
   }
-  torch::jit::drop(stack, info.num_arguments);
   if (plan.merge) merge_calls(plan, returned);
-
-  c10::SmallVector<Tensor, 8> of_call(calls);
   copied |= info.is_view && plan.operands[0].relayout.has_value();
-  const auto view_of_base = [&](Tensor result, int item) {
-    if (info.is_view && result.defined()) follow_base(result, arguments[0].toTensor());
-    if (copied) remember_source(op, arguments, item, result);
-    return result;
-  };
   for (size_t i = 0; i < arguments.size(); ++i)
     if (info.writes[i]) for_each_mesh_tensor(arguments[i], finish_write);
-  for (size_t r = 0; r < info.num_returns; ++r) {
-    const IValue& first = returned[r * calls];
-    if (info.written_return[r] >= 0) {
-      const IValue& original = arguments[static_cast<size_t>(info.written_return[r])];
-      if (original.isTensor() && r < plan.results.size())
-        record_parts(plan.results[r], shape, mesh_impl(original.toTensor()).components()[0]);
-      stack.push_back(original);
-    } else if (first.isTensor()) {
-      for (size_t c = 0; c < calls; ++c) of_call[c] = returned[r * calls + c].toTensor();
-      stack.emplace_back(view_of_base(assemble(info.name, shape, plan.results[r], of_call), -1));
-    } else if (first.isTensorList()) {
-      c10::List<Tensor> list;
-      for (size_t item = 0; item < first.toListRef().size(); ++item) {
-        for (size_t c = 0; c < calls; ++c) of_call[c] = returned[r * calls + c].toListRef()[item].toTensor();
-        list.push_back(view_of_base(assemble(info.name, shape, plan.results[r], of_call), static_cast<int>(item)));
-      }
-      stack.emplace_back(std::move(list));
-    } else {
-      stack.push_back(first);
-    }
-  }
+  record_written_parts(request, shape, plan);
+  c10::SmallVector<Tensor, 8> of_call(calls);
+  replace_by_results(request, returned, calls, copied, stack, [&](size_t r, int item) {
+    for (size_t c = 0; c < calls; ++c) of_call[c] = returned_tensor(returned[r * calls + c], item);
+    return assemble(info.name, shape, plan.results[r], of_call);
+  });
 }
 
 namespace {
@@ -412,7 +444,7 @@ void run_drawn(const c10::OperatorHandle& op, const OperatorInfo& info, Stack& s
   const size_t first = stack.size() - info.num_arguments;
   const Tensor target = stack[first].toTensor();
   auto& impl = mesh_impl(target);
-  const Tensor whole = at::empty_strided(target.sizes(), target.strides(), impl.read()[0].options());
+  const Tensor whole = at::empty_strided(target.sizes(), target.strides(), impl.meta().options());
   stack[first] = whole;
   op.callBoxed(stack);
   write_back(impl, whole);
@@ -422,8 +454,8 @@ void run_drawn(const c10::OperatorHandle& op, const OperatorInfo& info, Stack& s
 
 void run_gathered(const c10::OperatorHandle& op, const OperatorInfo& info, const MeshShape* shape, const Plan& plan,
                   Stack& stack) {
-  const auto view = torch::jit::last(stack, info.num_arguments);
-  const c10::SmallVector<IValue, 8> arguments(view.begin(), view.end());
+  const Request request(op, info, stack);
+  const auto& arguments = request.arguments;
   Stack call;
   LocalArguments(info, plan, arguments).of_call(0, call);
   make_viewable(info, call);
@@ -437,22 +469,11 @@ void run_gathered(const c10::OperatorHandle& op, const OperatorInfo& info, const
                  item < 0 ? value.toTensor() : value.toListRef()[static_cast<size_t>(item)].toTensor());
     });
   }
-  torch::jit::drop(stack, info.num_arguments);
-  for (size_t r = 0; r < info.num_returns; ++r) {
-    if (info.written_return[r] >= 0) {
-      stack.push_back(arguments[static_cast<size_t>(info.written_return[r])]);
-      continue;
-    }
-    int item = call[r].isTensor() ? -1 : 0;
-    wrap_tensors(call[r], [&](const Tensor& tensor) {
-      Tensor result = make_mesh_tensor(shape, tensor);
-      if (!info.is_view) return result;
-      follow_base(result, arguments[0].toTensor());
-      if (!mesh_impl(arguments[0].toTensor()).whole()) remember_source(op, arguments, item < 0 ? item : item++, result);
-      return result;
-    });
-    stack.push_back(std::move(call[r]));
-  }
+  const bool copied = info.is_view && !mesh_impl(arguments[0].toTensor()).whole();
+  replace_by_results(request, call, 1, copied, stack, [&](size_t r, int item) {
+    const Tensor value = returned_tensor(call[r], item);
+    return value.defined() ? make_mesh_tensor(shape, value) : value;
+  });
 }
 
 }  // namespace tutti

@@ -11,10 +11,13 @@
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/tensor/call_recorder.h"
+#include "tutti/tensor/cut.h"
 #include "tutti/tensor/library.h"
 #include "tutti/tensor/mesh_gradient.h"
 #include "tutti/tensor/mesh_tensor.h"
-#include "tutti/tensor/placement.h"
+#include "tutti/tensor/rules/op_traits.h"
+#include "tutti/tensor/scope.h"
+#include "tutti/tensor/spec.h"
 #include "tutti/tensor/view.h"
 
 namespace tutti {
@@ -25,7 +28,7 @@ using Stack = torch::jit::Stack;
 // A replica's component has the variable's shape, which is one for all.
 void refuse_geometry(const c10::OperatorHandle& op, const Tensor& tensor) {
   const std::string& name = op.schema().name();
-  if (!op.hasTag(at::Tag::inplace_view) || name == "aten::detach_" || name == "aten::set_") return;
+  if (!changes_geometry(op) || name == "aten::set_") return;
   throw Error(
       ErrorCode::failed_precondition,
       str(name, ": replica ", ThreadView::current().replica, " changes the shape of a tensor of shape ",

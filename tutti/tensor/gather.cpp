@@ -4,8 +4,11 @@
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/tensor/cut.h"
 #include "tutti/tensor/mesh_tensor.h"
-#include "tutti/tensor/placement.h"
+#include "tutti/tensor/relayout.h"
+#include "tutti/tensor/spec.h"
+#include "tutti/tensor/view.h"
 
 namespace tutti {
 namespace {
@@ -16,7 +19,8 @@ using torch::autograd::tensor_list;
 Tensor relayout_value(const Tensor& tensor, const Spec* to, const char* cause) {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   auto& impl = mesh_impl(tensor);
-  return make_mesh_tensor(to, Relayout::of(impl.spec(), to, cause, Asked::explicitly).run(impl.read()));
+  const Components& components = impl.read();
+  return make_mesh_tensor(to, Relayout::of(impl.spec(), to, cause, Asked::explicitly).run(impl.meta(), components));
 }
 
 Tensor gather_value(const Tensor& tensor) {
@@ -26,22 +30,19 @@ Tensor gather_value(const Tensor& tensor) {
   const Components& components = impl.read();
   const Spec* to = intern_replicated(impl.mesh_shape(), impl.sizes());
   const Relayout& relayout = Relayout::of(impl.spec(), to, "gather", Asked::explicitly);
-  if (!impl.mesh_shape()->merged()) return relayout.run(components)[0];
-  relayout.record(components[0].element_size());
+  if (!impl.mesh_shape()->merged()) return relayout.run(impl.meta(), components)[0];
+  relayout.record(impl.dtype().itemsize());
   return components[0];
 }
 
-const Spec* spec_from(int64_t address) { return reinterpret_cast<const Spec*>(static_cast<uintptr_t>(address)); }
-int64_t address_of(const Spec* spec) { return static_cast<int64_t>(reinterpret_cast<uintptr_t>(spec)); }
-
 struct RelayoutFunction : torch::autograd::Function<RelayoutFunction> {
   static Tensor forward(AutogradContext* context, const Tensor& tensor, int64_t to) {
-    context->saved_data["from"] = address_of(mesh_impl(tensor).spec());  // specs are never freed
-    return relayout_value(tensor, spec_from(to), "relayout");
+    context->saved_data["from"] = address_of(mesh_impl(tensor).spec());
+    return relayout_value(tensor, spec_at(to), "relayout");
   }
   static tensor_list backward(AutogradContext* context, tensor_list gradients) {
     const Tensor& gradient = gradients[0];
-    const Spec* spec = spec_from(context->saved_data["from"].toInt());
+    const Spec* spec = spec_at(context->saved_data["from"].toInt());
     const Spec* to = intern(spec->shape, spec->axes, 0, spec->sizes);
     if (!is_mesh_tensor(gradient) || mesh_impl(gradient).spec() == to) return {gradient, Tensor()};
     return {apply(gradient, address_of(to)), Tensor()};
@@ -52,7 +53,7 @@ struct RelayoutFunction : torch::autograd::Function<RelayoutFunction> {
 struct CutFunction : torch::autograd::Function<CutFunction> {
   static Tensor forward(AutogradContext*, const Tensor& value, int64_t to) {
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
-    const Spec* spec = spec_from(to);
+    const Spec* spec = spec_at(to);
     return make_mesh_tensor(spec, cut(value, spec));
   }
   static tensor_list backward(AutogradContext*, tensor_list gradients) { return {gather(gradients[0]), Tensor()}; }
@@ -74,14 +75,14 @@ struct GatherFunction : torch::autograd::Function<GatherFunction> {
 
 Tensor gather(const Tensor& tensor) {
   if (!is_mesh_tensor(tensor)) return tensor;
-  require_global_view("gather");
+  require_global_view("gather", "local() gives a replica its part");
   if (at::GradMode::is_enabled() && tensor.requires_grad()) return GatherFunction::apply(tensor);
   return gather_value(tensor);
 }
 
 Tensor relayout(const Tensor& tensor, const Layout& layout) {
   if (!is_mesh_tensor(tensor)) return distribute_tensor(tensor, layout);
-  require_global_view("relayout");
+  require_global_view("relayout", "local() gives a replica its part");
   const MeshShape* shape = mesh_impl(tensor).mesh_shape();
   if (MeshShape::of(layout.mesh()) != shape || layout.rank() != tensor.dim())
     throw Error(ErrorCode::invalid_argument,

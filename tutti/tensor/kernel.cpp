@@ -15,8 +15,9 @@
 #include "tutti/tensor/front.h"
 #include "tutti/tensor/library.h"
 #include "tutti/tensor/mesh_tensor.h"
+#include "tutti/tensor/plan_cache.h"
 #include "tutti/tensor/registration.h"
-#include "tutti/tensor/rules/rule_table.h"
+#include "tutti/tensor/rules/op_traits.h"
 #include "tutti/tensor/selection.h"
 #include "tutti/tensor/size_check.h"
 #include "tutti/tensor/strict_mode.h"
@@ -24,52 +25,6 @@
 #include "tutti/tensor/view.h"
 
 namespace tutti {
-namespace {
-
-// Whether LibTorch calls other ops for this one, above autograd. einsum has a rule and a gradient of its own.
-bool is_composed(const c10::OperatorHandle& op) {
-  return op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) &&
-         op.operator_name().name != "aten::einsum";
-}
-
-}  // namespace
-
-OperatorInfo::OperatorInfo(const c10::OperatorHandle& op) {
-  const auto& schema = op.schema();
-  name = schema.name();
-  num_arguments = schema.arguments().size();
-  num_returns = schema.returns().size();
-  for (const auto& argument : schema.arguments()) {
-    const auto* alias = argument.alias_info();
-    writes.push_back(alias && alias->isWrite());
-    writes_out |= argument.is_out();
-    writes_any |= writes.back();
-  }
-  for (const auto& result : schema.returns()) {
-    written_return.push_back(-1);
-    const auto* alias = result.alias_info();
-    if (!alias || !alias->isWrite()) continue;
-    for (size_t i = 0; i < num_arguments; ++i)
-      if (writes[i] && *schema.arguments()[i].alias_info() == *alias) written_return.back() = static_cast<int8_t>(i);
-  }
-  is_view = num_returns > 0 && schema.returns()[0].alias_info() && !schema.returns()[0].alias_info()->isWrite() &&
-            num_arguments > 0 && schema.arguments()[0].alias_info();
-  is_reshape = name == "aten::view" || name == "aten::_unsafe_view";
-  changes_geometry = op.hasTag(at::Tag::inplace_view) && name != "aten::detach_";
-  // These write the running statistics without saying so in their schema.
-  if (name.size() >= 10 && name.compare(name.size() - 10, 10, "batch_norm") == 0 && num_arguments >= 5 &&
-      schema.arguments()[3].name() == "running_mean")
-    writes[3] = writes[4] = true;
-  // That attention is tagged for a dropout that it does not have.
-  draws = op.hasTag(at::Tag::nondeterministic_seeded) && name != "aten::_scaled_dot_product_flash_attention_for_cpu";
-  rule = rule_of(op);
-  if (const auto found = all_decompositions().find(base_name(name)); found != all_decompositions().end() && !writes_out)
-    decomposition = found->second;
-  // Ops of several others that LibTorch runs below autograd.
-  const bool is_composed_below = name.rfind("aten::_foreach_", 0) == 0 || name == "aten::dist";
-  is_composite = is_composed(op) || is_composed_below;
-}
-
 namespace {
 
 // What the tensor arguments of a call have in common.
@@ -118,7 +73,7 @@ class Survey {
   // value: an optimizer whose state was loaded has plain moments. copy_ is how a program asks for a sharded value, and
   // LibTorch's backward formulas write mesh values into plain tensors that they made.
   void check_plain_write() const {
-    if (operands_.all_whole || info_.name == "aten::copy_" || torch::autograd::get_current_graph_task_id() >= 0) return;
+    if (operands_.all_whole || info_.may_fill_plain || torch::autograd::get_current_graph_task_id() >= 0) return;
     throw Error(ErrorCode::invalid_argument,
                 str(info_.name,
                     ": in-place on a plain tensor with mesh operands; make the tensor in the strategy's "
@@ -267,12 +222,12 @@ void register_kernels() {
   immortal_library("_", kMeshKey).fallback(torch::CppFunction::makeFromBoxedFunction<&late_kernel>());
   immortal_library("_", kMeshAutogradKey).fallback(torch::CppFunction::makeFallthrough());
   for (const auto& name : c10::Dispatcher::singleton().getAllOpNames()) {
-    if (name.name.rfind("aten::", 0) != 0 || name.name == "aten::_has_compatible_shallow_copy_type") continue;
+    if (name.name.rfind("aten::", 0) != 0 || asks_of_types(name.name)) continue;
     const auto op = c10::Dispatcher::singleton().findSchema(name);
     if (!op || is_composed(*op)) continue;
     const std::string text = full_name(name);
     aten.impl(text.c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<MeshKernel>(*op)));
-    if (name.name.rfind("aten::_sparse_coo_tensor", 0) == 0)  // builds sparse tensors from mesh indices and values
+    if (makes_sparse(name.name))
       sparse.impl(text.c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<MeshKernel>(*op)));
   }
 }

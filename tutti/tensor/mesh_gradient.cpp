@@ -2,7 +2,6 @@
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/_lazy_clone.h>
 #include <ATen/ops/clone.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include "tutti/collectives/communications.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/tensor/copy_on_write.h"
 #include "tutti/tensor/leaf_hooks.h"
 #include "tutti/tensor/view.h"
 
@@ -242,7 +242,7 @@ void MeshMeta::share() {
   const Tensor gradient = plain(grad_);
   if (!shared_) shared_ = std::make_shared<std::atomic<bool>>();
   for (const Tensor& leaf : leaves_) {
-    // A copy: LibTorch's count of copy-on-write shares may free it twice when replicas drop theirs at once.
+    // A copy: replicas may drop theirs at once, and global view keeps none (copy_on_write.h).
     const Tensor own = gradient.to(leaf.device(), leaf.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
     leaf.mutable_grad() = own;
     watch_shared_gradient(leaf, own, shared_);
@@ -267,7 +267,7 @@ void MeshMeta::take_global_gradient(size_t replica) {
   else if (moves_to_first())
     own = gradient;
   else
-    own = gradient.is_sparse() ? gradient.clone() : at::_lazy_clone(gradient);
+    own = share_or_copy(gradient);
   if (moves_to_first()) {
     set_global_gradient({});
     global_.store(false, std::memory_order_release);

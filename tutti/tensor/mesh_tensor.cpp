@@ -11,21 +11,21 @@
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/tensor/copied_view.h"
+#include "tutti/tensor/cut.h"
 #include "tutti/tensor/mesh_gradient.h"
-#include "tutti/tensor/placement.h"
 #include "tutti/tensor/registration.h"
+#include "tutti/tensor/scope.h"
+#include "tutti/tensor/spec.h"
 #include "tutti/tensor/view.h"
 
 namespace tutti {
 namespace {
 
-// A conjugation or negation that is not computed yet: a mesh tensor has it as its components do.
-constexpr c10::DispatchKeySet kLazyBits({c10::DispatchKey::Conjugate, c10::DispatchKey::Negative});
-
-c10::DispatchKeySet keys_for(const Tensor& component) {
-  const auto autocast = component.is_cuda() ? c10::DispatchKey::AutocastCUDA : c10::DispatchKey::AutocastCPU;
-  return c10::DispatchKeySet({kMeshKey, kFrontKey, autocast}) | (component.key_set() & kLazyBits);
+c10::DispatchKeySet keys_for(c10::Device device, c10::DispatchKeySet bits) {
+  const auto autocast = device.is_cuda() ? c10::DispatchKey::AutocastCUDA : c10::DispatchKey::AutocastCPU;
+  return c10::DispatchKeySet({kMeshKey, kFrontKey, autocast}) | (bits & kLazyBits);
 }
+c10::DispatchKeySet keys_for(const Tensor& component) { return keys_for(component.device(), component.key_set()); }
 
 // The component, or a copy of it in memory that LibTorch allocated.
 Tensor owned_memory(Tensor component) {
@@ -51,6 +51,15 @@ MeshTensorImpl::MeshTensorImpl(const Spec* spec, Components components)
   sync_metadata();
   set_storage_access_should_throw();
   if (components_.size() > 1 && !shape_->mesh.shares_memory()) set_custom_device(true);  // who asks gets another answer
+}
+
+MeshTensorImpl::MeshTensorImpl(const Spec* spec, const TensorMeta& meta)
+    : TensorImpl(keys_for(meta.device, meta.bits), meta.dtype, meta.device),
+      shape_(spec->shape),
+      spec_(spec),
+      whole_(false) {
+  set_sizes_and_strides(spec->sizes, meta.strides);
+  set_storage_access_should_throw();
 }
 
 MeshTensorImpl::MeshTensorImpl(const MeshShape* shape, const Spec* spec, Tensor component)
@@ -97,13 +106,22 @@ const Spec* MeshTensorImpl::spec() const {
   return spec;
 }
 
+void MeshTensorImpl::require_components() const {
+  if (components_.empty())
+    throw Error(ErrorCode::unimplemented,
+                str("a tensor of shape ", str_list(sizes()), " with the layout ", spec()->layout().to_string(),
+                    " has no component in this process, and ops on such tensors are not there yet"));
+}
+
 const Components& MeshTensorImpl::read() {
+  require_components();
   if (auto* values = replica_values()) values->read();
   if (copied_view) copied_view->refresh();
   return components_;
 }
 
 const Components& MeshTensorImpl::write() {
+  require_components();
   gathered_.reset();
   if (copied_view) copied_view->refresh();
   if (auto* values = replica_values()) values->write();
@@ -111,6 +129,7 @@ const Components& MeshTensorImpl::write() {
 }
 
 const Components& MeshTensorImpl::overwrite() {
+  require_components();
   gathered_.reset();
   if (auto* values = replica_values()) values->overwrite();
   return components_;
@@ -139,6 +158,7 @@ void MeshTensorImpl::take_metadata(const TensorImpl& buffer) {
 }
 
 void MeshTensorImpl::sync_metadata() {
+  if (components_.empty()) return;  // who has them tells what an op made of them
   for (Tensor& component : components_)
     if (component.has_storage() && !component.storage().allocator()) component = owned_memory(component);
   settle_lazy_bits();
@@ -148,7 +168,7 @@ void MeshTensorImpl::sync_metadata() {
     if (const Spec* now = spec_for(spec, first); now != spec) spec_.store(now, std::memory_order_release);
     set_sizes_and_strides(first.sizes(), first.strides(), first.storage_offset());
   } else {
-    set_sizes_and_strides(spec->sizes, strides_like(spec->sizes, *spec, first.sizes(), first.strides()));
+    set_sizes_and_strides(spec->sizes, TensorMeta::of(*spec, first).strides);
   }
   data_type_ = first.dtype();
 }
@@ -241,7 +261,8 @@ c10::intrusive_ptr<c10::TensorImpl> MeshTensorImpl::shallow_copy_and_detach(cons
 
 c10::intrusive_ptr<c10::TensorImpl> MeshTensorImpl::shallow_copy_and_detach(c10::VariableVersion&& version,
                                                                             bool allow_metadata_change) const {
-  auto copy = components_.size() == 1
+  auto copy = components_.empty() ? c10::make_intrusive<MeshTensorImpl>(spec(), meta())
+              : components_.size() == 1
                   ? c10::make_intrusive<MeshTensorImpl>(shape_, spec_.load(std::memory_order_acquire), components_[0])
                   : c10::make_intrusive<MeshTensorImpl>(spec(), components_);
   copy->copied_view = copied_view;
@@ -323,7 +344,7 @@ Tensor distribute_tensor(const Tensor& value, const Layout& layout) {
         "distribute_tensor: the value needs a gradient, which would end here; detach() it, or relayout a mesh tensor");
   ensure_registered();
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  // Copies: LibTorch's copy-on-write shares may not be dropped on two threads at once, and the value is the caller's.
+  // Copies: the caller may drop the value on any thread (copy_on_write.h).
   return make_mesh_tensor(spec, own_pieces(value, spec));
 }
 

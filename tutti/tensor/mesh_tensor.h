@@ -7,6 +7,7 @@
 
 #include "tutti/tensor/replica_values.h"
 #include "tutti/tensor/spec.h"
+#include "tutti/tensor/tensor_meta.h"
 #include "tutti/tensor/view.h"
 
 namespace tutti {
@@ -21,6 +22,8 @@ class MeshTensorImpl final : public c10::TensorImpl {
  public:
   // The value of `components`, which are plain and equal in dtype, laid out as `spec` says.
   MeshTensorImpl(const Spec* spec, Components components);
+  // A value none of whose components is in this process.
+  MeshTensorImpl(const Spec* spec, const TensorMeta& meta);
   // A value in one buffer. With no spec it is replicated, and its spec is made when somebody asks for it.
   MeshTensorImpl(const MeshShape* shape, const Spec* spec, Tensor component);
 
@@ -29,7 +32,11 @@ class MeshTensorImpl final : public c10::TensorImpl {
   // Whether this is a replicated value in one buffer, for which an op is simply one call on that buffer.
   bool whole() const { return whole_; }
 
-  // The value in global view: what the replicas wrote is aggregated first.
+  // What the components have in common, as it was when they were last written.
+  TensorMeta meta() const { return {dtype(), device_default(), key_set_ & kLazyBits, at::DimVector(strides())}; }
+
+  // The value in global view: what the replicas wrote is aggregated first. Throws, as the next two do: unimplemented
+  // where no component is in this process.
   const Components& read();
   // The same for an op that will write it: replicas lose their shares and take the new value when they next look.
   const Components& write();
@@ -88,6 +95,7 @@ class MeshTensorImpl final : public c10::TensorImpl {
 
  private:
   c10::Device device_custom() const override;
+  void require_components() const;
   void take_metadata(const TensorImpl& buffer);
   void settle_lazy_bits();
   void adopt(const MeshTensorImpl& source);

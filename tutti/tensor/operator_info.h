@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "tutti/tensor/plan.h"
+#include "tutti/tensor/planner.h"
 
 namespace c10 {
 class OperatorHandle;
@@ -27,9 +27,10 @@ struct OperatorInfo {
   bool is_reshape = false;            // to sizes whose elements are in the same row-major order
   bool changes_geometry = false;      // of its first argument, in place: t_, resize_, …
   bool writes_any = false;
-  bool writes_out = false;    // its results are written into arguments, whose sizes may change
-  bool draws = false;         // random numbers
-  bool is_composite = false;  // decomposed by LibTorch itself
+  bool writes_out = false;      // its results are written into arguments, whose sizes may change
+  bool draws = false;           // random numbers
+  bool may_fill_plain = false;  // a plain tensor with the values of sharded ones
+  bool is_composite = false;    // decomposed by LibTorch itself
   Rule rule = nullptr;
   Decomposition decomposition = nullptr;
 };

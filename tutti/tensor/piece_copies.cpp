@@ -1,12 +1,10 @@
 #include "tutti/tensor/piece_copies.h"
 
-#include <ATen/ops/_lazy_clone.h>
 #include <ATen/ops/empty_strided.h>
-#include <c10/core/impl/COW.h>
 
 #include <algorithm>
-#include <mutex>
 
+#include "tutti/tensor/copy_on_write.h"
 #include "tutti/tensor/host_boxes.h"
 #include "tutti/tensor/sum_buffers.h"
 
@@ -103,21 +101,6 @@ void copy_by_ops(const PieceCopy& copy, const Components& components, const Tens
 
 }  // namespace
 
-Tensor owned(const Tensor& tensor) {
-  namespace cow = c10::impl::cow;
-  if (!tensor.has_storage() || tensor.storage().nbytes() != tensor.nbytes()) return tensor.clone();
-  static std::mutex mutex;  // LibTorch turns the memory into shared memory in place
-  const std::lock_guard lock(mutex);
-  const auto& storage = *tensor.storage().unsafeGetStorageImpl();
-  const bool can_share = cow::is_cow_data_ptr(storage.data_ptr()) || cow::has_simple_data_ptr(storage);
-  return can_share ? at::_lazy_clone(tensor) : tensor.clone();
-}
-
-c10::Device component_device(const Spec* spec, int index) {
-  const MeshShape& shape = *spec->shape;
-  return shape.mesh.shares_memory() ? shape.home : shape.devices[static_cast<size_t>(index)];
-}
-
 PieceCopies::PieceCopies(const Spec* from, const Spec* to)
     : from_(from), to_(to), joins_(from->num_components > 1 && to->num_components == 1) {
   for (int i = 0; i < to->num_components; ++i) {
@@ -130,36 +113,36 @@ PieceCopies::PieceCopies(const Spec* from, const Spec* to)
 }
 
 // Memory for a piece, with the axes in the order in which the components have them.
-Tensor PieceCopies::empty_piece(const Piece& piece, const Components& components, c10::Device device) const {
-  const Tensor& first = components[0];
-  const at::DimVector strides = strides_like(piece.sizes, *from_, first.sizes(), first.strides());
-  return at::empty_strided(sizes_in_memory(piece.sizes, strides), strides, first.options().device(device));
+Tensor PieceCopies::empty_piece(const Piece& piece, const TensorMeta& meta, c10::Device device) const {
+  const at::DimVector strides = strides_like(piece.sizes, *from_, from_->sizes, meta.strides);
+  return at::empty_strided(sizes_in_memory(piece.sizes, strides), strides, meta.options().device(device));
 }
 
 // Of a piece that is a part of one component on its device: that part. Undefined for other pieces, and for a whole that
 // the part would be with other strides than its mesh tensor has.
-Tensor PieceCopies::part(const Piece& piece, const Components& components, c10::Device device) const {
+Tensor PieceCopies::part(const Piece& piece, const TensorMeta& meta, const Components& components,
+                         c10::Device device) const {
   if (piece.copies.size() != 1 || piece.copies[0].terms.size() != 1) return {};
   const PieceCopy& copy = piece.copies[0];
   const Tensor& component = components[static_cast<size_t>(copy.terms[0])];
   if (component.device() != device) return {};
   Tensor part = box(component, copy.from, copy.lengths);
   if (!joins_) return part;
-  const at::DimVector strides = strides_like(piece.sizes, *from_, components[0].sizes(), components[0].strides());
+  const at::DimVector strides = strides_like(piece.sizes, *from_, from_->sizes, meta.strides);
   return part.strides() == at::IntArrayRef(strides) ? part : Tensor();
 }
 
-Components PieceCopies::run(const Components& components, Sharing sharing) const {
+Components PieceCopies::run(const TensorMeta& meta, const Components& components, Sharing sharing) const {
   Components result;
   HostBoxes boxes;
   for (size_t i = 0; i < pieces_.size(); ++i) {
     const Piece& piece = pieces_[i];
-    const c10::Device device = component_device(to_, static_cast<int>(i));
-    if (Tensor shared = part(piece, components, device); shared.defined()) {
-      result.push_back(sharing == Sharing::allowed ? std::move(shared) : owned(shared));
+    const c10::Device device = to_->device_of(static_cast<int>(i));
+    if (Tensor shared = part(piece, meta, components, device); shared.defined()) {
+      result.push_back(sharing == Sharing::allowed ? std::move(shared) : share_whole_or_copy(shared));
       continue;
     }
-    const Tensor memory = empty_piece(piece, components, device);
+    const Tensor memory = empty_piece(piece, meta, device);
     const bool repeats = memory.sizes() != at::IntArrayRef(piece.sizes);
     result.push_back(repeats ? memory.expand(piece.sizes) : memory);
     if (piece.same_as >= 0 && !repeats) {

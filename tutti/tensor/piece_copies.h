@@ -2,8 +2,9 @@
 
 #include <vector>
 
-#include "tutti/tensor/replica_values.h"
+#include "tutti/tensor/components.h"
 #include "tutti/tensor/spec.h"
+#include "tutti/tensor/tensor_meta.h"
 
 namespace tutti {
 
@@ -25,7 +26,7 @@ struct PieceCopy {
 class PieceCopies {
  public:
   PieceCopies(const Spec* from, const Spec* to);
-  Components run(const Components& components, Sharing sharing) const;
+  Components run(const TensorMeta& meta, const Components& components, Sharing sharing) const;
 
  private:
   struct Piece {
@@ -33,20 +34,13 @@ class PieceCopies {
     std::vector<PieceCopy> copies;
     int same_as;  // an earlier piece whose sums are the same ones, or -1
   };
-  Tensor part(const Piece& piece, const Components& components, c10::Device device) const;
-  Tensor empty_piece(const Piece& piece, const Components& components, c10::Device device) const;
+  Tensor part(const Piece& piece, const TensorMeta& meta, const Components& components, c10::Device device) const;
+  Tensor empty_piece(const Piece& piece, const TensorMeta& meta, c10::Device device) const;
 
   const Spec* from_;
   const Spec* to_;
   bool joins_;  // to_ is the whole of several pieces
   std::vector<Piece> pieces_;
 };
-
-// A value of its own: shared copy-on-write where it is all that is in the memory, else copied. Threads: others may do
-// the same meanwhile, but not run ops on `tensor`.
-Tensor owned(const Tensor& tensor);
-
-// The device of component `index`; where memory is shared, the only one there is.
-c10::Device component_device(const Spec* spec, int index);
 
 }  // namespace tutti

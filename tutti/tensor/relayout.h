@@ -6,7 +6,6 @@
 
 #include "tutti/mesh/redistribution.h"
 #include "tutti/tensor/piece_copies.h"
-#include "tutti/tensor/replica_values.h"
 #include "tutti/tensor/spec.h"
 
 namespace tutti {
@@ -26,10 +25,10 @@ class Relayout {
   // The same, made when first asked for and kept as long as the process.
   static const Relayout& of(const Spec* from, const Spec* to, const std::string& cause, Asked asked);
 
-  // The components in the layout `to`; the collectives are recorded. Asked for explicitly the result is a value of its
-  // own: it shares memory copy-on-write or not at all, and no piece keeps the memory of another alive. An operand's may
-  // be views. Throws: as record.
-  Components run(const Components& components) const;
+  // The components in the layout `to` of a value with this metadata; the collectives are recorded. Asked for explicitly
+  // the result is a value of its own: it shares memory copy-on-write or not at all, and no piece keeps the memory of
+  // another alive. An operand's may be views. Throws: as record.
+  Components run(const TensorMeta& meta, const Components& components) const;
   // Records the collectives in the communications log; with merged buffers nothing else is to be done for an operand.
   // Throws: failed_precondition in strict mode, for an operand whose pieces would move.
   void record(size_t element_bytes) const;
@@ -46,12 +45,5 @@ class Relayout {
   c10::SmallVector<CommunicationCounter*, 3> counters_;  // of the steps; null where one device has nothing to send
   std::vector<PieceCopies> copies_;  // one where memory is shared, none where buffers are merged, else one per step
 };
-
-// The pieces of a plain value of global sizes: views where the devices share memory, copies on their devices elsewhere.
-Components cut(const Tensor& value, const Spec* spec);
-// Writes a whole value into the pieces of a tensor, which may be sums: then one term gets it, and the others zeros.
-void put(const Tensor& value, const Spec* spec, const Components& pieces);
-// For each device of the mesh the tensor that it holds of a value.
-Components replica_pieces(const Spec* spec, const Components& components);
 
 }  // namespace tutti

@@ -1,5 +1,6 @@
 // Redistribution of values: every pair of layouts against the plain value, gradients, memory, the log, strict mode.
 #include "tutti/tensor/relayout.h"
+#include "tutti/tensor/cut.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/add.h>
@@ -65,6 +66,10 @@ void all_specs(const MeshShape* shape, const Sizes& sizes, DimensionMask used, A
   }
 }
 
+Components run(const Relayout& relayout, const Spec& from, const Components& components) {
+  return relayout.run(TensorMeta::of(from, components[0]), components);
+}
+
 // The components of `value` in a layout. Its terms of a sum are (n - 1) times 1000, 1001, … and what is left to it.
 Components laid_out(const Tensor& value, const Spec* spec) {
   Components components;
@@ -93,7 +98,7 @@ void expect_equal(const Components& actual, const Components& expected, const Sp
 // The plain value: sums the terms that are left.
 Tensor plain(const Components& components, const Spec* spec) {
   const Spec* whole = intern_replicated(spec->shape, spec->sizes);
-  return Relayout(spec, whole, "test", Asked::implied).run(components)[0];
+  return run(Relayout(spec, whole, "test", Asked::implied), *spec, components)[0];
 }
 
 class Relayouts : public testing::TestWithParam<std::tuple<Sizes, bool>> {
@@ -132,7 +137,7 @@ TEST_P(Relayouts, OfEveryPairAreThePlainValue) {
         if (specs[j]->unreduced & ~specs[i]->unreduced) continue;
         SCOPED_TRACE(str(str_list(sizes), " ", specs[i]->layout().to_string(), " to ", specs[j]->layout().to_string()));
         for (const Asked asked : {Asked::implied, Asked::explicitly}) {
-          const Components result = Relayout(specs[i], specs[j], "test", asked).run(components[i]);
+          const Components result = run(Relayout(specs[i], specs[j], "test", asked), *specs[i], components[i]);
           expect_equal(result, components[j], specs[j]);
           if (specs[j]->unreduced) {
             ASSERT_TRUE(at::equal(plain(result, specs[j]), value));
@@ -159,11 +164,11 @@ TEST_P(Relayouts, StepByStepAreTheSameAsAtOnce) {
       for (const RedistributionStep& step : relayout.steps()) {
         const Spec* next =
             intern(shape_, AxisMap(step.after.axes.begin(), step.after.axes.end()), step.after.unreduced, sizes);
-        components = Relayout(now, next, "test", Asked::implied).run(components);
+        components = run(Relayout(now, next, "test", Asked::implied), *now, components);
         now = next;
       }
       ASSERT_EQ(now, to);
-      expect_equal(components, relayout.run(laid_out(value, from)), to);
+      expect_equal(components, run(relayout, *from, laid_out(value, from)), to);
       if (HasFatalFailure()) return;
     }
 }
@@ -180,7 +185,7 @@ TEST_P(Relayouts, OfEveryDtypeAndOrderOfAxesAreThePlainValue) {
           if (from->unreduced || to->unreduced) continue;
           SCOPED_TRACE(
               tutti::str(at::toString(dtype), " ", from->layout().to_string(), " to ", to->layout().to_string()));
-          const Components result = Relayout(from, to, "test", Asked::explicitly).run(cut(whole, from));
+          const Components result = run(Relayout(from, to, "test", Asked::explicitly), *from, cut(whole, from));
           expect_equal(result, cut(whole, to), to);
           if (HasFatalFailure()) return;
         }
@@ -192,7 +197,7 @@ TEST_P(Relayouts, TakeLazyConjugatesForWhatTheyAre) {
   ASSERT_TRUE(value.is_conj());
   const Spec* from = intern(shape_, {0, -1}, 0, {6, 4});
   const Spec* whole = intern_replicated(shape_, {6, 4});
-  EXPECT_TRUE(at::equal(Relayout(from, whole, "test", Asked::explicitly).run(cut(value, from))[0], value));
+  EXPECT_TRUE(at::equal(run(Relayout(from, whole, "test", Asked::explicitly), *from, cut(value, from))[0], value));
 }
 
 TEST_P(RelayoutsOfTerms, TakeLazyConjugatesForWhatTheyAre) {
@@ -200,7 +205,7 @@ TEST_P(RelayoutsOfTerms, TakeLazyConjugatesForWhatTheyAre) {
   const Spec* terms = intern(shape_, {-1, -1}, 1, {6, 4});
   const Components equal_terms(static_cast<size_t>(terms->num_components), value);
   const Spec* whole = intern_replicated(shape_, {6, 4});
-  const Tensor sum = Relayout(terms, whole, "test", Asked::explicitly).run(equal_terms)[0];
+  const Tensor sum = run(Relayout(terms, whole, "test", Asked::explicitly), *terms, equal_terms)[0];
   EXPECT_TRUE(at::equal(sum, value.resolve_conj() * terms->num_components));
 }
 
@@ -312,7 +317,7 @@ TEST_P(Layouts, OfManyElementsAreThePlainValue) {
     for (const Spec* to : specs) {
       if (to->unreduced) continue;
       SCOPED_TRACE(str(from->layout().to_string(), " to ", to->layout().to_string()));
-      expect_equal(Relayout(from, to, "test", Asked::explicitly).run(components), cut(value, to), to);
+      expect_equal(run(Relayout(from, to, "test", Asked::explicitly), *from, components), cut(value, to), to);
       if (HasFatalFailure()) return;
     }
   }

@@ -4,7 +4,6 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_strided.h>
 #include <c10/core/InferenceMode.h>
-#include <c10/core/impl/COW.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
@@ -12,20 +11,18 @@
 #include "tutti/collectives/communications.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/tensor/copy_on_write.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/view.h"
 
 namespace tutti {
 namespace {
 
-c10::Storage share_storage(const Tensor& piece) {
-  auto shared = c10::impl::cow::lazy_clone_storage(*piece.storage().unsafeGetStorageImpl());
+c10::Storage required_share(const Tensor& piece) {
+  c10::Storage shared = share_storage(piece);
   if (!shared) throw Error(ErrorCode::internal, "a mesh tensor's buffer cannot be shared copy-on-write");
-  return c10::Storage(std::move(shared));
+  return shared;
 }
-
-// Moves a tensor out of the buffer that it shares.
-void own_buffer(const Tensor& tensor) { tensor.mutable_data_ptr(); }
 
 // Leaves one of `terms` shares of the value; of integers the first has what division leaves over.
 void take_term(const Tensor& share, int64_t terms, bool first) {
@@ -38,12 +35,6 @@ void take_term(const Tensor& share, int64_t terms, bool first) {
 // "w", "w/replica_1", … as TensorFlow names them.
 std::string component_name(const std::string& variable, size_t replica) {
   return variable.empty() || replica == 0 ? variable : str(variable, "/replica_", replica);
-}
-
-Tensor make_over(c10::Storage storage, const Tensor& geometry) {
-  Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(std::move(storage), geometry.key_set(), geometry.dtype());
-  tensor.unsafeGetTensorImpl()->set_sizes_and_strides(geometry.sizes(), geometry.strides(), geometry.storage_offset());
-  return tensor;
 }
 
 }  // namespace
@@ -114,7 +105,7 @@ void ReplicaValues::look() {
     share_all(is_sum() ? static_cast<int64_t>(pieces_.size()) : 1);
     live_.store(true, std::memory_order_release);
   }
-  if (ThreadView::current().replica >= 0) looked_.store(shape_->clock.period(), std::memory_order_release);
+  if (in_replica_view()) looked_.store(shape_->clock.period(), std::memory_order_release);
 }
 
 // Puts a buffer under the share of a replica and under all leaves that lie in it.
@@ -134,14 +125,14 @@ void ReplicaValues::share_all(int64_t terms) {
     const c10::Device own = shape_->devices[i];
     sources_[i] = pieces_[i].device() == own ? pieces_[i] : pieces_[i].to(own);
     if (!made) {
-      shares_[i] = make_over(share_storage(sources_[i]), sources_[i]);
+      shares_[i] = make_over(required_share(sources_[i]), sources_[i]);
       if (!name_.empty()) torch::autograd::impl::set_name(shares_[i], component_name(name_, i));
     } else {
-      give(i, share_storage(sources_[i]));
+      give(i, required_share(sources_[i]));
     }
     shared_data_[i] = shares_[i].storage().data();
     if (!on_read()) continue;
-    own_buffer(shares_[i]);
+    leave_share(shares_[i]);
     shared_data_[i] = nullptr;
     if (terms > 1) take_term(shares_[i], terms, i == 0);
   }
@@ -259,9 +250,9 @@ void ReplicaValues::take_aggregate() {
   } else if (!written(0)) {
     return;  // it is the global value already
   }
-  // Who shares a buffer must share it with the global value, which never drops its share beside another thread.
+  // Who shares a buffer shares it with the global value, which keeps its share (copy_on_write.h).
   for (size_t i = 0; i < shares_.size(); ++i)
-    if (!written(i)) own_buffer(shares_[i]);
+    if (!written(i)) leave_share(shares_[i]);
   for (size_t i = 0; i < pieces_.size(); ++i)
     if (i == 0 || !pieces_[i].is_alias_of(pieces_[0])) pieces_[i].copy_(value);
 }

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <ATen/core/Tensor.h>
 #include <c10/util/SmallVector.h>
 #include <c10/util/intrusive_ptr.h>
 
@@ -10,11 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "tutti/tensor/components.h"
 #include "tutti/tensor/variable_policy.h"
 
 namespace tutti {
 
-using Components = c10::SmallVector<Tensor, 8>;
 class MeshTensorImpl;
 struct MeshShape;
 struct ThreadView;

@@ -10,6 +10,13 @@ namespace {
 
 thread_local Scope* t_innermost = nullptr;
 
+// Global view with this scope, in the strategy that the thread is in.
+ThreadView with_scope(ScopeState& scope) {
+  ThreadView view = ThreadView::current().global();
+  view.scope = &scope;
+  return view;
+}
+
 // What is gone leaves the list, and so its memory; the list is looked through as often as it doubles.
 void sweep(ScopeState& scope) {
   std::erase_if(scope.made, [](const auto& weak) { return weak.expired(); });
@@ -20,7 +27,7 @@ void sweep(ScopeState& scope) {
 
 Scope::Scope(const Mesh& mesh, std::shared_ptr<GradientGroup> group)
     : state_{MeshShape::of(mesh), std::move(group), {}, {}},
-      view_({.scope = &state_}),
+      view_(with_scope(state_)),
       outer_(std::exchange(t_innermost, this)) {
   ensure_registered();
 }
@@ -39,12 +46,12 @@ void Scope::make_variables() {
   for (Scope* scope = t_innermost; scope; scope = scope->outer_) scope->adopt();
 }
 
-LayoutScope::LayoutScope(const Mesh& mesh) : state_{MeshShape::of(mesh), {}, {}, {}}, view_({.scope = &state_}) {
+LayoutScope::LayoutScope(const Mesh& mesh) : state_{MeshShape::of(mesh), {}, {}, {}}, view_(with_scope(state_)) {
   ensure_registered();
 }
 
 LayoutScope::LayoutScope(const Layout& layout)
-    : state_{MeshShape::of(layout.mesh()), {}, {}, layout}, view_({.scope = &state_}) {
+    : state_{MeshShape::of(layout.mesh()), {}, {}, layout}, view_(with_scope(state_)) {
   ensure_registered();
 }
 
@@ -53,6 +60,10 @@ void note_made(const Tensor& tensor) {
   if (!scope || !scope->group) return;
   if (scope->made.size() >= scope->next_sweep) sweep(*scope);
   scope->made.emplace_back(tensor.getIntrusivePtr());
+}
+
+const Layout* scope_layout(const ScopeState& scope, int64_t rank) {
+  return scope.layout && scope.layout->rank() == rank ? &*scope.layout : nullptr;
 }
 
 }  // namespace tutti

@@ -53,6 +53,9 @@ class LayoutScope {
   ThreadViewGuard view_;
 };
 
+// The layout that a scope gives tensors of this rank; null: they are replicated.
+const Layout* scope_layout(const ScopeState& scope, int64_t rank);
+
 // Tells the active scope, if any, of a mesh tensor that was made.
 void note_made(const Tensor& tensor);
 

@@ -1,6 +1,7 @@
 // Ops that select elements along an axis and say where they were: max, min, median, mode, kthvalue, topk, sort.
 // LibTorch's gradient writes into a plain tensor of zeros, which would gather; these stay in the layout of the operand.
 #include "tutti/tensor/selection.h"
+#include "tutti/tensor/cut.h"
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/kthvalue.h>
@@ -20,7 +21,6 @@
 
 #include "tutti/tensor/library.h"
 #include "tutti/tensor/mesh_tensor.h"
-#include "tutti/tensor/relayout.h"
 #include "tutti/tensor/view.h"
 
 namespace tutti {
@@ -54,15 +54,14 @@ struct Selection : torch::autograd::Function<Selection> {
     context->mark_non_differentiable({indices});
     context->saved_data["dim"] = dim < 0 ? dim + self.dim() : dim;
     context->saved_data["axis"] = static_cast<int64_t>(axis);
-    context->saved_data["spec"] = static_cast<int64_t>(reinterpret_cast<uintptr_t>(mesh_impl(self).spec()));
+    context->saved_data["spec"] = address_of(mesh_impl(self).spec());
     return {values, indices};
   }
 
   static tensor_list backward(AutogradContext* context, tensor_list gradients) {
     const auto axis = static_cast<Axis>(context->saved_data["axis"].toInt());
     const int64_t dim = context->saved_data["dim"].toInt();
-    const auto* spec =
-        reinterpret_cast<const Spec*>(static_cast<uintptr_t>(context->saved_data["spec"].toInt()));  // never freed
+    const Spec* spec = spec_at(context->saved_data["spec"].toInt());
     Tensor gradient = gradients[0], indices = context->get_saved_variables()[0];
     if (spec->rank() == 0) return {gradient, {}, {}, {}};
     if (axis == Axis::removed) {

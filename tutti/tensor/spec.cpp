@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "tutti/core/error.h"
+#include "tutti/core/str.h"
 #include "tutti/mesh/shard.h"
 #include "tutti/tensor/torch_device.h"
 
@@ -113,6 +114,10 @@ int64_t Spec::length(int component, int axis) const {
   return shard_length(size, shape->sizes[static_cast<size_t>(d)], shape->coordinate(component, stored, d));
 }
 
+c10::Device Spec::device_of(int component) const {
+  return shape->mesh.shares_memory() ? shape->home : shape->devices[static_cast<size_t>(component)];
+}
+
 Layout Spec::layout() const {
   const auto& dimensions = shape->mesh.dimensions();
   std::vector<std::string> names, sums;
@@ -160,6 +165,19 @@ const Spec* intern(const MeshShape* shape, const AxisMap& axes, DimensionMask un
   spec = std::make_unique<Spec>(
       Spec{shape, axes, unreduced, at::DimVector(sizes), stored, shape->count(stored), c10::multiply_integers(sizes)});
   return spec.get();
+}
+
+const Spec* spec_of(const char* function, const Layout& layout, at::IntArrayRef sizes) {
+  if (static_cast<int64_t>(sizes.size()) != layout.rank())
+    throw Error(ErrorCode::invalid_argument, str(function, ": a value of shape ", str_list(sizes), " and a layout ",
+                                                 layout.to_string(), " of rank ", layout.rank()));
+  if (layout.has_match())
+    throw Error(ErrorCode::invalid_argument,
+                str(function, ": the layout ", layout.to_string(),
+                    " takes entries of a tensor's; it is for relayout() of a mesh tensor"));
+  AxisMap axes;
+  for (const int dimension : layout.axes()) axes.push_back(static_cast<int8_t>(dimension));
+  return intern(MeshShape::of(layout.mesh()), axes, layout.unreduced(), sizes);
 }
 
 }  // namespace tutti

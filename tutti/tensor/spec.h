@@ -62,6 +62,8 @@ struct Spec {
   // First index and extent along `axis` that a component holds.
   int64_t begin(int component, int axis) const;
   int64_t length(int component, int axis) const;
+  // Where a component lies; where memory is shared, that is one place for all.
+  c10::Device device_of(int component) const;
   Layout layout() const;
 };
 
@@ -73,8 +75,16 @@ at::DimVector strides_like(at::IntArrayRef sizes, const Spec& spec, at::IntArray
 
 // With merged buffers sums are always taken, so `unreduced` is dropped.
 const Spec* intern(const MeshShape* shape, const AxisMap& axes, DimensionMask unreduced, at::IntArrayRef sizes);
+// A spec as a number, which a graph can hold; null is 0.
+inline int64_t address_of(const Spec* spec) { return static_cast<int64_t>(reinterpret_cast<uintptr_t>(spec)); }
+inline const Spec* spec_at(int64_t address) { return reinterpret_cast<const Spec*>(static_cast<uintptr_t>(address)); }
+
 inline const Spec* intern_replicated(const MeshShape* shape, at::IntArrayRef sizes) {
   return intern(shape, unsharded(static_cast<int64_t>(sizes.size())), 0, sizes);
 }
+
+// What a tensor of these sizes is in a layout. Throws: invalid_argument, with the name of the function, for a layout of
+// another rank, or with kMatch.
+const Spec* spec_of(const char* function, const Layout& layout, at::IntArrayRef sizes);
 
 }  // namespace tutti

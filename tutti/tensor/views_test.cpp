@@ -58,7 +58,7 @@ TEST_P(Views, FactoriesMakeMeshTensorsInAScopeOnly) {
   const Scope scope(mesh_, group_);
   EXPECT_TRUE(is_mesh_tensor(at::ones({2})));
   EXPECT_TRUE(is_mesh_tensor(at::rand({2})));
-  const ThreadViewGuard data_function({});
+  const GlobalViewGuard data_function;
   EXPECT_FALSE(is_mesh_tensor(at::ones({2})));
 }
 

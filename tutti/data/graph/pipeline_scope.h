@@ -15,7 +15,7 @@ namespace tutti::data::graph {
 class PipelineScope {
   c10::InferenceMode no_inference_{false};
   at::NoGradGuard no_grad_;
-  ThreadViewGuard global_view_{{}};
+  GlobalViewGuard global_view_;
   c10::impl::ExcludeDispatchKeyGuard no_autocast_{c10::autocast_dispatch_keyset};
 };
 

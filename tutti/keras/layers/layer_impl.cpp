@@ -15,6 +15,7 @@
 #include "tutti/keras/layers/call_context_internal.h"
 #include "tutti/keras/layers/torch_errors_internal.h"
 #include "tutti/keras/variable_notes.h"
+#include "tutti/tensor/view.h"
 
 namespace tutti::keras::layers {
 namespace {
@@ -210,7 +211,7 @@ void LayerImpl::build_once(const std::vector<Shape>& input_shapes) {
     build_all(input_shapes);
     built_.store(true, std::memory_order_release);
   };
-  if (has_strategy() && !in_cross_replica_context())
+  if (in_replica_function())
     get_strategy().build(build_now);
   else
     build_now();

@@ -2,11 +2,13 @@
 
 #include <ATen/ops/full.h>
 
+#include "tutti/tensor/view.h"
+
 namespace tutti::keras::losses {
 
 Shards Shards::of_replicas() {
   Shards shards;
-  if (!has_strategy() || in_cross_replica_context()) return shards;
+  if (!in_replica_function()) return shards;
   const ReplicaContext context = get_replica_context();
   if (context.num_replicas_in_sync() > 1) shards.context_ = context;
   return shards;

@@ -112,11 +112,8 @@ Share Metric::share(const Tensor& y_true, const Tensor& y_pred, const Tensor& sa
 void Metric::update_state(const Tensor& y_true, const Tensor& y_pred, const Tensor& sample_weight,
                           const Tensor& mask) const {
   if (!state_->update) return add(contribution(y_true, y_pred, sample_weight, mask));
-  if (ThreadView::current().replica >= 0)
-    throw Error(ErrorCode::failed_precondition,
-                str(state_->name,
-                    ".update_state: called in a replica's function; the metric has one state of its own, "
-                    "update it outside of run with what the replicas return"));
+  require_global_view(str(state_->name, ".update_state"),
+                      "the metric has one state of its own, update it outside of run with what the replicas return");
   const Share seen = share(y_true, y_pred, sample_weight, mask);
   const c10::NoGradGuard no_grad;
   state_->states = state_->update(state_->states.empty() ? state_->initial : state_->states, seen[0], seen[1], seen[2]);
@@ -124,7 +121,7 @@ void Metric::update_state(const Tensor& y_true, const Tensor& y_pred, const Tens
 
 Tensor Metric::result() const {
   const c10::NoGradGuard no_grad;
-  const ThreadViewGuard outside_of_scopes({});
+  const GlobalViewGuard outside_of_scopes;
   return state_->update ? state_->result_of_states(state_->states) : state_->result_of_sum(state_->total());
 }
 
@@ -157,7 +154,7 @@ void RunningMetric::add(std::span<const Share> shares) {
 
 Tensor RunningMetric::result() const {
   const c10::NoGradGuard no_grad;
-  const ThreadViewGuard outside_of_scopes({});
+  const GlobalViewGuard outside_of_scopes;
   const Metric::State& metric = *metric_.state_;
   return metric.update
              ? metric.result_of_states(states_)

@@ -7,13 +7,12 @@
 
 namespace tutti::keras::optimizers {
 
-std::span<const Tensor> GradientSums::take(std::span<void* const> shares, const Strategy& strategy) {
-  const auto share = [&](size_t replica) { return static_cast<const GradientShare*>(shares[replica]); };
-  const auto variables = share(0)->variables;
+std::span<const Tensor> GradientSums::take(Brought<GradientShare> shares, const Strategy& strategy) {
+  const auto variables = shares[0].variables;
   for (size_t replica = 1; replica < shares.size(); ++replica)
-    if (share(replica)->variables.size() != variables.size())
+    if (shares[replica].variables.size() != variables.size())
       throw Error(ErrorCode::invalid_argument,
-                  str("apply_gradients: replica ", replica, " passes ", share(replica)->variables.size(),
+                  str("apply_gradients: replica ", replica, " passes ", shares[replica].variables.size(),
                       " variables, replica 0 passes ", variables.size(), "; all must pass the same list"));
   release();
   sums_.resize(variables.size());
@@ -21,7 +20,7 @@ std::span<const Tensor> GradientSums::take(std::span<void* const> shares, const 
   for (size_t i = 0; i < variables.size(); ++i) {
     BufferSum& item = items_[owners_.size()];
     for (size_t replica = 0; replica < shares.size(); ++replica)
-      if (const Tensor& gradient = share(replica)->gradients[i]; gradient.defined()) item.values.push_back(gradient);
+      if (const Tensor& gradient = shares[replica].gradients[i]; gradient.defined()) item.values.push_back(gradient);
     if (item.values.empty()) continue;
     require_reducible({item.values.data(), item.values.size()});
     owners_.push_back(i);

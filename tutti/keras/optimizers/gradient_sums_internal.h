@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "tutti/collectives/brought.h"
 #include "tutti/tensor/sum_buffers.h"
 
 namespace tutti {
@@ -23,10 +24,9 @@ struct GradientShare {
 class GradientSums {
  public:
   // Variable by variable, in replica order, on the variables' mesh; a gradient that a replica lacks counts as zero.
-  // Undefined where all lack it. `shares` point to a GradientShare each. The sums stay until the next call, or
-  // release(). Throws: invalid_argument for lists of different length, or gradients that differ in shape, dtype or
-  // layout.
-  std::span<const Tensor> take(std::span<void* const> shares, const Strategy& strategy);
+  // Undefined where all lack it. The sums stay until the next call, or release(). Throws: invalid_argument for lists of
+  // different length, or gradients that differ in shape, dtype or layout.
+  std::span<const Tensor> take(Brought<GradientShare> shares, const Strategy& strategy);
   void release();
 
  private:

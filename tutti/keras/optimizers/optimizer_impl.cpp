@@ -26,20 +26,14 @@
 namespace tutti::keras::optimizers {
 namespace {
 
-bool in_replica() { return has_strategy() && !in_cross_replica_context(); }
-
 // Outside of graphs and scopes, in global view.
-struct GlobalView {
+struct PlainUpdate {
   c10::NoGradGuard no_grad;
-  ThreadViewGuard view{ThreadView{}};
+  GlobalViewGuard view;
 };
 
 void require_global(const std::string& name, const char* function) {
-  if (in_replica())
-    throw Error(ErrorCode::failed_precondition,
-                str(name, '.', function,
-                    ": called in a replica's function; it changes the variables of all replicas, call it "
-                    "outside of run"));
+  require_global_view(str(name, '.', function), "it changes the variables of all replicas, call it outside of run");
 }
 
 void check(const CommonOptions& options) {
@@ -141,15 +135,15 @@ void OptimizerImpl::apply_gradients(std::span<const Tensor> gradients, std::span
     throw Error(ErrorCode::invalid_argument, str(name(), ".apply_gradients: ", gradients.size(), " gradients for ",
                                                  variables.size(), " variables; there must be one for each"));
   const double scale = 1 / options_.loss_scale_factor.value_or(1);
-  if (!in_replica()) return apply_once(gradients, variables, scale);
+  if (!in_replica_function()) return apply_once(gradients, variables, scale);
   GradientShare share{gradients, variables};
-  const auto action = [&](std::span<void* const> shares) {
+  const auto action = [&](Brought<GradientShare> shares) {
     const c10::NoGradGuard no_grad;
     apply(sums_->take(shares, get_strategy()), variables, scale);
     sums_->release();
   };
   const auto key = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(this));  // others are met elsewhere
-  get_replica_context(location).meet("apply_gradients", &share, action, key);
+  get_replica_context(location).meet("apply_gradients", share, action, key);
 }
 
 // Where a function is recorded, each replay applies its own gradients, with that step's learning rate and count.
@@ -163,7 +157,7 @@ void OptimizerImpl::apply_once(std::span<const Tensor> gradients, std::span<cons
 }
 
 void OptimizerImpl::apply(std::span<const Tensor> gradients, std::span<const Tensor> variables, double scale) {
-  const GlobalView global_view;
+  const PlainUpdate plain_update;
   if (states_.empty()) make_states(variables);
   const UpdateStep step{.learning_rate = checked_rate(name(), learning_rate()), .number = iterations() + 1};
   list_updates(gradients, variables, scale);
@@ -271,7 +265,7 @@ void OptimizerImpl::update_averages() {
 void OptimizerImpl::finalize_variable_values(std::span<const Tensor> variables) {
   if (!options_.use_ema || states_.empty()) return;
   require_global(name(), "finalize_variable_values");
-  const GlobalView global_view;
+  const PlainUpdate plain_update;
   for (size_t i = 0; i < variables.size(); ++i) {
     const VariableState& state = state_of(variables[i], i);
     state.variable.copy_(state.average);
@@ -291,7 +285,7 @@ void require_averages(const std::string& name, const char* function, bool use_em
 
 void OptimizerImpl::swap_averages() {
   require_averages(name(), "swap_averages", options_.use_ema);
-  const GlobalView global_view;
+  const PlainUpdate plain_update;
   for (VariableState& state : states_) {
     const Tensor average = state.average.clone();
     state.average.copy_(state.variable);
@@ -301,19 +295,19 @@ void OptimizerImpl::swap_averages() {
 
 void OptimizerImpl::reset_averages() {
   require_averages(name(), "reset_averages", options_.use_ema);
-  const GlobalView global_view;
+  const PlainUpdate plain_update;
   for (VariableState& state : states_) state.average.copy_(state.variable);
 }
 
 void OptimizerImpl::build(std::span<const Tensor> variables, std::source_location location) {
-  const auto build_once = [&](auto) {
-    const GlobalView global_view;
+  const auto build_once = [&] {
+    const PlainUpdate plain_update;
     if (states_.empty()) return make_states(variables);
     for (size_t i = 0; i < variables.size(); ++i) state_of(variables[i], i);
   };
-  if (!in_replica()) return build_once(0);
+  if (!in_replica_function()) return build_once();
   const auto key = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(this));
-  get_replica_context(location).meet("Optimizer::build", nullptr, build_once, key);
+  get_replica_context(location).meet("Optimizer::build", build_once, key);
 }
 
 void OptimizerImpl::make_states(std::span<const Tensor> variables) {

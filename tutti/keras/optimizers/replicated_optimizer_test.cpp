@@ -163,7 +163,7 @@ TEST_F(OptimizersInReplicas, RefuseListsOfDifferentLength) {
 TEST_F(OptimizersInReplicas, RefuseToSwapAveragesThere) {
   const SGD optimizer({.use_ema = true});
   EXPECT_THAT(error_of([&] { strategy.run([&] { optimizer.swap_averages(); }); }),
-              HasSubstr("failed_precondition: SGD.swap_averages: called in a replica's function"));
+              HasSubstr("failed_precondition: SGD.swap_averages: called by replica"));
 }
 
 TEST(OptimizersOfCentralStorage, UpdateTheOneValue) {

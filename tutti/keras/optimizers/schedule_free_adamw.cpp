@@ -28,7 +28,7 @@ class ScheduleFreeAdamWImpl final : public OptimizerImpl {
   // Of every variable w: w = take * w + (1 - take) * z.
   void mix(double take) {
     const c10::NoGradGuard no_grad;
-    const ThreadViewGuard global_view({});
+    const GlobalViewGuard global_view;
     for_each_variable(
         [&](const Tensor& variable, std::span<const Tensor> slots) { variable.mul_(take).add_(slots[0], 1 - take); });
   }

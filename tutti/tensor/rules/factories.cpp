@@ -1,6 +1,7 @@
 // Tensors made for the sake of another one, which gives dtype and device, and where sizes agree the layout: LibTorch's
 // formulas fill them from it in place.
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/empty.h>
 
 #include <algorithm>
 #include <numeric>
@@ -68,7 +69,7 @@ template <const char* const& kName>
 MadeResults decompose_new(at::ArrayRef<IValue> a) {
   auto& self = mesh_impl(a[0].toTensor());
   std::vector<IValue> arguments(a.begin(), a.end());
-  arguments[0] = self.read()[0];
+  arguments[0] = at::empty({0}, self.meta().options());
   return std::vector<IValue>{make_mesh_tensor(self.mesh_shape(), call(kName, std::move(arguments))[0].toTensor())};
 }
 

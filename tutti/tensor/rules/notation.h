@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tutti/tensor/plan.h"
+#include "tutti/tensor/planner.h"
 
 namespace tutti {
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "tutti/tensor/plan.h"
+#include "tutti/tensor/planner.h"
 #include "tutti/tensor/rules/notation.h"
 
 namespace tutti {

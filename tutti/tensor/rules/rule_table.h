@@ -3,7 +3,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "tutti/tensor/plan.h"
+#include "tutti/tensor/planner.h"
 
 namespace tutti {
 

@@ -14,6 +14,7 @@
 #include "tutti/distribute/variable.h"
 #include "tutti/keras/layers/axis.h"
 #include "tutti/keras/layers/normalization/affine_internal.h"
+#include "tutti/tensor/view.h"
 
 namespace tutti::keras::layers {
 namespace {
@@ -51,9 +52,7 @@ Moments moments_of_all_replicas(const Tensor& rows) {
 // Half precision has too few digits for sums over a batch.
 Tensor widened(const Tensor& rows) { return rows.to(at::promote_types(rows.scalar_type(), at::kFloat)); }
 
-bool has_other_replicas() {
-  return has_strategy() && !in_cross_replica_context() && get_replica_context().num_replicas_in_sync() > 1;
-}
+bool has_other_replicas() { return in_replica_function() && get_replica_context().num_replicas_in_sync() > 1; }
 
 class BatchNormalizationImpl : public AffineImpl {
  public:

@@ -1,0 +1,18 @@
+# Installs tutti/tutti.h and the headers that it reaches: those are public, all others are not. In: `source`, the root of
+# the project; `include`, where headers go below the prefix. Run by cmake --install, so that it sees the headers of now.
+cmake_policy(VERSION 3.25)
+set(waiting tutti/tutti.h)
+set(public "")
+while(waiting)
+  list(POP_FRONT waiting header)
+  list(APPEND public "${header}")
+  get_filename_component(folder "${header}" DIRECTORY)
+  file(INSTALL "${source}/${header}" DESTINATION "${CMAKE_INSTALL_PREFIX}/${include}/${folder}")
+  file(STRINGS "${source}/${header}" lines REGEX "^ *# *include *[<\"]tutti/")
+  foreach(line IN LISTS lines)
+    string(REGEX REPLACE "^[^<\"]*[<\"]([^>\"]*)[>\"].*$" "\\1" included "${line}")
+    if(NOT included IN_LIST public AND NOT included IN_LIST waiting)
+      list(APPEND waiting "${included}")
+    endif()
+  endforeach()
+endwhile()

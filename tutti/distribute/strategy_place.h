@@ -1,0 +1,31 @@
+#pragma once
+
+#include <mutex>
+#include <source_location>
+
+#include "tutti/tensor/view.h"
+
+namespace tutti {
+
+class Rendezvous;
+class Strategy;
+
+// The strategy whose scope or run a thread is in. The thread's ThreadView holds it, and which replica's function the
+// thread is in.
+struct StrategyPlace {
+  Strategy* strategy;
+  Rendezvous* rendezvous = nullptr;   // where the replicas of this run meet; null: not in a run
+  std::mutex* turn = nullptr;         // with RunOptions::one_at_a_time, held while this replica computes
+  std::source_location entered_at{};  // of a scope: where it was opened
+
+  // Of this thread; null: none was entered.
+  static const StrategyPlace* current() { return ThreadView::current().strategy; }
+};
+
+// Where the replicas of the run meet that this thread is in; null: in none.
+inline Rendezvous* current_rendezvous() {
+  const auto* place = StrategyPlace::current();
+  return place ? place->rendezvous : nullptr;
+}
+
+}  // namespace tutti

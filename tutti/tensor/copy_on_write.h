@@ -1,0 +1,38 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+// Copy-on-write shares, the only ones that the library makes. A share is a storage over the memory of another: whoever
+// writes first, the one or the other, gets a copy of its own, and what is dropped last frees the memory. LibTorch
+// counts a memory's shares, and keeps beside the count a lock under which it copies.
+//
+// Who may drop a share (free it, put another memory in its place, write to it), and when: dropping counts down and then
+// takes that lock. If the last share is dropped between the two, the lock is gone. So
+//   - any thread may drop one as long as somebody keeps another all the while. The global value does so for what
+//     replicas hold: it drops its own only where no replica runs (ReplicaValues), and of a gradient that every replica
+//     takes over global view keeps a share (MeshMeta);
+//   - where nobody does, one thread drops them all. Another that has got one hands it back (core/release_queue.h), as
+//     the writer of an asynchronous checkpoint does: the training thread drops it at its next batch or run;
+//   - where neither can be promised, because the memory is the user's or goes to users, there are copies instead:
+//     distribute_tensor, and the gradients that sum_gradients() gives to all replicas.
+//
+// Making shares: on any thread, also of one memory at once. While the first share of a memory is made, which changes
+// its storage in place, no op may run on it.
+namespace tutti {
+
+using Tensor = at::Tensor;
+
+// A share of a tensor's memory; null where there can be none: memory that LibTorch did not allocate, sparse tensors.
+c10::Storage share_storage(const Tensor& tensor);
+// A constant of the geometry, dtype and keys of another tensor, in this memory.
+Tensor make_over(c10::Storage storage, const Tensor& geometry);
+
+// A constant with the value of a tensor: over a share of its memory, or a copy where there can be none.
+Tensor share_or_copy(const Tensor& tensor);
+// The same for a value that may be kept: a copy also of what is only a part of its memory, which would keep all of it.
+Tensor share_whole_or_copy(const Tensor& tensor);
+
+// Gives a tensor memory of its own, if it has a share.
+void leave_share(const Tensor& tensor);
+
+}  // namespace tutti

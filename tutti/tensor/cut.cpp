@@ -1,0 +1,56 @@
+#include "tutti/tensor/cut.h"
+
+#include <ATen/ops/clone.h>
+
+#include "tutti/mesh/shard.h"
+
+namespace tutti {
+
+Components cut(const Tensor& value, const Spec* spec) {
+  Components pieces;
+  for (int i = 0; i < spec->num_components; ++i) {
+    Tensor piece = value;
+    for (int axis = 0; axis < spec->rank(); ++axis)
+      if (spec->length(i, axis) != spec->sizes[static_cast<size_t>(axis)])
+        piece = piece.narrow(axis, spec->begin(i, axis), spec->length(i, axis));
+    pieces.push_back(piece.to(spec->device_of(i)));
+  }
+  return pieces;
+}
+
+Components own_pieces(const Tensor& value, const Spec* spec) {
+  Components pieces = cut(value, spec);
+  for (Tensor& piece : pieces)
+    if (piece.is_alias_of(value)) piece = piece.clone();
+  return pieces;
+}
+
+void put(const Tensor& value, const Spec* spec, const Components& pieces) {
+  const Components written = cut(value, spec);
+  for (size_t i = 0; i < written.size(); ++i) {
+    if (spec->shape->project(static_cast<int>(i), spec->stored, spec->unreduced) != 0)
+      pieces[i].zero_();
+    else if (!written[i].is_same(pieces[i]))
+      pieces[i].copy_(written[i]);
+  }
+}
+
+Components replica_pieces(const Spec* spec, const Components& components) {
+  const MeshShape& shape = *spec->shape;
+  Components pieces;
+  for (int device = 0; device < static_cast<int>(shape.mesh.num_devices()); ++device) {
+    Tensor piece = components[static_cast<size_t>(shape.project(device, shape.all, spec->stored))];
+    for (int axis = 0; axis < spec->rank(); ++axis) {
+      const int d = spec->axes[static_cast<size_t>(axis)];
+      if (d < 0 || spec->stored >> d & 1) continue;  // whole, or cut already
+      const int64_t size = spec->sizes[static_cast<size_t>(axis)];
+      const int64_t pieces_of_axis = shape.sizes[static_cast<size_t>(d)];
+      const int64_t at = shape.coordinate(device, shape.all, d);
+      piece = piece.narrow(axis, shard_begin(size, pieces_of_axis, at), shard_length(size, pieces_of_axis, at));
+    }
+    pieces.push_back(std::move(piece));
+  }
+  return pieces;
+}
+
+}  // namespace tutti

@@ -1,0 +1,66 @@
+#include "tutti/tensor/plan_cache.h"
+
+#include "tutti/tensor/operand.h"
+
+namespace tutti {
+namespace {
+
+// The part of an argument that tells plans apart.
+void append(PlanCache::Key& key, const at::IValue& value) {
+  // Far from the integers that programs pass.
+  enum : int64_t { none = INT64_MIN, other, plain, list };
+  if (const Spec* spec = spec_of(value)) {
+    const bool mask = is_mask_tensor(value.toTensor());  // in a bit that addresses leave free
+    key.push_back(static_cast<int64_t>(reinterpret_cast<uintptr_t>(spec)) | (mask ? 1 : 0));
+  } else if (value.isTensor()) {
+    key.push_back(value.toTensor().defined() ? plain : none);
+  } else if (value.isInt()) {
+    key.push_back(value.toInt());
+  } else if (value.isBool()) {
+    key.push_back(value.toBool());
+  } else if (value.isNone()) {
+    key.push_back(none);
+  } else if (value.isString()) {
+    for (const char letter : value.toStringRef()) key.push_back(letter);
+    key.push_back(other);
+  } else if (value.isList()) {
+    const auto items = value.toListRef();
+    key.push_back(list + static_cast<int64_t>(items.size()));
+    for (const at::IValue& item : items) append(key, item);
+  } else {
+    key.push_back(other);
+  }
+}
+
+}  // namespace
+
+PlanCache::Key PlanCache::key_of(at::ArrayRef<at::IValue> arguments) {
+  Key key;
+  for (const at::IValue& argument : arguments) append(key, argument);
+  return key;
+}
+
+std::shared_ptr<const Plan> PlanCache::find(const Key& key) {
+  const std::lock_guard lock(mutex_);
+  if (last_ < entries_.size() && entries_[last_].key == key) return entries_[last_].plan;
+  for (size_t i = 0; i < entries_.size(); ++i)
+    if (entries_[i].key == key) {
+      last_ = i;
+      return entries_[i].plan;
+    }
+  return nullptr;
+}
+
+std::shared_ptr<const Plan> PlanCache::insert(const Key& key, std::shared_ptr<const Plan> plan) {
+  const std::lock_guard lock(mutex_);
+  if (entries_.size() < kMaxPlans) {
+    entries_.push_back({key, plan});
+    last_ = entries_.size() - 1;
+  } else {
+    last_ = (last_ + 1) % kMaxPlans;
+    entries_[last_] = {key, plan};
+  }
+  return plan;
+}
+
+}  // namespace tutti

@@ -1,0 +1,41 @@
+#include "tutti/tensor/rules/op_traits.h"
+
+namespace tutti {
+
+// einsum has a rule and a gradient of its own.
+bool is_composed(const c10::OperatorHandle& op) {
+  return op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) &&
+         op.operator_name().name != "aten::einsum";
+}
+
+bool is_composed_below_autograd(const std::string& name) {
+  return name.starts_with("aten::_foreach_") || name == "aten::dist";
+}
+
+// That attention is tagged for a dropout that it does not have.
+bool draws_numbers(const c10::OperatorHandle& op) {
+  return op.hasTag(at::Tag::nondeterministic_seeded) &&
+         op.schema().name() != "aten::_scaled_dot_product_flash_attention_for_cpu";
+}
+
+// The running statistics of batch norms.
+c10::SmallVector<int, 2> unnamed_writes(const c10::FunctionSchema& schema) {
+  if (!schema.name().ends_with("batch_norm") || schema.arguments().size() < 5 ||
+      schema.arguments()[3].name() != "running_mean")
+    return {};
+  return {3, 4};
+}
+
+bool changes_geometry(const c10::OperatorHandle& op) {
+  return op.hasTag(at::Tag::inplace_view) && op.schema().name() != "aten::detach_";
+}
+
+bool keeps_order(const std::string& name) { return name == "aten::view" || name == "aten::_unsafe_view"; }
+
+bool gives_plain_values(const std::string& name) { return name == "aten::copy_"; }
+
+bool makes_sparse(const std::string& name) { return name.starts_with("aten::_sparse_coo_tensor"); }
+
+bool asks_of_types(const std::string& name) { return name == "aten::_has_compatible_shallow_copy_type"; }
+
+}  // namespace tutti

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/util/SmallVector.h>
+
+#include <string>
+
+// What must be known of single ops and their schemas and tags do not say, or say wrong. Names are as in "aten::add".
+namespace tutti {
+
+// Whether LibTorch calls other ops for this one, above autograd.
+bool is_composed(const c10::OperatorHandle& op);
+// The same below autograd, where the others' rules apply.
+bool is_composed_below_autograd(const std::string& name);
+// Whether the op draws random numbers.
+bool draws_numbers(const c10::OperatorHandle& op);
+// Arguments that the op writes without saying so in its schema.
+c10::SmallVector<int, 2> unnamed_writes(const c10::FunctionSchema& schema);
+// Whether the op gives its first argument another geometry, in place.
+bool changes_geometry(const c10::OperatorHandle& op);
+// Whether it returns the elements in other sizes, in the same row-major order.
+bool keeps_order(const std::string& name);
+// Whether a program calls it to get sharded values in a plain tensor.
+bool gives_plain_values(const std::string& name);
+// Whether it makes sparse tensors of mesh tensors, and is looked up under their key.
+bool makes_sparse(const std::string& name);
+// Whether it asks what kinds of tensors these are, which LibTorch answers.
+bool asks_of_types(const std::string& name);
+
+}  // namespace tutti
