@@ -101,7 +101,7 @@ class Generator {
       const auto slots = machine_.slots();
       CallMaker maker(dice_, program_, slots, habits_);
       auto statement = maker.make(op);
-      if (!statement) return;
+      if (!statement) return program_.inputs.resize(inputs);
       if (program_.place != Place::replicas && dice_.chance(12)) statement->no_grad = true;
       const auto& arguments = op.schema().arguments();
       if (!arguments.empty() && is_written(arguments[0]) && dice_.chance(70)) statement->no_grad = true;

@@ -78,8 +78,8 @@ void wrap_tensors(IValue& value, Wrap wrap) {
 }
 
 // A view shares what replicas see of its base; one made in inference mode has the base's keys. Of pieces, autograd is
-// to repeat the view op on a gradient, for strides of the whole mean nothing to them: it asks after the op whether to,
-// and from then on does so on this thread.
+// to repeat the view op on a gradient, for strides of the whole mean nothing to them: it asks after the op whether to;
+// the front kernel takes that back.
 void follow_base(const Tensor& view, const Tensor& base) {
   auto& impl = mesh_impl(view);
   impl.share_replica_values(mesh_impl(base));

@@ -3,6 +3,7 @@
 #include <ATen/core/List.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/grad_mode.h>
+#include <c10/core/AutogradState.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/SmallVector.h>
 
@@ -107,6 +108,22 @@ void run_in_scope(const c10::OperatorHandle& op, ScopeState& scope, Stack& stack
       stack[i] = place(scope, std::move(stack[i]).toTensor());
 }
 
+// A view of pieces asks autograd to repeat the view op on a gradient; plain tensors that follow have LibTorch's own
+// way.
+class ViewReplay {
+ public:
+  ViewReplay() = default;
+  ~ViewReplay() {
+    if (state_.get_view_replay_enabled() != before_) state_.set_view_replay_enabled(before_);
+  }
+  ViewReplay(const ViewReplay&) = delete;
+  ViewReplay& operator=(const ViewReplay&) = delete;
+
+ private:
+  c10::AutogradState& state_ = c10::AutogradState::get_tls_state();
+  const bool before_ = state_.get_view_replay_enabled();
+};
+
 void front_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
   const ThreadView& view = ThreadView::current();
   if (view.replica >= 0) {
@@ -122,7 +139,10 @@ void front_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack
     }
     op.callBoxed(*stack);
     for (const auto& [shared, own] : outs) refuse_resized(op, shared, own);
-  } else if (view.scope) {
+    return;
+  }
+  const ViewReplay kept;
+  if (view.scope) {
     run_in_scope(op, *view.scope, *stack);
   } else {
     op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kFrontKey), stack);

@@ -9,6 +9,7 @@
 #include "tutti/collectives/communications.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/tensor/composite_out.h"
 #include "tutti/tensor/contraction.h"
 #include "tutti/tensor/conversion.h"
 #include "tutti/tensor/execute.h"
@@ -26,10 +27,11 @@
 namespace tutti {
 namespace {
 
-// Whether LibTorch calls other ops for this one, above autograd. einsum has a rule and a gradient of its own.
+// Whether LibTorch calls other ops for this one, above autograd: not where it has a kernel for tensors on the CPU.
+// einsum has a rule and a gradient of its own.
 bool is_composed(const c10::OperatorHandle& op) {
   return op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) &&
-         op.operator_name().name != "aten::einsum";
+         !op.hasKernelForDispatchKey(c10::DispatchKey::CPU) && op.operator_name().name != "aten::einsum";
 }
 
 }  // namespace
@@ -285,6 +287,7 @@ void ensure_registered() {
     register_kernels();
     register_front();
     register_conversions();
+    register_composite_out();
     register_contractions();
     register_selections();
     register_variable_methods();

@@ -179,7 +179,7 @@ void add_moving_rules(RuleTable& table) {
   table["select_scatter"] = {select_scatter, kUnaffected};
   table["slice_scatter"] = {slice_scatter, kUnaffected};
   table["pixel_shuffle"] = table["pixel_unshuffle"] = {pixels, kNone};
-  table["channel_shuffle"] = {channel_shuffle, kUnaffected};
+  table["channel_shuffle"] = table["native_channel_shuffle"] = {channel_shuffle, kUnaffected};
 }
 
 }  // namespace tutti
