@@ -22,6 +22,8 @@ constexpr const char* kDocumentedRefusals[] = {
     "uses a view that global view made",
     "uses a tensor that global view computed",
     "changes the shape of a tensor",
+    "that all replicas share; make the tensor so large outside of run",
+    "more than one element of the written-to tensor refers to a single memory location",
 };
 
 double precision(at::ScalarType dtype) {
@@ -136,14 +138,19 @@ class Comparison {
     const double far = distance(seen.value, expected);
     if (far > precision(program_, wanted_) && far > 8 * unsteadiness(wanted))
       return {kind, str(what, " differs by ", far, ": ", values_text(seen.value), " and not ", values_text(expected))};
-    // What a replica asked of requires_grad_() is its own.
-    if (all_ && seen.requires_grad != wanted.requires_grad && !seen.is_gradient)
+    // What a replica asked of requires_grad_() is its own; of a tensor that replicas share, so is the graph of a write.
+    if (all_ && seen.requires_grad != wanted.requires_grad && !seen.is_gradient && !is_shared(seen.slot))
       return {"requires_grad", str(what, " requires a gradient: ", seen.requires_grad, ", not ", wanted.requires_grad)};
     const bool one_buffer = program_.place == Place::merged || program_.place == Place::replicas;
     if (one_buffer && !seen.is_gradient && strides_that_count(seen) != strides_that_count(wanted))
       return {"strides", what + " of sizes " + str_list(seen.sizes) + " has strides " + str_list(seen.strides) +
                              ", not " + str_list(wanted.strides)};
     return {};
+  }
+
+  bool is_shared(int slot) const {
+    return program_.place == Place::replicas && std::any_of(program_.inputs.begin(), program_.inputs.end(),
+                                                            [&](const Input& input) { return input.slot == slot; });
   }
 
   // How much LibTorch's own result changes where inputs change in their last place: what hangs on that is not compared.

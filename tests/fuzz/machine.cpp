@@ -25,6 +25,11 @@ Tensor weights(const Tensor& tensor) {
   return at::ones_like(tensor, at::TensorOptions().memory_format(at::MemoryFormat::Contiguous)).mul_(0.5);
 }
 
+// No tensor: of an optional argument nothing at all.
+at::IValue absent(const c10::Argument& argument) {
+  return argument.real_type()->kind() == c10::TypeKind::OptionalType ? at::IValue() : at::IValue(Tensor());
+}
+
 }  // namespace
 
 Machine::Machine(const Program& program) : program_(program) {}
@@ -51,7 +56,7 @@ void Machine::call(const Statement& statement) {
     if (argument.kind == Argument::Kind::constant) {
       stack.push_back(argument.constant);
     } else if (argument.kind == Argument::Kind::tensor) {
-      stack.emplace_back(argument.slots[0] < 0 ? Tensor() : at(argument.slots[0]));
+      stack.push_back(argument.slots[0] < 0 ? absent(schema.arguments()[i]) : at::IValue(at(argument.slots[0])));
     } else if (schema.arguments()[i].real_type()->str().find('?') != std::string::npos) {
       c10::List<std::optional<Tensor>> list;
       for (const int slot : argument.slots) list.push_back(slot < 0 ? std::nullopt : std::optional<Tensor>(at(slot)));

@@ -83,10 +83,67 @@ TEST(AddedProducts, OfIntegersCutTheirScales) {
         3);
 }
 
-TEST(ViewReplay, IsLeftAsItWas) {
-  const Tensor x = distribute_tensor(torch::zeros({4, 2}), layout_on(line_of(2, false), kRowsCut));
-  EXPECT_EQ(x.t().size(1), 4);
-  EXPECT_FALSE(c10::AutogradState::get_tls_state().get_view_replay_enabled());
+TEST(AddedProducts, OfBooleansOfNoElementsAreTaken) {
+  expect_like_one_device(torch::zeros({0, 3}, torch::kBool), kColumnsCut, [](const Tensor& t) {
+    return beside(t, torch::zeros({0, 0}, torch::kBool)).addmm_(t, t.t());
+  });
+}
+
+TEST(EmptyAxes, GiveTheirTermOnce) {
+  expect_like_one_device(torch::zeros({0}), kCut, [](const Tensor& t) {
+    return beside(t, torch::ones({1})).index_add(0, t.to(torch::kLong), t);
+  });
+  expect_like_one_device(torch::zeros({2, 0}), kColumnsCut, [](const Tensor& t) {
+    return torch::addmm(beside(t, torch::ones({2, 2})), t, t.t());
+  });
+  expect_like_one_device(torch::zeros({0, 3}), kRowsCut, [](const Tensor& t) { return t.softmax(0); });
+}
+
+TEST(Truth, OverNoAxesIsThatOfEachElement) {
+  for (const auto& axes : {kRowsCut, kColumnsCut}) {
+    expect_like_one_device(torch::arange(6.0).view({2, 3}), axes,
+                           [](const Tensor& t) { return torch::all(t, at::IntArrayRef{}); });
+    expect_like_one_device(torch::arange(6.0).view({2, 3}), axes,
+                           [](const Tensor& t) { return torch::any(t, at::IntArrayRef{}, true); });
+  }
+}
+
+TEST(Bernoulli, DrawsAsOneDeviceDoesOfAnyStrides) {
+  const auto drawn = [](const TensorFunction& f) {
+    return [f](const Tensor& t) {
+      torch::manual_seed(3);
+      return f(t.t());
+    };
+  };
+  const Tensor p = torch::arange(8.0).view({2, 4}) / 8;
+  for (const auto& axes : {kRowsCut, kColumnsCut}) {
+    expect_like_one_device(p, axes, drawn([](const Tensor& t) { return torch::bernoulli(t); }));
+    expect_like_one_device(p, axes, drawn([](const Tensor& t) { return torch::bernoulli(t, 0.5); }));
+    expect_like_one_device(p * 2, axes, drawn([](const Tensor& t) { return torch::bernoulli(t); }));  // refused
+  }
+}
+
+TEST(Products, OfSeveralAxesAreContiguous) {
+  for (const std::vector<std::string>& axes : {std::vector<std::string>{"-", "x", "-"}, {"x", "-", "-"}})
+    expect_like_one_device(torch::arange(6.0).view({1, 3, 2}), axes, [](const Tensor& t) {
+      return torch::matmul(t.permute({2, 1, 0}), t.narrow(1, 0, 1).view({1, 2})).view(-1);
+    });
+}
+
+TEST(Gradients, ThatNobodyAsksForAreNotLookedAt) {
+  expect_like_one_device(torch::ones({1, 1, 3}), {"-", "x", "-"}, [](const Tensor& t) {
+    const Tensor bias = beside(t, torch::ones({1})).requires_grad_();
+    torch::conv1d(t, beside(t, torch::ones({1, 1, 1})), bias).sum().backward();
+    return bias.grad();
+  });
+}
+
+TEST(PixelShuffle, OfAnEmptyPieceHasItsGradient) {
+  expect_like_one_device(torch::arange(4.0).view({1, 1, 2, 2}), {"x", "-", "-", "-"}, [](const Tensor& t) {
+    const Tensor leaf = t.detach().requires_grad_();
+    torch::pixel_unshuffle(leaf, 2).square().sum().backward();
+    return leaf.grad();
+  });
 }
 
 TEST(ChannelShuffle, KeepsTheLayoutAndTakesAnyStrides) {

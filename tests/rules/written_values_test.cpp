@@ -50,5 +50,16 @@ TEST(Lists, ThatAnOpWritesAreWritten) {
   });
 }
 
+TEST(CopiedViews, FollowWritesThroughData) {
+  expect_like_one_device(torch::arange(6.0).view({1, 3, 2}), {"-", "-", "x"}, [](const Tensor& x) {
+    const Tensor row = x.select(2, 1), data = x.data().view({6});
+    EXPECT_EQ(row.sum().item<double>(), 9);
+    x.data().add_(1);
+    const Tensor once = row.clone();
+    data.mul_(2);
+    return once + row;
+  });
+}
+
 }  // namespace
 }  // namespace tutti::rules

@@ -5,6 +5,7 @@
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/enum_tag.h>
 
 #include <algorithm>
 #include <map>
@@ -93,13 +94,14 @@ void register_composite_out() {
     const auto [first, last] = composed.equal_range(name.name);
     const auto form = std::find_if(
         first, last, [&](const auto& entry) { return op && is_form_without_out(entry.second.schema(), op->schema()); });
-    if (form == last) continue;
+    const bool is_composed = op && op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
+    if (form == last || !(is_composed || op->hasTag(at::Tag::generated))) continue;
     const auto add = [&](torch::Library& library) {
       library.impl(full_name(name).c_str(),
                    torch::CppFunction::makeFromBoxedFunctor(std::make_unique<CompositeOut>(form->second)));
     };
     add(autograd);
-    if (op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd)) add(backend);
+    if (is_composed) add(backend);
   }
 }
 

@@ -1,9 +1,8 @@
 #include "tutti/tensor/front.h"
 
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/List.h>
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <ATen/core/grad_mode.h>
-#include <c10/core/AutogradState.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/SmallVector.h>
 
@@ -36,7 +35,7 @@ void refuse_geometry(const c10::OperatorHandle& op, const Tensor& tensor) {
 void refuse_resized(const c10::OperatorHandle& op, const Tensor& shared, const Tensor& own) {
   if (own.sizes() == shared.sizes()) return;
   const std::string wanted = str_list(own.sizes());
-  const at::NoGradGuard no_grad;
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
   own.resize_(shared.sizes());
   throw Error(ErrorCode::failed_precondition,
               str(op.schema().name(), ": replica ", ThreadView::current().replica, " writes a result of shape ", wanted,
@@ -108,22 +107,6 @@ void run_in_scope(const c10::OperatorHandle& op, ScopeState& scope, Stack& stack
       stack[i] = place(scope, std::move(stack[i]).toTensor());
 }
 
-// A view of pieces asks autograd to repeat the view op on a gradient; plain tensors that follow have LibTorch's own
-// way.
-class ViewReplay {
- public:
-  ViewReplay() = default;
-  ~ViewReplay() {
-    if (state_.get_view_replay_enabled() != before_) state_.set_view_replay_enabled(before_);
-  }
-  ViewReplay(const ViewReplay&) = delete;
-  ViewReplay& operator=(const ViewReplay&) = delete;
-
- private:
-  c10::AutogradState& state_ = c10::AutogradState::get_tls_state();
-  const bool before_ = state_.get_view_replay_enabled();
-};
-
 void front_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
   const ThreadView& view = ThreadView::current();
   if (view.replica >= 0) {
@@ -139,10 +122,7 @@ void front_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack
     }
     op.callBoxed(*stack);
     for (const auto& [shared, own] : outs) refuse_resized(op, shared, own);
-    return;
-  }
-  const ViewReplay kept;
-  if (view.scope) {
+  } else if (view.scope) {
     run_in_scope(op, *view.scope, *stack);
   } else {
     op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kFrontKey), stack);

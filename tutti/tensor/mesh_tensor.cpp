@@ -118,6 +118,7 @@ const Components& MeshTensorImpl::overwrite() {
 
 void MeshTensorImpl::finish_write() {
   sync_metadata();
+  family().writes_.fetch_add(1, std::memory_order_relaxed);
   if (copied_view) copied_view->write_back();
   if (auto* values = replica_values()) values->refresh_held();
 }

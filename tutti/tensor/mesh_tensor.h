@@ -66,6 +66,10 @@ class MeshTensorImpl final : public c10::TensorImpl {
   // value to components that a program holds.
   void finish_write();
 
+  // How often this tensor or an alias of it was written in global view, by whatever name: data() has no version in
+  // common with its tensor.
+  uint64_t writes() const { return family().writes_.load(std::memory_order_relaxed); }
+
   // For a view that had to be copied, and for views of it: where it came from.
   std::shared_ptr<CopiedView> copied_view;
   // As they are: what the replicas wrote is not looked at.
@@ -105,6 +109,7 @@ class MeshTensorImpl final : public c10::TensorImpl {
   const MeshTensorImpl* root_ = nullptr;
   c10::weak_intrusive_ptr<TensorImpl> root_place_{c10::intrusive_ptr<TensorImpl>()};
   mutable std::atomic<bool> has_aliases_{false};
+  mutable std::atomic<uint64_t> writes_{0};  // of the family
   mutable std::atomic<ReplicaValues*> replicas_{nullptr};  // owns a reference
   std::atomic<MeshMeta*> meta_{nullptr};
   mutable Tensor gathered_;  // keeps alive what storage() returned

@@ -29,6 +29,7 @@ struct OperatorInfo {
   bool writes_any = false;
   bool writes_out = false;    // its results are written into arguments, whose sizes may change
   bool draws = false;         // random numbers
+  int output_mask = -1;       // the argument that says which results are asked for; -1: all
   bool is_composite = false;  // decomposed by LibTorch itself
   Rule rule = nullptr;
   Decomposition decomposition = nullptr;

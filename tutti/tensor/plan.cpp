@@ -241,8 +241,8 @@ void Planner::find_idle_calls() {
       if (dimension < 0 || !(combined >> dimension & 1)) continue;
       for (int call = 0; call < plan_.num_calls; ++call) {
         const int component = shape_->project(call, plan_.calls, wanted.joined->stored);
-        if (wanted.joined->begin(component, axis) > 0 && wanted.joined->length(component, axis) == 0)
-          plan_.idle[static_cast<size_t>(call)] = true;
+        const bool is_first = shape_->coordinate(component, wanted.joined->stored, dimension) == 0;
+        if (!is_first && wanted.joined->length(component, axis) == 0) plan_.idle[static_cast<size_t>(call)] = true;
       }
     }
 }

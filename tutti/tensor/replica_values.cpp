@@ -18,7 +18,10 @@
 namespace tutti {
 namespace {
 
+// Of no elements each has memory of its own, which may grow: LibTorch makes no copy-on-write of nothing.
 c10::Storage share_storage(const Tensor& piece) {
+  if (piece.storage().nbytes() == 0)
+    return c10::Storage(c10::Storage::use_byte_size_t(), 0, piece.storage().allocator(), /*resizable=*/true);
   auto shared = c10::impl::cow::lazy_clone_storage(*piece.storage().unsafeGetStorageImpl());
   if (!shared) throw Error(ErrorCode::internal, "a mesh tensor's buffer cannot be shared copy-on-write");
   return c10::Storage(std::move(shared));

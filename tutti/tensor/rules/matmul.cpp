@@ -75,7 +75,8 @@ Results decompose_in_place(at::ArrayRef<at::IValue> a) {
   // Products of integers are scaled by whole numbers, which others are cut to.
   const auto scale = [&](const at::IValue& value) {
     const at::Scalar number = value.toScalar();
-    return at::isIntegralType(self.scalar_type(), /*includeBool=*/true) ? at::Scalar(number.to<int64_t>()) : number;
+    if (self.scalar_type() == at::kBool) return at::Scalar(number.to<bool>());
+    return at::isIntegralType(self.scalar_type(), /*includeBool=*/false) ? at::Scalar(number.to<int64_t>()) : number;
   };
   const at::Scalar beta = scale(a[3]);
   const Tensor product = left.matmul(right);

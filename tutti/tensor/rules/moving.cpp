@@ -18,6 +18,7 @@ using torch::jit::Stack;
 bool cat(Planner& p) {
   const auto specs = p.specs(0);
   int64_t rank = 0;
+  if (std::find(specs.begin(), specs.end(), nullptr) != specs.end()) throw NoShardedForm();
   for (const Spec* spec : specs) rank = std::max<int64_t>(rank, spec->rank());
   std::vector<Term> terms;
   const std::string all = whole_at(letters(rank), {p.axis(1, rank)});
@@ -32,6 +33,7 @@ bool cat(Planner& p) {
 // stack(tensors, dim)
 bool stack(Planner& p) {
   const auto specs = p.specs(0);
+  if (std::find(specs.begin(), specs.end(), nullptr) != specs.end()) throw NoShardedForm();
   const int64_t rank = specs[0]->rank();
   std::vector<Term> terms;
   for (size_t i = 0; i < specs.size(); ++i) terms.push_back({0, letters(rank), static_cast<int>(i)});
