@@ -13,7 +13,8 @@
 namespace tutti::fuzz {
 namespace {
 
-constexpr int kAttempts = 6;  // to make a call that LibTorch takes
+constexpr int kAttempts = 6;                  // to make a call that LibTorch takes
+constexpr int64_t kMostElements = 4'000'000;  // of a result
 
 class Generator {
  public:
@@ -80,9 +81,16 @@ class Generator {
     note_(statement.op ? op_name(*statement.op) : "gradient");
     const auto failure = failure_of([&] { machine_.run(statement); });
     if (failure && !even_failing) return false;
+    if (!failure && too_large(statement)) return false;
     program_.statements.push_back(statement);
     failed_ = failure.has_value();
     return true;
+  }
+
+  bool too_large(const Statement& statement) const {
+    const auto& slots = machine_.slots();
+    return std::any_of(slots.lower_bound(statement.result), slots.end(),
+                       [](const auto& slot) { return slot.second.defined() && slot.second.numel() > kMostElements; });
   }
 
   void set_new_inputs(size_t from) {

@@ -48,12 +48,14 @@ bool is_form_without_out(const c10::FunctionSchema& op, const c10::FunctionSchem
          std::all_of(all.begin() + static_cast<int64_t>(inputs.size()), all.end(), is_out_tensor);
 }
 
-// Gives `out` the value, and where it was made with a graph that too.
+// Gives `out` the value, and where it was made with a graph that too. Throws: c10::Error where that would lose a part.
 void take(const Tensor& out, const Tensor& value) {
   if (out.sizes() != value.sizes()) {
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
     out.resize_(value.sizes());
   }
+  TORCH_CHECK(c10::canCast(value.scalar_type(), out.scalar_type()), "result type ", value.scalar_type(),
+              " can't be cast to the desired output type ", out.scalar_type());
   out.copy_(value);
 }
 

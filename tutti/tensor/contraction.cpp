@@ -38,7 +38,7 @@ struct Labelled {
 struct Product : torch::autograd::Function<Product> {
   static Tensor forward(AutogradContext* context, const Tensor& a, const Tensor& b, const std::string& letters_a,
                         const std::string& letters_b, const std::string& result) {
-    context->save_for_backward({a, b});
+    context->save_for_backward({b.requires_grad() ? a : Tensor(), a.requires_grad() ? b : Tensor()});
     context->saved_data["a"] = letters_a;
     context->saved_data["b"] = letters_b;
     context->saved_data["result"] = result;

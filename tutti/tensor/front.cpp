@@ -43,6 +43,11 @@ void refuse_resized(const c10::OperatorHandle& op, const Tensor& shared, const T
                   " that all replicas share; make the tensor so large outside of run, or use the result without out="));
 }
 
+// Moves a tensor out of the buffer that it shares, which LibTorch cannot resize.
+void own_storage(const Tensor& tensor) {
+  if (tensor.has_storage()) tensor.storage().mutable_data();
+}
+
 // A replica may not write to a read copy, nor change the shape of what it shares. What it writes else, graphs of global
 // view that saved the value must not use.
 void note_write(const c10::OperatorHandle& op, const Tensor& tensor) {
@@ -118,7 +123,7 @@ void front_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack
       note_writes(op, argument, (*stack)[i]);
       localize((*stack)[i]);
       if (before.isTensor() && is_mesh_tensor(before.toTensor()))
-        outs.emplace_back(before.toTensor(), (*stack)[i].toTensor());
+        own_storage(outs.emplace_back(before.toTensor(), (*stack)[i].toTensor()).second);
     }
     op.callBoxed(*stack);
     for (const auto& [shared, own] : outs) refuse_resized(op, shared, own);

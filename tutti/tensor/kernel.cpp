@@ -16,6 +16,7 @@
 #include "tutti/tensor/front.h"
 #include "tutti/tensor/library.h"
 #include "tutti/tensor/mesh_tensor.h"
+#include "tutti/tensor/recurrence.h"
 #include "tutti/tensor/registration.h"
 #include "tutti/tensor/rules/rule_table.h"
 #include "tutti/tensor/selection.h"
@@ -290,6 +291,7 @@ void ensure_registered() {
     register_conversions();
     register_composite_out();
     register_contractions();
+    register_recurrences();
     register_selections();
     register_variable_methods();
   });

@@ -58,6 +58,7 @@ struct Plan {
     DimensionMask parts;            // mesh dimensions over which the calls' results are to be combined
     Combination combination;        // how
     CommunicationCounter* counter;  // of the combination; null for none
+    bool opaque = false;            // pieces of any sizes, which only ops with a rule for them read
     std::vector<c10::SmallVector<Index, 8>> terms = {};  // for each component the calls whose results it is made of
     std::vector<int64_t> lengths = {};        // for each component those of its axes; -1 of those not sharded
     mutable const Spec* last_spec = nullptr;  // of the sizes that came last; read and written as an atomic
@@ -129,6 +130,8 @@ class Planner {
   void result(AxisMap axes, at::DimVector sizes, DimensionMask parts = 0, Combination combination = Combination::sum);
   // Of a replicated result.
   void result(int64_t rank) { result(unsharded(rank), at::DimVector(static_cast<size_t>(rank), -1)); }
+  // The next result, which has a piece for each call along `dimension` and means something to LibTorch's kernels alone.
+  void opaque_result(int8_t dimension);
   // Where an axis of a result is longer or shorter than the operands' axis of its letter.
   void result_size(int result, int axis, int64_t size) { sizes_of(result)[static_cast<size_t>(axis)] = size; }
   // How a call may add to the result of an earlier one, where the result is a sum: no buffer per term is needed then.
