@@ -161,7 +161,9 @@ void adopt_plain_operands(const OperatorInfo& info, const MeshShape* shape, Stac
 std::optional<c10::OperatorHandle> view_form_of(const c10::OperatorHandle& op, const OperatorInfo& info) {
   if (!info.changes_geometry) return {};
   const auto& [name, overload] = op.operator_name();
-  const auto found = c10::Dispatcher::singleton().findSchema({name.substr(0, name.size() - 1), overload});
+  const std::string view = name.substr(0, name.size() - 1);
+  const std::string view_overload = view == "aten::transpose" ? "int" : overload;
+  const auto found = c10::Dispatcher::singleton().findSchema({view, view_overload});
   return found && OperatorInfo(*found).is_view ? found : std::nullopt;
 }
 
