@@ -6,6 +6,7 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/enum_tag.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <map>
@@ -70,11 +71,14 @@ class CompositeOut final : public c10::OperatorKernel {
     const auto on_mesh = [](const at::IValue& out) { return is_mesh_tensor(out.toTensor()); };
     if (!std::all_of(outs.begin(), outs.end(), on_mesh))
       return op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
-    check_sizes(op, arguments);
+    const torch::jit::Stack twins = check_sizes(op, arguments);
     torch::jit::drop(*stack, outs.size());
     composed_.callBoxed(*stack);
     for (size_t i = 0; i < outs.size(); ++i) {
       at::IValue& result = (*stack)[stack->size() - outs.size() + i];
+      const c10::AutoGradMode mode(
+          at::GradMode::is_enabled() &&
+          (twins.empty() || twins[i].toTensor().requires_grad()));  // LibTorch's may have no graph
       take(outs[i].toTensor(), result.toTensor());
       result = outs[i];
     }

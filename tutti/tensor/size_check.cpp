@@ -38,12 +38,14 @@ void take_memory(IValue& value) {
 
 }  // namespace
 
-void check_sizes(const c10::OperatorHandle& op, at::ArrayRef<IValue> arguments) {
+torch::jit::Stack check_sizes(const c10::OperatorHandle& op, at::ArrayRef<IValue> arguments) {
   torch::jit::Stack call(arguments.begin(), arguments.end());
   for (IValue& value : call) take_memory(value);
   try {
     op.callBoxed(call);
+    return call;
   } catch (const c10::NotImplementedError&) {
+    return {};
   }
 }
 

@@ -147,8 +147,11 @@ bool slice_scatter(Planner& p) {
 
 // pixel_shuffle and pixel_unshuffle(self [*, c, h, w], factor)
 bool pixels(Planner& p) {
-  const std::string all = letters(p.spec(0)->rank() - 3) + "XYZ";
-  return shard(p, {{0, all}}, {all}), true;
+  const std::string batch = letters(p.spec(0)->rank() - 3);
+  std::vector<Term> terms{{0, batch + "XYZ"}};
+  std::vector<std::string> results{batch + "XYZ"};
+  whole_where_empty(p, batch, terms, results);  // of which LibTorch returns other sizes
+  return shard(p, terms, results), true;
 }
 
 // channel_shuffle(self [n, c, *], groups)
