@@ -113,6 +113,10 @@ class Comparison {
     // In separate buffers tensors lie otherwise.
     if (b && !has_one_buffer() && b->text.find("view size is not compatible") != std::string::npos)
       return {"invalid", b->text};
+    // A mesh knows derivatives that LibTorch's kernels lack.
+    if (b && b->text.find("derivative for") != std::string::npos &&
+        b->text.find("is not implemented") != std::string::npos)
+      return {"invalid", b->text};
     if (b && (!a || b->statement < a->statement))
       return {"no error", where_ + statement_name(program_.statements[b->statement]) +
                               " gives no error; LibTorch's is: " + b->text};
@@ -188,7 +192,9 @@ class Comparison {
       if (!statement.op) return false;
       const auto& arguments = statement.op->schema().arguments();
       for (size_t i = 0; i < arguments.size(); ++i)
-        if (arguments[i].is_out() && statement.arguments[i].slots == std::vector<int>{slot}) return true;
+        if (arguments[i].is_out() && (statement.arguments[i].slots == std::vector<int>{slot} ||
+                                      (slot >= statement.result && slot < statement.result + Program::kResults)))
+          return true;
       return false;
     });
   }

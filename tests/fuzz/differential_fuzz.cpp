@@ -23,7 +23,8 @@ namespace tutti::fuzz {
 namespace {
 
 constexpr int kProgramsOfChild = 200;  // a child then ends, and with it what it remembers of shapes
-constexpr int kSecondsOfProgram = 60;    // of which it needs one, on a machine of its own
+constexpr int kSecondsAlone = 10;      // of a program on plain tensors
+constexpr int kSecondsOfProgram = 60;  // of which it needs one, on a machine of its own
 constexpr int kSecondsOfShrinking = 30;
 constexpr int kMostAlike = 2;  // findings of one kind and op that are shortened
 
@@ -125,9 +126,12 @@ class Fuzzer {
     const ChildEnd end = in_child(
         [&](const auto& give) {
           for (int64_t i = first; i < first + kProgramsOfChild && !done(i); ++i) {
-            alarm(kSecondsOfProgram);
+            alarm(kSecondsAlone);
             const Program program = make(i);
-            const Verdict verdict = check(program, [&] { progress_->on_mesh = true; });
+            const Verdict verdict = check(program, [&] {
+              alarm(kSecondsOfProgram);
+              progress_->on_mesh = true;
+            });
             progress_->on_mesh = false;
             if (verdict.is_finding())
               give(str(i, "\t", verdict.kind, "\t", statement_names(program), "\t", error_of(verdict), "\n"));

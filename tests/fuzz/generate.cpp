@@ -87,6 +87,16 @@ class Generator {
     return true;
   }
 
+  // Whether a product is written to one of its factors: BLAS reads what it has written by then.
+  bool is_left_open(const Statement& statement) const {
+    const std::string name = op_name(*statement.op);
+    const auto is_product = [&](const char* part) { return name.find(part) != std::string::npos; };
+    const auto& arguments = statement.op->schema().arguments();
+    if (!is_written(arguments[0]) || !(is_product("mm_") || is_product("mv_") || is_product("addr_"))) return false;
+    const auto operand = [&](size_t argument) { return machine_.slots().at(statement.arguments[argument].slots[0]); };
+    return operand(0).is_alias_of(operand(1)) || operand(0).is_alias_of(operand(2));
+  }
+
   bool too_large(const Statement& statement) const {
     const auto& slots = machine_.slots();
     return std::any_of(slots.lower_bound(statement.result), slots.end(),
@@ -116,7 +126,7 @@ class Generator {
       set_new_inputs(inputs);
       bool good = true;
       for (const Statement& view : maker.take_views()) good = good && add(view, false);
-      if (good && add(*statement, habits_.odd && dice_.chance(50))) return;
+      if (good && !is_left_open(*statement) && add(*statement, habits_.odd && dice_.chance(50))) return;
       program_.inputs.resize(inputs);
       program_.statements.resize(statements);
       machine_.restore(slots);

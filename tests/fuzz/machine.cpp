@@ -30,6 +30,15 @@ at::IValue absent(const c10::Argument& argument) {
   return argument.real_type()->kind() == c10::TypeKind::OptionalType ? at::IValue() : at::IValue(Tensor());
 }
 
+// The argument that a call writes and returns: to a program in C++ it returns what it was given.
+std::optional<size_t> written_return(const c10::FunctionSchema& schema, size_t result) {
+  const auto* alias = schema.returns()[result].alias_info();
+  if (!alias || !alias->isWrite()) return {};
+  for (size_t i = 0; i < schema.arguments().size(); ++i)
+    if (const auto* written = schema.arguments()[i].alias_info(); written && *written == *alias) return i;
+  return {};
+}
+
 }  // namespace
 
 Machine::Machine(const Program& program) : program_(program) {}
@@ -67,7 +76,10 @@ void Machine::call(const Statement& statement) {
       stack.emplace_back(list);
     }
   }
+  const torch::jit::Stack given = stack;
   statement.op->callBoxed(stack);
+  for (size_t r = 0; r < stack.size(); ++r)
+    if (const auto argument = written_return(schema, r)) stack[r] = given[*argument];
   int slot = statement.result;
   const int end = slot + Program::kResults;
   for (const at::IValue& value : stack) {
