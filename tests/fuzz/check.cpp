@@ -199,9 +199,17 @@ class Comparison {
     });
   }
 
+  // Whether replicas may share the tensor: an input, or what a call wrote and returned.
   bool is_shared(int slot) const {
-    return program_.place == Place::replicas && std::any_of(program_.inputs.begin(), program_.inputs.end(),
-                                                            [&](const Input& input) { return input.slot == slot; });
+    if (program_.place != Place::replicas) return false;
+    const auto wrote = [&](const Statement& statement) {
+      if (!statement.op || slot < statement.result || slot >= statement.result + Program::kResults) return false;
+      const auto& arguments = statement.op->schema().arguments();
+      return std::any_of(arguments.begin(), arguments.end(), [](const auto& argument) { return is_written(argument); });
+    };
+    return std::any_of(program_.inputs.begin(), program_.inputs.end(),
+                       [&](const Input& input) { return input.slot == slot; }) ||
+           std::any_of(program_.statements.begin(), program_.statements.end(), wrote);
   }
 
   // How much LibTorch's own result changes where inputs change in their last place: what hangs on that is not compared.

@@ -140,15 +140,16 @@ class Generator {
         if (input.requires_grad) found.push_back(input.slot);
     } else {
       for (const auto& [slot, tensor] : machine_.slots())
-        if (tensor.defined() && tensor.requires_grad() && tensor.grad_fn() && !is_shared(slot)) found.push_back(slot);
+        if (tensor.defined() && tensor.requires_grad() && tensor.grad_fn() && !is_shared(tensor)) found.push_back(slot);
     }
     return found;
   }
 
   // Whether replicas share the tensor: a graph that they give it is known to ops, not to the tensor's own methods.
-  bool is_shared(int slot) const {
-    return program_.place == Place::replicas && std::any_of(program_.inputs.begin(), program_.inputs.end(),
-                                                            [&](const Input& input) { return input.slot == slot; });
+  bool is_shared(const Tensor& tensor) const {
+    return program_.place == Place::replicas &&
+           std::any_of(program_.inputs.begin(), program_.inputs.end(),
+                       [&](const Input& input) { return machine_.slots().at(input.slot).is_same(tensor); });
   }
 
   // Hooks, gradients and optimizers between the calls.

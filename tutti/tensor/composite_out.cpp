@@ -76,9 +76,8 @@ class CompositeOut final : public c10::OperatorKernel {
     composed_.callBoxed(*stack);
     for (size_t i = 0; i < outs.size(); ++i) {
       at::IValue& result = (*stack)[stack->size() - outs.size() + i];
-      const c10::AutoGradMode mode(
-          at::GradMode::is_enabled() &&
-          (twins.empty() || twins[i].toTensor().requires_grad()));  // LibTorch's may have no graph
+      const c10::AutoGradMode mode(at::GradMode::is_enabled() &&
+                                   (twins.empty() || twins[i].toTensor().grad_fn()));  // LibTorch's may have no graph
       take(outs[i].toTensor(), result.toTensor());
       result = outs[i];
     }
