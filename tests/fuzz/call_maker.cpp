@@ -309,6 +309,8 @@ Argument CallMaker::tensor_list(const c10::Argument& argument, bool) {
     word.letters = std::string("ijk").substr(0, static_cast<size_t>(dice_.between(1, 3)));
   const int64_t count = op_ == "einsum" || op_ == "meshgrid" || op_ == "cartesian_prod" ? 2 : dice_.between(1, 3);
   for (int64_t i = 0; i < count; ++i) {
+    if (i > 0)
+      if (auto given = next_word()) word = *given;
     int slot = dice_.chance(habits_.reuse_percent) ? matching_slot(word) : -1;
     if (slot < 0) slot = new_operand(word);
     list.slots.push_back(slot);

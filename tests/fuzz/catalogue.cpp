@@ -115,7 +115,8 @@ constexpr const char* kLeftOut[] = {"cudnn",
                                     "stft",
                                     "istft",
                                     "mkldnn",
-                                    "_to_dense"};
+                                    "_to_dense",
+                                    "native_group_norm"};  // reads expanded weights past their end
 
 // Ops of LibTorch's own modules and optimizers whose names begin with an underscore.
 constexpr const char* kUnderscored[] = {"_softmax",

@@ -23,6 +23,8 @@ namespace tutti::fuzz {
 namespace {
 
 constexpr int kProgramsOfChild = 200;  // a child then ends, and with it what it remembers of shapes
+constexpr int kSecondsAlone = 10;      // of a program on plain tensors
+constexpr int kSecondsOfProgram = 60;  // of which it needs one, on a machine of its own
 constexpr int kSecondsOfShrinking = 30;
 constexpr int kMostAlike = 2;  // findings of one kind and op that are shortened
 
@@ -127,9 +129,12 @@ class Fuzzer {
     const ChildEnd end = in_child(
         [&](const auto& give) {
           for (int64_t i = first; i < first + kProgramsOfChild && !done(i); ++i) {
-            alarm(20);
+            alarm(kSecondsAlone);
             const Program program = make(i);
-            const Verdict verdict = check(program, [&] { progress_->on_mesh = true; });
+            const Verdict verdict = check(program, [&] {
+              alarm(kSecondsOfProgram);
+              progress_->on_mesh = true;
+            });
             progress_->on_mesh = false;
             progress_->refused += verdict.kind == "invalid";
             if (verdict.is_finding())
@@ -137,7 +142,7 @@ class Fuzzer {
             progress_->program = i + 1;
           }
         },
-        20);
+        kSecondsOfProgram);
     std::istringstream lines(end.text);
     for (std::string line; std::getline(lines, line);) {
       std::istringstream fields(line);

@@ -13,7 +13,8 @@
 namespace tutti::fuzz {
 namespace {
 
-constexpr int kAttempts = 6;  // to make a call that LibTorch takes
+constexpr int kAttempts = 6;                  // to make a call that LibTorch takes
+constexpr int64_t kMostElements = 4'000'000;  // of a result
 
 class Generator {
  public:
@@ -81,9 +82,26 @@ class Generator {
     note_(statement.op ? op_name(*statement.op) : "gradient");
     const auto failure = failure_of([&] { machine_.run(statement); });
     if (failure && !even_failing) return false;
+    if (!failure && too_large(statement)) return false;
     program_.statements.push_back(statement);
     failed_ = failure.has_value();
     return true;
+  }
+
+  // Whether a product is written to one of its factors: BLAS reads what it has written by then.
+  bool is_left_open(const Statement& statement) const {
+    const std::string name = op_name(*statement.op);
+    const auto is_product = [&](const char* part) { return name.find(part) != std::string::npos; };
+    const auto& arguments = statement.op->schema().arguments();
+    if (!is_written(arguments[0]) || !(is_product("mm_") || is_product("mv_") || is_product("addr_"))) return false;
+    const auto operand = [&](size_t argument) { return machine_.slots().at(statement.arguments[argument].slots[0]); };
+    return operand(0).is_alias_of(operand(1)) || operand(0).is_alias_of(operand(2));
+  }
+
+  bool too_large(const Statement& statement) const {
+    const auto& slots = machine_.slots();
+    return std::any_of(slots.lower_bound(statement.result), slots.end(),
+                       [](const auto& slot) { return slot.second.defined() && slot.second.numel() > kMostElements; });
   }
 
   void set_new_inputs(size_t from) {
@@ -102,14 +120,14 @@ class Generator {
       const auto slots = machine_.slots();
       CallMaker maker(dice_, program_, slots, habits_);
       auto statement = maker.make(op);
-      if (!statement) return;
+      if (!statement) return program_.inputs.resize(inputs);
       if (program_.place != Place::replicas && dice_.chance(12)) statement->no_grad = true;
       const auto& arguments = op.schema().arguments();
       if (!arguments.empty() && is_written(arguments[0]) && dice_.chance(70)) statement->no_grad = true;
       set_new_inputs(inputs);
       bool good = true;
       for (const Statement& view : maker.take_views()) good = good && add(view, false);
-      if (good && add(*statement, habits_.odd && dice_.chance(50))) return;
+      if (good && !is_left_open(*statement) && add(*statement, habits_.odd && dice_.chance(50))) return;
       program_.inputs.resize(inputs);
       program_.statements.resize(statements);
       machine_.restore(slots);
@@ -123,9 +141,16 @@ class Generator {
         if (input.requires_grad) found.push_back(input.slot);
     } else {
       for (const auto& [slot, tensor] : machine_.slots())
-        if (tensor.defined() && tensor.requires_grad() && tensor.grad_fn()) found.push_back(slot);
+        if (tensor.defined() && tensor.requires_grad() && tensor.grad_fn() && !is_shared(tensor)) found.push_back(slot);
     }
     return found;
+  }
+
+  // Whether replicas share the tensor: a graph that they give it is known to ops, not to the tensor's own methods.
+  bool is_shared(const Tensor& tensor) const {
+    return program_.place == Place::replicas &&
+           std::any_of(program_.inputs.begin(), program_.inputs.end(),
+                       [&](const Input& input) { return machine_.slots().at(input.slot).is_same(tensor); });
   }
 
   // Hooks, gradients and optimizers between the calls.

@@ -25,6 +25,20 @@ Tensor weights(const Tensor& tensor) {
   return at::ones_like(tensor, at::TensorOptions().memory_format(at::MemoryFormat::Contiguous)).mul_(0.5);
 }
 
+// No tensor: of an optional argument nothing at all.
+at::IValue absent(const c10::Argument& argument) {
+  return argument.real_type()->kind() == c10::TypeKind::OptionalType ? at::IValue() : at::IValue(Tensor());
+}
+
+// The argument that a call writes and returns: to a program in C++ it returns what it was given.
+std::optional<size_t> written_return(const c10::FunctionSchema& schema, size_t result) {
+  const auto* alias = schema.returns()[result].alias_info();
+  if (!alias || !alias->isWrite()) return {};
+  for (size_t i = 0; i < schema.arguments().size(); ++i)
+    if (const auto* written = schema.arguments()[i].alias_info(); written && *written == *alias) return i;
+  return {};
+}
+
 }  // namespace
 
 Machine::Machine(const Program& program) : program_(program) {}
@@ -51,7 +65,7 @@ void Machine::call(const Statement& statement) {
     if (argument.kind == Argument::Kind::constant) {
       stack.push_back(argument.constant);
     } else if (argument.kind == Argument::Kind::tensor) {
-      stack.emplace_back(argument.slots[0] < 0 ? Tensor() : at(argument.slots[0]));
+      stack.push_back(argument.slots[0] < 0 ? absent(schema.arguments()[i]) : at::IValue(at(argument.slots[0])));
     } else if (schema.arguments()[i].real_type()->str().find('?') != std::string::npos) {
       c10::List<std::optional<Tensor>> list;
       for (const int slot : argument.slots) list.push_back(slot < 0 ? std::nullopt : std::optional<Tensor>(at(slot)));
@@ -62,7 +76,10 @@ void Machine::call(const Statement& statement) {
       stack.emplace_back(list);
     }
   }
+  const torch::jit::Stack given = stack;
   statement.op->callBoxed(stack);
+  for (size_t r = 0; r < stack.size(); ++r)
+    if (const auto argument = written_return(schema, r)) stack[r] = given[*argument];
   int slot = statement.result;
   const int end = slot + Program::kResults;
   for (const at::IValue& value : stack) {

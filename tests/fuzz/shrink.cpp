@@ -11,7 +11,7 @@
 namespace tutti::fuzz {
 namespace {
 
-constexpr int kSecondsOfAttempt = 20;
+constexpr int kSecondsOfAttempt = 60;
 
 class Shrinker {
  public:

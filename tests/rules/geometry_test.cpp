@@ -134,6 +134,9 @@ TEST(Geometry, ThatChangesInPlaceKeepsTheLayout) {
     EXPECT_EQ(layout_of(x), layout_on(mesh, {"x", "-"}));
     x.t_();
     EXPECT_EQ(layout_of(x), layout_on(mesh, {"-", "x"}));
+    x.transpose_(0, 1);
+    EXPECT_EQ(layout_of(x), layout_on(mesh, {"x", "-"}));
+    x.transpose_(1, 0);
     x.unsqueeze_(0);
     EXPECT_EQ(layout_of(x), layout_on(mesh, {"-", "-", "x"}));
     EXPECT_TRUE(gather(x).equal(whole.squeeze(1).t().unsqueeze(0)));

@@ -1,5 +1,8 @@
 // What is written in place is the value, whatever it is made of.
+#include <sstream>
+
 #include "like_one_device.h"
+#include "tutti/collectives/communications.h"
 
 namespace tutti::rules {
 namespace {
@@ -48,6 +51,36 @@ TEST(Lists, ThatAnOpWritesAreWritten) {
     at::_foreach_mul_(list, 3);
     return list[0];
   });
+}
+
+TEST(CopiedViews, FollowWritesThroughData) {
+  expect_like_one_device(torch::arange(6.0).view({1, 3, 2}), {"-", "-", "x"}, [](const Tensor& x) {
+    const Tensor row = x.select(2, 1), data = x.data().view({6});
+    EXPECT_EQ(row.sum().item<double>(), 9);
+    x.data().add_(1);
+    const Tensor once = row.clone();
+    data.mul_(2);
+    return once + row;
+  });
+}
+
+TEST(Storage, IsGatheredOnceForSaving) {
+  const Tensor x = distribute_tensor(torch::arange(6.0), layout_on(line_of(2, /*merge=*/false), kCut));
+  const auto saved = [&] {
+    std::stringstream stream;
+    torch::save(x, stream);
+    Tensor loaded;
+    torch::load(loaded, stream);
+    return loaded;
+  };
+  reset_communications();
+  EXPECT_TRUE(saved().equal(torch::arange(6.0)));
+  int64_t gathers = 0;
+  for (const Communication& each : communications())
+    gathers += each.op == "all_gather" || each.op == "gather" ? each.count : 0;
+  EXPECT_EQ(gathers, 1);
+  x.data().add_(1);
+  EXPECT_TRUE(saved().equal(torch::arange(1.0, 7.0)));
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/clone.h>
-#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_strided.h>
 #include <ATen/ops/equal.h>
 
 #include "tutti/core/error.h"
@@ -80,11 +80,14 @@ class Packer {
     return shape_.project(shape_.project(device, shape_.all, mask), mask, shape_.all);
   }
 
-  // One buffer with the whole value, sums taken.
+  // One buffer with the whole value, sums taken; it lies in memory as the components do.
   Tensor joined() const {
     const GlobalViewGuard outside_of_scopes;
     const Layout::Shape global(spec_->sizes.begin(), spec_->sizes.end());
-    const Tensor whole = at::empty(spec_->sizes, component(0).options().device(shape_.home));
+    const Tensor first = component(0).is_non_overlapping_and_dense() ? component(0) : component(0).contiguous();
+    const Tensor whole =
+        at::empty_strided(spec_->sizes, strides_like(spec_->sizes, *spec_, first.sizes(), first.strides()),
+                          first.options().device(shape_.home));
     for (int device = 0; device < num_devices(); ++device) {
       if (first_with(distinct_, device) != device) continue;
       Tensor piece = whole;

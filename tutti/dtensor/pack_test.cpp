@@ -63,6 +63,13 @@ TEST_P(Pack, SumsTheTermsOfAnUnreducedLayout) {
   EXPECT_TRUE(at::equal(gather(one).slice(0, 2, 4), at::full({2}, 6.0)));
 }
 
+TEST_P(Pack, LiesAsItsTermsDo) {
+  const Tensor term = at::arange(6.0).view({2, 3}).t();
+  const Tensor sum = pack({term, term, term, term}, layout({kUnsharded, kUnsharded}, {"x"}));
+  EXPECT_EQ(sum.strides(), term.strides());
+  EXPECT_TRUE(at::equal(gather(sum), term * 2));
+}
+
 TEST_P(Pack, WorksInScopes) {
   const auto guard = default_mesh(mesh_);
   const Tensor component = gather(at::zeros({2}));

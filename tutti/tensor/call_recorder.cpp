@@ -77,17 +77,15 @@ bool decomposes(const c10::OperatorHandle& op) {
 
 class RecordKernel final : public c10::OperatorKernel {
  public:
-  explicit RecordKernel(const c10::OperatorHandle& op)
-      : info_(op), decomposes_below_(info_.is_composite && !op.hasKernelForDispatchKey(c10::DispatchKey::CPU)) {}
+  explicit RecordKernel(const c10::OperatorHandle& op) : info_(op) {}
 
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
-    if (decomposes_below_) return op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
+    if (info_.is_composite) return op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
     record(op, info_, *stack);
   }
 
  private:
   OperatorInfo info_;
-  bool decomposes_below_;
 };
 
 // For operators of other libraries, and those registered after us.

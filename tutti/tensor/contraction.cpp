@@ -38,7 +38,7 @@ struct Labelled {
 struct Product : torch::autograd::Function<Product> {
   static Tensor forward(AutogradContext* context, const Tensor& a, const Tensor& b, const std::string& letters_a,
                         const std::string& letters_b, const std::string& result) {
-    context->save_for_backward({a, b});
+    context->save_for_backward({b.requires_grad() ? a : Tensor(), a.requires_grad() ? b : Tensor()});
     context->saved_data["a"] = letters_a;
     context->saved_data["b"] = letters_b;
     context->saved_data["result"] = result;
@@ -185,9 +185,10 @@ Labelled factor(Tensor tensor, const Tensor& other, const std::string& matrix) {
 
 Tensor matmul(const Tensor& self, const Tensor& other) {
   const int64_t rank = std::max(self.dim(), other.dim());
-  if (self.dim() == 1 && other.dim() == 2) return at::mv(other.t(), self);
   const bool folds = other.dim() <= 2 ? folds_in_place(self) : is_whole(self) && is_whole(other);
-  if (rank <= 2 || rank > 20 || std::min(self.dim(), other.dim()) == 0 || folds) return at::native::matmul(self, other);
+  if (rank <= 2 || rank > 20 || std::min(self.dim(), other.dim()) == 0 || folds ||
+      self.scalar_type() != other.scalar_type())
+    return at::native::matmul(self, other);
   const Labelled a = factor(self, other, self.dim() == 1 ? "y" : "xy");
   const Labelled b = factor(other, self, other.dim() == 1 ? "y" : "yz");
   std::string result;
@@ -195,7 +196,7 @@ Tensor matmul(const Tensor& self, const Tensor& other) {
     if (contains(a.letters + b.letters, letter)) result += letter;
   if (self.dim() > 1) result += 'x';
   if (other.dim() > 1) result += 'z';
-  return product_of({a, b}, result);
+  return product_of({a, b}, result).contiguous();
 }
 
 Tensor linear(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias) {

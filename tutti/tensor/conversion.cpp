@@ -71,7 +71,7 @@ Tensor one_hot(const Tensor& self, int64_t num_classes) {
   const auto& impl = mesh_impl(self);
   const Tensor classes = make_mesh_tensor(
       impl.mesh_shape(), at::arange(num_classes, at::TensorOptions(at::kLong).device(impl.mesh_shape()->home)));
-  return self.unsqueeze(-1).eq(classes).to(at::kLong);
+  return self.unsqueeze(-1).eq(classes).to(at::kLong, /*non_blocking=*/false, /*copy=*/false, MemoryFormat::Contiguous);
 }
 
 // LibTorch's composite reads the memory itself where no gradient is needed.

@@ -28,7 +28,8 @@ CopiedView::CopiedView(const c10::OperatorHandle& op, at::ArrayRef<at::IValue> a
       item_(item),
       spec_(view.spec()),
       meta_(view.meta()),
-      version_(version_of(arguments[0].toTensor())) {
+      version_(version_of(arguments[0].toTensor())),
+      writes_(source().writes()) {
   arguments_[0] = bare(arguments_[0].toTensor());
   for (const Tensor& piece : view.components())
     copy_.push_back(piece.detach());  // the view may get other axes in place
@@ -42,7 +43,8 @@ Tensor CopiedView::result_of(std::vector<at::IValue> arguments) const {
 // Without a version counter (in inference mode) nobody knows.
 bool CopiedView::is_stale() const {
   const Tensor& tensor = arguments_[0].toTensor();
-  return !tensor.unsafeGetTensorImpl()->version_counter().enabled() || version_of(tensor) != version_;
+  return !tensor.unsafeGetTensorImpl()->version_counter().enabled() || version_of(tensor) != version_ ||
+         source().writes() != writes_;
 }
 
 void CopiedView::refresh() {
@@ -50,6 +52,7 @@ void CopiedView::refresh() {
   if (!is_stale()) return;
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   version_ = version_of(arguments_[0].toTensor());
+  writes_ = source().writes();
   const Tensor now = result_of(arguments_);
   const auto& impl = mesh_impl(now);
   const Spec* spec = impl.spec();

@@ -22,6 +22,7 @@ class CopiedView {
 
  private:
   Tensor result_of(std::vector<at::IValue> arguments) const;
+  const MeshTensorImpl& source() const { return mesh_impl(arguments_[0].toTensor()); }
   bool is_stale() const;
 
   c10::OperatorHandle op_;
@@ -31,7 +32,9 @@ class CopiedView {
   TensorMeta meta_;
   Components copy_;
   std::mutex mutex_;
-  uint32_t version_;  // of the tensor, when it and the copy last agreed; guarded by mutex_
+  // The tensor's version and writes when it and the copy last agreed; guarded by mutex_.
+  uint32_t version_;
+  uint64_t writes_;
 };
 
 }  // namespace tutti

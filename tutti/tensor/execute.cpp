@@ -138,6 +138,18 @@ class HeldComponents {
   c10::SmallVector<Tensor, 2> written_;
 };
 
+// The call itself. LibTorch's kernels may leave anything in the place of results that are not asked for.
+void call_op(const c10::OperatorHandle& op, const OperatorInfo& info, Stack& stack) {
+  const IValue mask = info.output_mask < 0
+                          ? IValue()
+                          : torch::jit::peek(stack, static_cast<size_t>(info.output_mask), info.num_arguments);
+  op.callBoxed(stack);
+  if (mask.isNone()) return;
+  const auto asked = mask.toBoolList();
+  for (size_t r = 0; r < info.num_returns; ++r)
+    if (r < asked.size() && !asked[r]) torch::jit::peek(stack, r, info.num_returns) = Tensor();
+}
+
 void record(const Plan& plan, at::ArrayRef<IValue> arguments) {
   for (const auto& operand : plan.operands) {
     if (!operand.relayout) continue;
@@ -163,7 +175,7 @@ void run_on_one_buffer(const c10::OperatorHandle& op, const OperatorInfo& info, 
       return info.writes[i] ? mesh_impl(t).write()[0] : mesh_impl(t).read()[0];
     });
   }
-  op.callBoxed(stack);
+  call_op(op, info, stack);
   for (const auto& [i, value] : kept)
     if (info.writes[i]) for_each_mesh_tensor(value, finish_write);
 
@@ -410,7 +422,7 @@ void run_on_pieces(const c10::OperatorHandle& op, const OperatorInfo& info, cons
     if (plan.local_call)
       plan.local_call(op, call, plan.piece_of_call[c]);
     else
-      op.callBoxed(call);
+      call_op(op, info, call);
     for (size_t r = 0; r < info.num_returns; ++r) returned[r * calls + c] = std::move(call[r]);
   }
   if (plan.merge) merge_calls(plan, returned);
@@ -460,7 +472,7 @@ void run_gathered(const c10::OperatorHandle& op, const OperatorInfo& info, const
   LocalArguments(info, plan, arguments).of_call(0, call);
   make_viewable(info, call);
   const Stack gathered(call);
-  op.callBoxed(call);
+  call_op(op, info, call);
   for (size_t i = 0; i < arguments.size(); ++i) {  // what was written goes back into the pieces
     if (!info.writes[i]) continue;
     for_each_mesh_tensor(arguments[i], [&](const Tensor& written, int item) {

@@ -1,8 +1,8 @@
 #include "tutti/tensor/front.h"
 
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/List.h>
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <ATen/core/grad_mode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/SmallVector.h>
 
@@ -39,12 +39,17 @@ void refuse_geometry(const c10::OperatorHandle& op, const Tensor& tensor) {
 void refuse_resized(const c10::OperatorHandle& op, const Tensor& shared, const Tensor& own) {
   if (own.sizes() == shared.sizes()) return;
   const std::string wanted = str_list(own.sizes());
-  const at::NoGradGuard no_grad;
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
   own.resize_(shared.sizes());
   throw Error(ErrorCode::failed_precondition,
               str(op.schema().name(), ": replica ", ThreadView::current().replica, " writes a result of shape ", wanted,
                   " to a tensor of shape ", str_list(shared.sizes()),
                   " that all replicas share; make the tensor so large outside of run, or use the result without out="));
+}
+
+// Moves a tensor out of the buffer that it shares, which LibTorch cannot resize.
+void own_storage(const Tensor& tensor) {
+  if (tensor.has_storage()) tensor.storage().mutable_data();
 }
 
 // A replica may not write to a read copy, nor change the shape of what it shares. What it writes else, graphs of global
@@ -122,7 +127,7 @@ void front_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack
       note_writes(op, argument, (*stack)[i]);
       localize((*stack)[i]);
       if (before.isTensor() && is_mesh_tensor(before.toTensor()))
-        outs.emplace_back(before.toTensor(), (*stack)[i].toTensor());
+        own_storage(outs.emplace_back(before.toTensor(), (*stack)[i].toTensor()).second);
     }
     op.callBoxed(*stack);
     for (const auto& [shared, own] : outs) refuse_resized(op, shared, own);

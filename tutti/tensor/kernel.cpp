@@ -9,6 +9,7 @@
 #include "tutti/collectives/communications.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/tensor/composite_out.h"
 #include "tutti/tensor/contraction.h"
 #include "tutti/tensor/conversion.h"
 #include "tutti/tensor/execute.h"
@@ -16,6 +17,7 @@
 #include "tutti/tensor/library.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/plan_cache.h"
+#include "tutti/tensor/recurrence.h"
 #include "tutti/tensor/registration.h"
 #include "tutti/tensor/rules/op_traits.h"
 #include "tutti/tensor/selection.h"
@@ -112,7 +114,9 @@ void adopt_plain_operands(const OperatorInfo& info, const MeshShape* shape, Stac
 std::optional<c10::OperatorHandle> view_form_of(const c10::OperatorHandle& op, const OperatorInfo& info) {
   if (!info.changes_geometry) return {};
   const auto& [name, overload] = op.operator_name();
-  const auto found = c10::Dispatcher::singleton().findSchema({name.substr(0, name.size() - 1), overload});
+  const std::string view = name.substr(0, name.size() - 1);
+  const std::string view_overload = view == "aten::transpose" ? "int" : overload;
+  const auto found = c10::Dispatcher::singleton().findSchema({view, view_overload});
   return found && OperatorInfo(*found).is_view ? found : std::nullopt;
 }
 
@@ -240,7 +244,9 @@ void ensure_registered() {
     register_kernels();
     register_front();
     register_conversions();
+    register_composite_out();
     register_contractions();
+    register_recurrences();
     register_selections();
     register_variable_methods();
   });

@@ -3,6 +3,7 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/clone.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <utility>
@@ -29,7 +30,9 @@ BufferSum take_gradients(c10::ArrayRef<Tensor> leaves, ReduceOp op) {
           ErrorCode::unimplemented,
           "a replica's gradient has a graph of its own (create_graph): second derivatives across replicas are not "
           "supported; take them inside run");
-    sum.values.push_back(std::move(gradient));
+    // LibTorch's gradient of sgn is a zero without memory.
+    sum.values.push_back(gradient._is_zerotensor() ? at::zeros(gradient.sizes(), gradient.options())
+                                                   : std::move(gradient));
   }
   return sum;
 }

@@ -137,6 +137,7 @@ const Components& MeshTensorImpl::overwrite() {
 
 void MeshTensorImpl::finish_write() {
   sync_metadata();
+  family().writes_.fetch_add(1, std::memory_order_relaxed);
   if (copied_view) copied_view->write_back();
   if (auto* values = replica_values()) values->refresh_held();
 }
@@ -295,11 +296,14 @@ void MeshTensorImpl::shallow_copy_from(const c10::intrusive_ptr<TensorImpl>& sou
 }
 
 const c10::Storage& MeshTensorImpl::storage() const {
+  const auto* values = replica_values();
+  if (gathered_.defined() && gathered_writes_ == writes() && !(values && values->is_live())) return gathered_.storage();
   const Tensor self(c10::intrusive_ptr<TensorImpl>::reclaim_copy(const_cast<MeshTensorImpl*>(this)));
   const at::NoGradGuard no_grad;
   Tensor gathered = gather(self);
   if (components_.size() > 1) gathered.storage().unsafeGetStorageImpl()->set_throw_on_mutable_data_ptr();
   gathered_ = std::move(gathered);
+  gathered_writes_ = writes();
   return gathered_.storage();
 }
 

@@ -73,6 +73,10 @@ class MeshTensorImpl final : public c10::TensorImpl {
   // value to components that a program holds.
   void finish_write();
 
+  // How often this tensor or an alias of it was written in global view, by whatever name: data() has no version in
+  // common with its tensor.
+  uint64_t writes() const { return family().writes_.load(std::memory_order_relaxed); }
+
   // For a view that had to be copied, and for views of it: where it came from.
   std::shared_ptr<CopiedView> copied_view;
   // As they are: what the replicas wrote is not looked at.
@@ -86,8 +90,8 @@ class MeshTensorImpl final : public c10::TensorImpl {
   c10::intrusive_ptr<TensorImpl> shallow_copy_and_detach(c10::VariableVersion&& version,
                                                          bool allow_metadata_change) const override;
   void shallow_copy_from(const c10::intrusive_ptr<TensorImpl>& source) override;
-  // Of the whole value, for torch::save. Of several pieces it is a copy, which cannot be written and is kept until it
-  // is asked for again or this tensor is written.
+  // Of the whole value, for torch::save, which asks several times. Of several pieces it is a copy, which cannot be
+  // written and is kept until this tensor is written, or is asked for again after an alias or a replica may have been.
   const c10::Storage& storage() const override;
   const char* tensorimpl_type_name() const override { return "MeshTensor"; }
   void release_resources() override;
@@ -113,9 +117,11 @@ class MeshTensorImpl final : public c10::TensorImpl {
   const MeshTensorImpl* root_ = nullptr;
   c10::weak_intrusive_ptr<TensorImpl> root_place_{c10::intrusive_ptr<TensorImpl>()};
   mutable std::atomic<bool> has_aliases_{false};
+  mutable std::atomic<uint64_t> writes_{0};                // of the family
   mutable std::atomic<ReplicaValues*> replicas_{nullptr};  // owns a reference
   std::atomic<MeshMeta*> meta_{nullptr};
-  mutable Tensor gathered_;  // keeps alive what storage() returned
+  mutable Tensor gathered_;               // keeps alive what storage() returned
+  mutable uint64_t gathered_writes_ = 0;  // when it was gathered
 };
 
 inline bool is_mesh_tensor(const Tensor& tensor) {

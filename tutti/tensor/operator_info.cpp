@@ -13,6 +13,7 @@ OperatorInfo::OperatorInfo(const c10::OperatorHandle& op) {
   num_arguments = schema.arguments().size();
   num_returns = schema.returns().size();
   for (const auto& argument : schema.arguments()) {
+    if (argument.name() == "output_mask") output_mask = static_cast<int>(writes.size());
     const auto* alias = argument.alias_info();
     writes.push_back(alias && alias->isWrite());
     writes_out |= argument.is_out();

@@ -30,6 +30,7 @@ struct OperatorInfo {
   bool writes_out = false;      // its results are written into arguments, whose sizes may change
   bool draws = false;           // random numbers
   bool may_fill_plain = false;  // a plain tensor with the values of sharded ones
+  int output_mask = -1;         // the argument that says which results are asked for; -1: all
   bool is_composite = false;    // decomposed by LibTorch itself
   Rule rule = nullptr;
   Decomposition decomposition = nullptr;

@@ -49,6 +49,7 @@ struct Plan {
     DimensionMask parts;            // mesh dimensions over which the calls' results are to be combined
     Combination combination;        // how
     CommunicationCounter* counter;  // of the combination; null for none
+    bool opaque = false;            // pieces of any sizes, which only ops with a rule for them read
     std::vector<c10::SmallVector<Index, 8>> terms = {};  // for each component the calls whose results it is made of
     std::vector<int64_t> lengths = {};        // for each component those of its axes; -1 of those not sharded
     mutable const Spec* last_spec = nullptr;  // of the sizes that came last; read and written as an atomic

@@ -85,6 +85,12 @@ void Planner::result(AxisMap axes, at::DimVector sizes, DimensionMask parts, Com
   plan_.results.push_back({std::move(axes), std::move(sizes), parts, combination, counter});
 }
 
+void Planner::opaque_result(int8_t dimension) {
+  const int64_t pieces = dimension < 0 ? -1 : shape_->sizes[static_cast<size_t>(dimension)];
+  result({dimension}, {pieces});
+  plan_.results.back().opaque = true;
+}
+
 void Planner::merge(Plan::Merge function) {
   if (parts_of_first_result()) plan_.merge = function;
 }
@@ -205,8 +211,8 @@ void Planner::find_idle_calls() {
       if (dimension < 0 || !(combined >> dimension & 1)) continue;
       for (int call = 0; call < plan_.num_calls; ++call) {
         const int component = shape_->project(call, plan_.calls, wanted.joined->stored);
-        if (wanted.joined->begin(component, axis) > 0 && wanted.joined->length(component, axis) == 0)
-          plan_.idle[static_cast<size_t>(call)] = true;
+        const bool is_first = shape_->coordinate(component, wanted.joined->stored, dimension) == 0;
+        if (!is_first && wanted.joined->length(component, axis) == 0) plan_.idle[static_cast<size_t>(call)] = true;
       }
     }
 }
@@ -242,7 +248,7 @@ void Planner::find_lengths() {
     for (int component = 0; component < static_cast<int>(result.terms.size()); ++component)
       for (size_t axis = 0; axis < result.axes.size(); ++axis) {
         const int d = result.axes[axis];
-        const bool is_cut = d >= 0 && (stored >> d & 1);
+        const bool is_cut = d >= 0 && (stored >> d & 1) && !result.opaque;
         result.lengths.push_back(is_cut ? shard_length(result.sizes[axis], shape_->sizes[static_cast<size_t>(d)],
                                                        shape_->coordinate(component, stored, d))
                                         : -1);

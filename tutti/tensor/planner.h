@@ -61,6 +61,8 @@ class Planner {
   void result(AxisMap axes, at::DimVector sizes, DimensionMask parts = 0, Combination combination = Combination::sum);
   // Of a replicated result.
   void result(int64_t rank) { result(unsharded(rank), at::DimVector(static_cast<size_t>(rank), -1)); }
+  // The next result, which has a piece for each call along `dimension` and means something to LibTorch's kernels alone.
+  void opaque_result(int8_t dimension);
   // Where an axis of a result is longer or shorter than the operands' axis of its letter.
   void result_size(int result, int axis, int64_t size) { sizes_of(result)[static_cast<size_t>(axis)] = size; }
   // How a call may add to the result of an earlier one, where the result is a sum: no buffer per term is needed then.

@@ -18,7 +18,10 @@
 namespace tutti {
 namespace {
 
+// Of no elements each has memory of its own, which may grow: LibTorch makes no copy-on-write of nothing.
 c10::Storage required_share(const Tensor& piece) {
+  if (piece.storage().nbytes() == 0)
+    return c10::Storage(c10::Storage::use_byte_size_t(), 0, piece.storage().allocator(), /*resizable=*/true);
   c10::Storage shared = share_storage(piece);
   if (!shared) throw Error(ErrorCode::internal, "a mesh tensor's buffer cannot be shared copy-on-write");
   return shared;

@@ -53,6 +53,8 @@ class ReplicaValues final : public c10::intrusive_ptr_target {
 
   // Whether the shares hold the current value, and a replica has looked in this period.
   bool is_current() const;
+  // Whether replicas have shares, to which they may write.
+  bool is_live() const { return live_.load(std::memory_order_acquire); }
   // Makes it so in a replica; in global view the shares alone are brought up to date.
   void look();
 

@@ -3,6 +3,7 @@
 #include <ATen/core/List.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_strided.h>
 
 namespace tutti {
@@ -16,6 +17,7 @@ Tensor without_memory(const Tensor& tensor) {
   Tensor result =
       at::empty_strided(tensor.sizes(), tensor.strides(), at::TensorOptions(at::kMeta).dtype(tensor.dtype()));
   if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) result.unsafeGetTensorImpl()->set_wrapped_number(true);
+  if (at::GradMode::is_enabled() && tensor.requires_grad()) result.set_requires_grad(true);
   return result;
 }
 
@@ -36,12 +38,14 @@ void take_memory(IValue& value) {
 
 }  // namespace
 
-void check_sizes(const c10::OperatorHandle& op, at::ArrayRef<IValue> arguments) {
+torch::jit::Stack check_sizes(const c10::OperatorHandle& op, at::ArrayRef<IValue> arguments) {
   torch::jit::Stack call(arguments.begin(), arguments.end());
   for (IValue& value : call) take_memory(value);
   try {
     op.callBoxed(call);
+    return call;
   } catch (const c10::NotImplementedError&) {
+    return {};
   }
 }
 

@@ -8,8 +8,9 @@ class OperatorHandle;
 
 namespace tutti {
 
-// Lets LibTorch look at the sizes of a call: the op runs on tensors without memory. Throws: what LibTorch throws where
-// it does not take these operands. Of an op that cannot run without memory nothing is known.
-void check_sizes(const c10::OperatorHandle& op, at::ArrayRef<at::IValue> arguments);
+// Lets LibTorch look at the sizes of a call: the op runs on tensors without memory, and what it returns of them is
+// returned. Throws: what LibTorch throws where it does not take these operands. Of an op that cannot run without memory
+// nothing is known, and nothing returned.
+torch::jit::Stack check_sizes(const c10::OperatorHandle& op, at::ArrayRef<at::IValue> arguments);
 
 }  // namespace tutti

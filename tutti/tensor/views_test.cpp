@@ -1,5 +1,6 @@
 // The rules of the views on small tensors, without modules or strategies.
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/abs.h>
 #include <ATen/ops/add.h>
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/arange.h>
@@ -10,6 +11,7 @@
 #include <ATen/ops/log_softmax.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/rand.h>
+#include <ATen/ops/sgn.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
@@ -195,6 +197,32 @@ TEST_P(Views, AStaleGraphIsLibTorchsOwnError) {
   }
   const ThreadViewGuard view({.replica = 0, .mesh = MeshShape::of(mesh_)});
   EXPECT_THROW(loss.backward(), c10::Error);
+}
+
+TEST_P(Views, AGraphOfGlobalViewKnowsWhatReplicasWrite) {
+  const Tensor w = variable([] { return at::full({2}, 3.0); });
+  const Tensor y = (w * w).sum();
+  in_replicas([&](int) {
+    const at::NoGradGuard no_grad;
+    w.mul_(10);
+  });
+  EXPECT_THROW(y.backward(), c10::Error);
+}
+
+TEST_P(Views, AnOutArgumentOfNoElementsIsRefusedWhereItWouldGrow) {
+  const Tensor w = variable([] { return at::zeros({0}); }, false);
+  in_replicas([&](int) {
+    Tensor out = w;
+    EXPECT_EQ(code_of([&] { at::abs_out(out, at::ones({1})); }), ErrorCode::failed_precondition);
+    EXPECT_EQ(at::abs_out(out, at::ones({0})).numel(), 0);
+  });
+  EXPECT_EQ(w.numel(), 0);
+}
+
+TEST_P(Views, AGradientOfNothingIsZero) {
+  const Tensor w = variable([] { return at::full({2}, 3.0); });
+  in_replicas([&](int) { at::sgn(w).sum().backward(); });
+  EXPECT_TRUE(at::equal(gather(w.grad()), at::zeros({2})));
 }
 
 TEST_P(Views, AGlobalWriteCopiesNothing) {

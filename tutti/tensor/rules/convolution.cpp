@@ -53,6 +53,7 @@ void add_bias_once(const c10::OperatorHandle& op, torch::jit::Stack& call, const
 bool convolution(Planner& p) {
   const Spec* weight = p.spec(1);
   if (p.spec(0)->rank() < 2 || weight->rank() < 2) throw NoShardedForm();
+  if (weight->numel == 0) return false;  // LibTorch's result has sizes of its own then
   const int64_t groups = p.integer(8);
   const bool grouped = groups > 1 && cuts_between_groups(p, groups, {p.spec(0)}, {p.spec(1), p.spec(2)});
   const ConvolutionLetters l(p.spec(0)->rank(), p.boolean(6), groups, grouped);

@@ -72,10 +72,16 @@ template <int kContracted>
 Results decompose_in_place(at::ArrayRef<at::IValue> a) {
   const Tensor &self = a[0].toTensor(), &left = a[1].toTensor(), &right = a[2].toTensor();
   if (!is_sharded(left, {kContracted}) && !is_sharded(right, {kContracted - 1})) return {};
-  const at::Scalar beta = a[3].toScalar();
+  // Products of integers are scaled by whole numbers, which others are cut to.
+  const auto scale = [&](const at::IValue& value) {
+    const at::Scalar number = value.toScalar();
+    if (self.scalar_type() == at::kBool) return at::Scalar(number.to<bool>());
+    return at::isIntegralType(self.scalar_type(), /*includeBool=*/false) ? at::Scalar(number.to<int64_t>()) : number;
+  };
+  const at::Scalar beta = scale(a[3]);
   const Tensor product = left.matmul(right);
   if (product.sizes() != self.sizes()) return {};  // not taken, which LibTorch says
-  return {{(beta.equal(0) ? self.zero_() : self.mul_(beta)).add_(product, a[4].toScalar())}};
+  return {{(beta.equal(0) ? self.zero_() : self.mul_(beta)).add_(product, scale(a[4]))}};
 }
 
 }  // namespace

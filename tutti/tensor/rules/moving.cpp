@@ -18,6 +18,7 @@ using torch::jit::Stack;
 bool cat(Planner& p) {
   const auto specs = p.specs(0);
   int64_t rank = 0;
+  if (std::find(specs.begin(), specs.end(), nullptr) != specs.end()) throw NoShardedForm();
   for (const Spec* spec : specs) rank = std::max<int64_t>(rank, spec->rank());
   std::vector<Term> terms;
   const std::string all = whole_at(letters(rank), {p.axis(1, rank)});
@@ -32,6 +33,7 @@ bool cat(Planner& p) {
 // stack(tensors, dim)
 bool stack(Planner& p) {
   const auto specs = p.specs(0);
+  if (std::find(specs.begin(), specs.end(), nullptr) != specs.end()) throw NoShardedForm();
   const int64_t rank = specs[0]->rank();
   std::vector<Term> terms;
   for (size_t i = 0; i < specs.size(); ++i) terms.push_back({0, letters(rank), static_cast<int>(i)});
@@ -145,8 +147,11 @@ bool slice_scatter(Planner& p) {
 
 // pixel_shuffle and pixel_unshuffle(self [*, c, h, w], factor)
 bool pixels(Planner& p) {
-  const std::string all = letters(p.spec(0)->rank() - 3) + "XYZ";
-  return shard(p, {{0, all}}, {all}), true;
+  const std::string batch = letters(p.spec(0)->rank() - 3);
+  std::vector<Term> terms{{0, batch + "XYZ"}};
+  std::vector<std::string> results{batch + "XYZ"};
+  whole_where_empty(p, batch, terms, results);  // of which LibTorch returns other sizes
+  return shard(p, terms, results), true;
 }
 
 // channel_shuffle(self [n, c, *], groups)
@@ -179,7 +184,7 @@ void add_moving_rules(RuleTable& table) {
   table["select_scatter"] = {select_scatter, kUnaffected};
   table["slice_scatter"] = {slice_scatter, kUnaffected};
   table["pixel_shuffle"] = table["pixel_unshuffle"] = {pixels, kNone};
-  table["channel_shuffle"] = {channel_shuffle, kUnaffected};
+  table["channel_shuffle"] = table["native_channel_shuffle"] = {channel_shuffle, kUnaffected};
 }
 
 }  // namespace tutti

@@ -167,8 +167,20 @@ struct Channels {
   Tensor spread(const Tensor& values) const { return values.view(shape); }
 };
 
+// Whether LibTorch takes weights and statistics of these types: all of the input's, or all float32 beside a shorter
+// one.
+bool types_fit(at::ArrayRef<IValue> values, at::ScalarType input) {
+  const auto all_are = [&](at::ScalarType type) {
+    return std::all_of(values.begin(), values.end(), [&](const IValue& value) {
+      return !tensor_or_none(value).defined() || value.toTensor().scalar_type() == type;
+    });
+  };
+  return all_are(input) || (sum_type(input) != input && all_are(at::kFloat));
+}
+
 Results decompose_batch_norm(at::ArrayRef<IValue> a) {
   const at::ScalarType type = a[0].toTensor().scalar_type();
+  if (!types_fit(a.slice(1, 4), type)) return {};
   const Tensor input = in_sum_type(a[0].toTensor());
   const Tensor weight = tensor_or_none(a[1]), bias = tensor_or_none(a[2]);
   Tensor running_mean = tensor_or_none(a[3]), running_variance = tensor_or_none(a[4]);

@@ -5,7 +5,7 @@ namespace tutti {
 // einsum has a rule and a gradient of its own.
 bool is_composed(const c10::OperatorHandle& op) {
   return op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) &&
-         op.operator_name().name != "aten::einsum";
+         !op.hasKernelForDispatchKey(c10::DispatchKey::CPU) && op.operator_name().name != "aten::einsum";
 }
 
 bool is_composed_below_autograd(const std::string& name) {

@@ -8,7 +8,8 @@
 // What must be known of single ops and their schemas and tags do not say, or say wrong. Names are as in "aten::add".
 namespace tutti {
 
-// Whether LibTorch calls other ops for this one, above autograd.
+// Whether LibTorch calls other ops for this one, above autograd: not where it has a kernel for tensors on the CPU.
+// einsum has a rule and a gradient of its own.
 bool is_composed(const c10::OperatorHandle& op);
 // The same below autograd, where the others' rules apply.
 bool is_composed_below_autograd(const std::string& name);

@@ -61,10 +61,21 @@ DrawnResults decompose_randint_like(at::ArrayRef<IValue> a) {
 // Whether numbers are drawn one after the other, as CPU kernels do.
 bool draws_in_order(const Tensor& tensor) { return tensor.device().is_cpu(); }
 
+// Each piece for itself, so that nothing moves; of a sum that is not yet taken nothing is known.
+void check_probabilities(const Tensor& probabilities) {
+  auto& impl = mesh_impl(probabilities);
+  if (impl.spec()->unreduced) return;
+  for (const Tensor& piece : impl.read())
+    TORCH_CHECK(piece.ge(0).logical_and_(piece.le(1)).all().item<bool>(),
+                "bernoulli_: a probability is not between 0 and 1");
+}
+
 // bernoulli_(self, p, generator) with a tensor of probabilities.
 DrawnResults decompose_bernoulli_in_place(at::ArrayRef<IValue> a) {
   if (!a[1].isTensor() || !draws_in_order(a[0].toTensor())) return {};
   const Tensor &self = a[0].toTensor(), &probabilities = a[1].toTensor();
+  if (self.numel() == 0) return std::vector<IValue>{self};  // probabilities of any type
+  check_probabilities(probabilities);
   const Tensor drawn = at::empty_like(self, probabilities.options()).uniform_(0, 1, generator_of(a[2]));
   return std::vector<IValue>{self.copy_(drawn.lt(probabilities))};
 }
@@ -73,10 +84,12 @@ DrawnResults decompose_bernoulli_in_place(at::ArrayRef<IValue> a) {
 DrawnResults decompose_bernoulli(at::ArrayRef<IValue> a) {
   const Tensor& self = a[0].toTensor();
   if (a.size() == 3 && a[1].isDouble())
-    return std::vector<IValue>{at::empty_like(self).bernoulli_(a[1].toDouble(), generator_of(a[2]))};
+    return std::vector<IValue>{
+        at::empty_like(self, at::MemoryFormat::Contiguous).bernoulli_(a[1].toDouble(), generator_of(a[2]))};
   if (!draws_in_order(self)) return {};
   const Tensor& probabilities = a.size() == 3 ? a[1].toTensor() : self;
-  return std::vector<IValue>{at::empty_like(self).bernoulli_(probabilities, generator_of(a.back()))};
+  return std::vector<IValue>{
+      at::empty_like(self, at::MemoryFormat::Contiguous).bernoulli_(probabilities, generator_of(a.back()))};
 }
 
 // normal(mean, std, generator), each a number or a tensor.

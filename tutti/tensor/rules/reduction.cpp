@@ -70,6 +70,14 @@ bool reduction(Planner& p) {
   return true;
 }
 
+// any and all: an empty list of axes is none of them, for other ops it is all.
+template <Combination kCombination>
+bool truth(Planner& p) {
+  if (p.num_arguments() < 2 || !p.argument(1).isIntList() || !p.integers(1).empty()) return reduction<kCombination>(p);
+  const std::string all = letters(p.spec(0)->rank());
+  return shard(p, {{0, all}}, {all}), true;
+}
+
 // op(self, dim[], keepdim) with the axes at kAxes; decomposed where they are sharded.
 template <int kAxes>
 bool decomposed_reduction(Planner& p) {
@@ -337,7 +345,7 @@ template <bool kLogarithm>
 Results decompose_softmax(at::ArrayRef<IValue> a) {
   const Tensor& given = a[0].toTensor();
   const int64_t axis = a[1].toInt();
-  if (!is_sharded(given, {axis})) return {};
+  if (!is_sharded(given, {axis}) || (a[2].toBool() && given.is_cpu())) return {};  // which CPUs do not convert
   const at::ScalarType type = a[2].toBool() ? at::kFloat : given.scalar_type();
   if (given.numel() == 0) return {{in_type(given, type).clone()}};
   const Tensor self = in_sum_type(given);
@@ -363,8 +371,10 @@ Results decompose_softmax_backward(at::ArrayRef<IValue> a) {
 void add_reduction_rules(RuleTable& table) {
   table["sum"] = table["nansum"] = {reduction<Combination::sum>, SizeArguments::none};
   table["prod"] = {reduction<Combination::product>, SizeArguments::none};
-  table["amax"] = table["any"] = {reduction<Combination::maximum>, SizeArguments::none};
-  table["amin"] = table["all"] = {reduction<Combination::minimum>, SizeArguments::none};
+  table["amax"] = {reduction<Combination::maximum>, SizeArguments::none};
+  table["amin"] = {reduction<Combination::minimum>, SizeArguments::none};
+  table["any"] = {truth<Combination::maximum>, SizeArguments::none};
+  table["all"] = {truth<Combination::minimum>, SizeArguments::none};
   table["count_nonzero"] = {count_nonzero, SizeArguments::none};
   table["aminmax"] = {aminmax, SizeArguments::none};
   table["max"] = {extreme<true>, SizeArguments::none};

@@ -23,6 +23,7 @@ const RuleTable& all_rules() {
     add_pointwise_rules(*rules);
     add_pooling_rules(*rules);
     add_random_rules(*rules);
+    add_recurrent_rules(*rules);
     add_reduction_rules(*rules);
     add_view_rules(*rules);
     return rules;

@@ -28,6 +28,7 @@ using DecompositionTable = std::unordered_map<std::string, Decomposition>;
 void add_pointwise_rules(RuleTable& table);
 void add_matmul_rules(RuleTable& table);
 void add_view_rules(RuleTable& table);
+void add_recurrent_rules(RuleTable& table);
 void add_reduction_rules(RuleTable& table);
 void add_convolution_rules(RuleTable& table);
 void add_normalization_rules(RuleTable& table);

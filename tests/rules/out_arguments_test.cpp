@@ -1,0 +1,157 @@
+// out= arguments take the sizes and the value that LibTorch gives them, on a mesh too.
+#include "like_one_device.h"
+
+namespace tutti::rules {
+namespace {
+
+using torch::Tensor;
+
+Tensor beside(const Tensor& mesh_tensor, const Tensor& value) {
+  if (!is_mesh_tensor(mesh_tensor)) return value;
+  return distribute_tensor(value, Layout::replicated(layout_of(mesh_tensor).mesh(), static_cast<int>(value.dim())));
+}
+
+using Product = std::function<void(Tensor& out, const Tensor& x)>;
+
+void expect_out_like_one_device(const Tensor& x, const std::vector<std::string>& axes, const Product& product,
+                                const std::vector<int64_t>& sizes_of_out) {
+  const Tensor given = torch::zeros(sizes_of_out, x.options());
+  expect_like_one_device(x, axes, [&](const Tensor& t) {
+    Tensor out = beside(t, given.clone());
+    product(out, t);
+    return out;
+  });
+}
+
+TEST(OutArguments, OfProductsThatFoldTakeTheResultsSizes) {
+  const Tensor x = torch::arange(24.0).view({2, 3, 4});
+  const std::vector<Product> products{
+      [](Tensor& out, const Tensor& t) { torch::matmul_out(out, t, t.transpose(1, 2)); },
+      [](Tensor& out, const Tensor& t) { torch::matmul_out(out, t, t[0].t()); },
+      [](Tensor& out, const Tensor& t) { torch::linalg_matmul_out(out, t, t[0].t()); },
+      [](Tensor& out, const Tensor& t) {
+        torch::chain_matmul_out(out, {t[0], t[1].t(), t[0]});
+      },
+      [](Tensor& out, const Tensor& t) {
+        torch::linalg_multi_dot_out(out, {t[0], t[1].t(), t[0]});
+      },
+      [](Tensor& out, const Tensor& t) {
+        torch::tensordot_out(out, t, t, {0, 2}, {0, 2});
+      },
+      [](Tensor& out, const Tensor& t) { torch::kron_out(out, t[0], t[1]); },
+      [](Tensor& out, const Tensor& t) { torch::inner_out(out, t, t[0]); },
+      [](Tensor& out, const Tensor& t) { torch::linalg_matrix_norm_out(out, t); },
+      [](Tensor& out, const Tensor& t) { torch::special_ndtr_out(out, t / 10); }};
+  for (size_t i = 0; i < products.size(); ++i)
+    for (const std::vector<std::string>& axes :
+         {std::vector<std::string>{"x", "-", "-"}, {"-", "x", "-"}, {"-", "-", "x"}})
+      for (const std::vector<int64_t>& sizes : {std::vector<int64_t>{0}, {5}}) {
+        SCOPED_TRACE(testing::Message() << "product " << i << " into " << sizes[0]);
+        expect_out_like_one_device(x, axes, products[i], sizes);
+      }
+}
+
+TEST(OutArguments, OfAnotherTypeAreRefusedAsLibTorchDoes) {
+  expect_like_one_device(torch::ones({2, 2, 2}), {"x", "-", "-"}, [](const Tensor& t) {
+    Tensor out = beside(t, torch::zeros({0}, torch::kLong));
+    return torch::matmul_out(out, t, t);
+  });
+  expect_like_one_device(torch::ones({2, 2, 2}), {"x", "-", "-"}, [](const Tensor& t) {
+    const Tensor leaf = t.detach().requires_grad_();
+    Tensor out = beside(t, torch::zeros({0}));
+    return torch::matmul_out(out, leaf, leaf);
+  });
+}
+
+TEST(OutArguments, GetTheGraphThatLibTorchGivesThem) {
+  expect_like_one_device(torch::rand({2, 3, 8}), {"x", "-", "-"}, [](const Tensor& t) {
+    const Tensor leaf = t.detach().requires_grad_();
+    Tensor out = beside(t, torch::zeros({0}));
+    torch::adaptive_avg_pool1d_out(out, leaf, {4});
+    out.square().sum().backward();
+    return leaf.grad();
+  });
+}
+
+TEST(AddedProducts, OfIntegersCutTheirScales) {
+  for (const std::vector<std::string>& axes : {kRowsCut, kColumnsCut})
+    expect_like_one_device(
+        torch::arange(12).view({3, 4}), axes,
+        [](const Tensor& t) {
+          return beside(t, torch::ones({3, 3}, torch::kLong)).addmm_(t, t.t(), 1.5, 2.5);
+        },
+        3);
+}
+
+TEST(AddedProducts, OfBooleansOfNoElementsAreTaken) {
+  expect_like_one_device(torch::zeros({0, 3}, torch::kBool), kColumnsCut, [](const Tensor& t) {
+    return beside(t, torch::zeros({0, 0}, torch::kBool)).addmm_(t, t.t());
+  });
+}
+
+TEST(EmptyAxes, GiveTheirTermOnce) {
+  expect_like_one_device(torch::zeros({0}), kCut, [](const Tensor& t) {
+    return beside(t, torch::ones({1})).index_add(0, t.to(torch::kLong), t);
+  });
+  expect_like_one_device(torch::zeros({2, 0}), kColumnsCut, [](const Tensor& t) {
+    return torch::addmm(beside(t, torch::ones({2, 2})), t, t.t());
+  });
+  expect_like_one_device(torch::zeros({0, 3}), kRowsCut, [](const Tensor& t) { return t.softmax(0); });
+}
+
+TEST(Truth, OverNoAxesIsThatOfEachElement) {
+  for (const auto& axes : {kRowsCut, kColumnsCut}) {
+    expect_like_one_device(torch::arange(6.0).view({2, 3}), axes,
+                           [](const Tensor& t) { return torch::all(t, at::IntArrayRef{}); });
+    expect_like_one_device(torch::arange(6.0).view({2, 3}), axes,
+                           [](const Tensor& t) { return torch::any(t, at::IntArrayRef{}, true); });
+  }
+}
+
+TEST(Bernoulli, DrawsAsOneDeviceDoesOfAnyStrides) {
+  const auto drawn = [](const TensorFunction& f) {
+    return [f](const Tensor& t) {
+      torch::manual_seed(3);
+      return f(t.t());
+    };
+  };
+  const Tensor p = torch::arange(8.0).view({2, 4}) / 8;
+  for (const auto& axes : {kRowsCut, kColumnsCut}) {
+    expect_like_one_device(p, axes, drawn([](const Tensor& t) { return torch::bernoulli(t); }));
+    expect_like_one_device(p, axes, drawn([](const Tensor& t) { return torch::bernoulli(t, 0.5); }));
+    expect_like_one_device(p * 2, axes, drawn([](const Tensor& t) { return torch::bernoulli(t); }));  // refused
+  }
+}
+
+TEST(Products, OfSeveralAxesAreContiguous) {
+  for (const std::vector<std::string>& axes : {std::vector<std::string>{"-", "x", "-"}, {"x", "-", "-"}})
+    expect_like_one_device(torch::arange(6.0).view({1, 3, 2}), axes, [](const Tensor& t) {
+      return torch::matmul(t.permute({2, 1, 0}), t.narrow(1, 0, 1).view({1, 2})).view(-1);
+    });
+}
+
+TEST(Gradients, ThatNobodyAsksForAreNotLookedAt) {
+  expect_like_one_device(torch::ones({1, 1, 3}), {"-", "x", "-"}, [](const Tensor& t) {
+    const Tensor bias = beside(t, torch::ones({1})).requires_grad_();
+    torch::conv1d(t, beside(t, torch::ones({1, 1, 1})), bias).sum().backward();
+    return bias.grad();
+  });
+}
+
+TEST(PixelShuffle, OfAnEmptyPieceHasItsGradient) {
+  expect_like_one_device(torch::arange(4.0).view({1, 1, 2, 2}), {"x", "-", "-", "-"}, [](const Tensor& t) {
+    const Tensor leaf = t.detach().requires_grad_();
+    torch::pixel_unshuffle(leaf, 2).square().sum().backward();
+    return leaf.grad();
+  });
+}
+
+TEST(ChannelShuffle, KeepsTheLayoutAndTakesAnyStrides) {
+  expect_like_one_device(torch::arange(48.0).view({2, 6, 4}), {"x", "-", "-"},
+                         [](const Tensor& t) { return torch::native_channel_shuffle(t.transpose(1, 2), 2); });
+  expect_like_one_device(torch::zeros({0, 6, 2, 2}), {"x", "-", "-", "-"},
+                         [](const Tensor& t) { return torch::native_channel_shuffle(t, 3); });
+}
+
+}  // namespace
+}  // namespace tutti::rules

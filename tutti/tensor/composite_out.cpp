@@ -1,0 +1,113 @@
+// out= forms of ops that LibTorch composes of others: matmul, tensordot, kron, … LibTorch resizes what it is given by a
+// short cut for tensors on the CPU, which changes a mesh tensor's own sizes and not its components. Here the op without
+// out= computes the result, which `out` takes over.
+#include "tutti/tensor/composite_out.h"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/enum_tag.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tutti/tensor/library.h"
+#include "tutti/tensor/mesh_tensor.h"
+#include "tutti/tensor/size_check.h"
+#include "tutti/tensor/view.h"
+
+namespace tutti {
+namespace {
+
+bool is_written(const c10::Argument& argument) { return argument.alias_info() && argument.alias_info()->isWrite(); }
+
+// Ops by name that LibTorch composes of others, but for those that write.
+std::multimap<std::string, c10::OperatorHandle> composed_ops() {
+  std::multimap<std::string, c10::OperatorHandle> ops;
+  for (const auto& name : c10::Dispatcher::singleton().getAllOpNames()) {
+    const auto op = c10::Dispatcher::singleton().findSchema(name);
+    if (!op || !op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd)) continue;
+    const auto& arguments = op->schema().arguments();
+    if (std::none_of(arguments.begin(), arguments.end(), is_written)) ops.emplace(name.name, *op);
+  }
+  return ops;
+}
+
+// Whether `op` returns what `out_op` writes to its out= arguments, a tensor each.
+bool is_form_without_out(const c10::FunctionSchema& op, const c10::FunctionSchema& out_op) {
+  const auto &inputs = op.arguments(), &all = out_op.arguments();
+  const auto is_out_tensor = [](const c10::Argument& argument) {
+    return argument.is_out() && argument.type()->kind() == c10::TypeKind::TensorType;
+  };
+  return all.size() == inputs.size() + op.returns().size() && op.returns().size() == out_op.returns().size() &&
+         !op.returns().empty() &&
+         std::equal(inputs.begin(), inputs.end(), all.begin(),
+                    [](const auto& a, const auto& b) { return a.name() == b.name() && *a.type() == *b.type(); }) &&
+         std::all_of(all.begin() + static_cast<int64_t>(inputs.size()), all.end(), is_out_tensor);
+}
+
+// Gives `out` the value, and where it was made with a graph that too. Throws: c10::Error where that would lose a part.
+void take(const Tensor& out, const Tensor& value) {
+  if (out.sizes() != value.sizes()) {
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
+    out.resize_(value.sizes());
+  }
+  TORCH_CHECK(c10::canCast(value.scalar_type(), out.scalar_type()), "result type ", value.scalar_type(),
+              " can't be cast to the desired output type ", out.scalar_type());
+  out.copy_(value);
+}
+
+class CompositeOut final : public c10::OperatorKernel {
+ public:
+  explicit CompositeOut(c10::OperatorHandle composed) : composed_(std::move(composed)) {}
+
+  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+    const auto arguments = torch::jit::last(*stack, op.schema().arguments().size());
+    const size_t inputs = composed_.schema().arguments().size();
+    const std::vector<at::IValue> outs(arguments.begin() + static_cast<int64_t>(inputs), arguments.end());
+    const auto on_mesh = [](const at::IValue& out) { return is_mesh_tensor(out.toTensor()); };
+    if (!std::all_of(outs.begin(), outs.end(), on_mesh))
+      return op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
+    const torch::jit::Stack twins = check_sizes(op, arguments);
+    torch::jit::drop(*stack, outs.size());
+    composed_.callBoxed(*stack);
+    for (size_t i = 0; i < outs.size(); ++i) {
+      at::IValue& result = (*stack)[stack->size() - outs.size() + i];
+      const c10::AutoGradMode mode(at::GradMode::is_enabled() &&
+                                   (twins.empty() || twins[i].toTensor().grad_fn()));  // LibTorch's may have no graph
+      take(outs[i].toTensor(), result.toTensor());
+      result = outs[i];
+    }
+  }
+
+ private:
+  c10::OperatorHandle composed_;
+};
+
+}  // namespace
+
+void register_composite_out() {
+  auto& backend = immortal_library("aten", kMeshKey);
+  auto& autograd = immortal_library("aten", kMeshAutogradKey);
+  const auto composed = composed_ops();
+  for (const auto& name : c10::Dispatcher::singleton().getAllOpNames()) {
+    if (name.name.rfind("aten::", 0) != 0) continue;
+    const auto op = c10::Dispatcher::singleton().findSchema(name);
+    const auto [first, last] = composed.equal_range(name.name);
+    const auto form = std::find_if(
+        first, last, [&](const auto& entry) { return op && is_form_without_out(entry.second.schema(), op->schema()); });
+    const bool is_composed = op && op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
+    if (form == last || !(is_composed || op->hasTag(at::Tag::generated))) continue;
+    const auto add = [&](torch::Library& library) {
+      library.impl(full_name(name).c_str(),
+                   torch::CppFunction::makeFromBoxedFunctor(std::make_unique<CompositeOut>(form->second)));
+    };
+    add(autograd);
+    if (is_composed) add(backend);
+  }
+}
+
+}  // namespace tutti
