@@ -5,10 +5,12 @@
 
 #include "tutti/core/error.h"
 #include "tutti/tools/checkpoint_command.h"
+#include "tutti/tools/plan_command.h"
 
 int main(int argc, char** argv) {
   using namespace tutti::tools;
-  CLI::App app{"tutti: a look from outside at what programs with Tutti write"};
+  CLI::App app{
+      "tutti: what belongs to programs with Tutti and is no program: what they wrote, and what they are started with"};
   app.require_subcommand(1);
   CLI::App& checkpoint =
       *app.add_subcommand("checkpoint", "what checkpoints have, without the program that wrote them");
@@ -29,6 +31,14 @@ int main(int argc, char** argv) {
       [&](const auto& one, std::ostream& out) { return diff_checkpoints(one, other, out); })
       .add_option("other", other)
       ->required();
+
+  CLI::App& plan = *app.add_subcommand("plan", "how a program will understand what it is started with");
+  plan.require_subcommand(1);
+  plan.add_subcommand("env",
+                      "which of the launchers' variables are taken, and who this process is; status 1 for an error")
+      ->callback(
+          [&] { command = [] { return plan_environment(tutti::cluster::Environment::of_process(), std::cout); }; });
+
   CLI11_PARSE(app, argc, argv);
   try {
     return command();
