@@ -12,7 +12,7 @@
 namespace tutti {
 
 constexpr int kMaxMembers = 64;
-constexpr size_t kAreaBytes = 1 << 20;       // of a member's data in one round of all
+constexpr size_t kAreaBytes = 1 << 18;       // of a member's data in one round of all
 constexpr size_t kPairAreaBytes = 64 << 10;  // of a sender's data in one round of two
 
 // What a member is about to do.
