@@ -29,7 +29,8 @@ ClusterResolver tf_config(const Environment& environment) {
   const std::optional<Task> task = resolver.task();
   if (!task)
     throw Error(ErrorCode::failed_precondition, "TF_CONFIG has no \"task\" with a type: say which this process is");
-  is_chief(resolver.cluster_spec(), task);  // throws for tasks and jobs that cannot be
+  is_chief(resolver.cluster_spec(), task);                                // throws for tasks and jobs that cannot be
+  if (task->type != "evaluator") resolver.cluster_spec().address(*task);  // and this for a gap between indices
   return resolver;
 }
 

@@ -136,6 +136,8 @@ TEST(FromEnvironment, RefusesATFConfigWithoutATaskOfItsCluster) {
               HasSubstr("without an index"));
   EXPECT_THAT(refusal(R"({"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 1}})"),
               HasSubstr("there is no worker 1"));
+  EXPECT_THAT(refusal(R"({"cluster": {"worker": {"0": "a:1", "2": "b:1"}}, "task": {"type": "worker", "index": 1}})"),
+              HasSubstr("no worker 1"));
   EXPECT_THAT(refusal(R"({"cluster": {"worker": ["a:1"], "boss": ["b:1"]}, "task": {"type": "worker", "index": 0}})"),
               HasSubstr("not 'boss'"));
 }
