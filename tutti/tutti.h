@@ -10,6 +10,7 @@
 #include "tutti/checkpoint/safetensors.h"
 #include "tutti/checkpoint/weights.h"
 #include "tutti/checkpoint/writer.h"
+#include "tutti/cluster/cluster.h"
 #include "tutti/cluster/dtensor_jobs_resolver.h"
 #include "tutti/cluster/from_environment.h"
 #include "tutti/cluster/kubernetes_cluster_resolver.h"

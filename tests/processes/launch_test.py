@@ -68,6 +68,18 @@ class Launch(unittest.TestCase):
             said = [line for line in done.err if line.startswith(f"[worker {survivor}] unavailable: rank 1 (process ")]
             self.assertLessEqual(len(said), 1)  # the launcher's SIGTERM may come first
 
+    def test_members_meet_at_barriers_and_one_is_first(self):
+        done = launch("-n", 3, "--evaluator", MEMBER, "meet")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(len(done.out), 1)
+        self.assertRegex(done.out[0], r"^\[(.*)\] \1 was first$")
+
+    def test_survivors_hear_how_a_process_died(self):
+        done = launch("-n", 3, MEMBER, "lose", 1)
+        self.assertEqual(done.returncode, 128 + signal.SIGKILL)
+        for survivor in (0, 2):
+            self.assertIn(f"[worker {survivor}] unavailable: worker 1 died with signal 9 (Killed)", done.err)
+
     def test_restarts_begin_anew_with_all_processes(self):
         done = launch("-n", 2, "--restarts", 2, MEMBER, "die", 0)
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -1,13 +1,17 @@
 // What launch_test.py starts by `tutti launch`:
 //   sum           sums the ranks plus one of all, prints "rank 1 of 3: 6"
+//   meet          says how many wrote a key first, behind a barrier of all
+//   lose INDEX    that worker kills itself; the others, which SIGTERM does not end, print what their barrier throws
 //   die RANK      that rank kills itself in the first attempt; the others print what their next sums throw, status 1
 #include <signal.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <iostream>
 #include <string>
 
+#include "tutti/cluster/cluster.h"
 #include "tutti/collectives/shared_memory/launched_group.h"
 #include "tutti/core/error.h"
 
@@ -24,12 +28,25 @@ double sum_of_ranks(tutti::Group& group) {
   return value;
 }
 
+int run_cluster(const std::string& action, int victim) {
+  signal(SIGTERM, SIG_IGN);
+  const auto cluster = tutti::cluster::Cluster::join();
+  if (action == "lose" && cluster->task().index == victim) kill(getpid(), SIGKILL);
+  const bool was_first = cluster->insert("first", to_string(cluster->task()));
+  cluster->barrier("all have written");
+  if (was_first) std::cout << cluster->get("first", std::chrono::seconds(1)) << " was first" << std::endl;
+  cluster->barrier("end");
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   try {
+    const std::string action = argc > 1 ? argv[1] : "sum";
+    if (action == "meet" || action == "lose") return run_cluster(action, argc > 2 ? std::atoi(argv[2]) : -1);
     const auto group = tutti::launched_group();
-    const bool dies = argc > 2 && std::string(std::getenv("TUTTI_RESTARTS")) == "0";
+    const bool dies = action == "die" && argc > 2 && std::string(std::getenv("TUTTI_RESTARTS")) == "0";
     for (int i = 0; dies; ++i) {
       if (i == 100 && group->rank() == std::atoi(argv[2])) kill(getpid(), SIGKILL);
       sum_of_ranks(*group);

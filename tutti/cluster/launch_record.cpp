@@ -26,7 +26,8 @@ LaunchRecord read_record(std::string_view text) {
                                                    {{"type", [&] { record.task.type = reader.text(); }},
                                                     {"index", [&] { record.task.index = read_number(reader, 0); }}});
                                    }},
-                                  {"memory", [&] { record.memory = read_number(reader, -1); }}});
+                                  {"memory", [&] { record.memory = read_number(reader, -1); }},
+                                  {"control", [&] { record.control = read_number(reader, -1); }}});
   reader.end();
   record.spec.address(record.task);
   return record;
@@ -45,7 +46,8 @@ LaunchRecord LaunchRecord::parse(std::string_view text) {
 
 std::string to_string(const LaunchRecord& record) {
   return str("{\"cluster\": ", to_string(record.spec), ", \"task\": {\"type\": ", json_text(record.task.type),
-             ", \"index\": ", record.task.index, "}, \"memory\": ", record.memory, '}');
+             ", \"index\": ", record.task.index, "}, \"memory\": ", record.memory, ", \"control\": ", record.control,
+             '}');
 }
 
 LaunchedClusterResolver::LaunchedClusterResolver(const Environment& environment)

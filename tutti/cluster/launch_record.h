@@ -12,7 +12,9 @@ namespace tutti::cluster {
 struct LaunchRecord {
   ClusterSpec spec;  // without addresses: the processes are on one host and inherit what they meet in
   Task task;
-  int memory = -1;  // the file descriptor of the memory that the chief and the workers share; -1: there is none
+  // File descriptors that it inherits; -1: none.
+  int memory = -1;   // of the memory that the chief and the workers share
+  int control = -1;  // of the socket at whose other end the leader is
 
   // Throws: invalid_argument, with the byte, for what is no such text or has no such task.
   static LaunchRecord parse(std::string_view text);

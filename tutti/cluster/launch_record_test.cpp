@@ -11,7 +11,8 @@ namespace {
 using testing::HasSubstr;
 
 TEST(LaunchRecord, IsReadAsItWasWritten) {
-  const LaunchRecord record{.spec = ClusterSpec::of_size("worker", 3), .task = {"worker", 2}, .memory = 5};
+  const LaunchRecord record{
+      .spec = ClusterSpec::of_size("worker", 3), .task = {"worker", 2}, .memory = 5, .control = 6};
   EXPECT_EQ(LaunchRecord::parse(to_string(record)), record);
 }
 

@@ -32,7 +32,8 @@ Pipe make_pipe() {
 struct Start {
   std::vector<std::string> variables;
   std::vector<char*> arguments, environment;
-  int out = -1, err = -1, report = -1, inherited = -1;
+  std::vector<int> inherited;
+  int out = -1, err = -1, report = -1;
   sigset_t mask = {};
   pid_t parent = 0;
 };
@@ -56,11 +57,10 @@ Start prepare(const ChildProcessOptions& options) {
 
 [[noreturn]] void become(const Start& start) {
   const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  for (const int descriptor : start.inherited) fcntl(descriptor, F_SETFD, 0);
   const bool is_ready = setpgid(0, 0) == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == start.parent &&
                         dup2(nothing, STDIN_FILENO) >= 0 && dup2(start.out, STDOUT_FILENO) >= 0 &&
-                        dup2(start.err, STDERR_FILENO) >= 0 &&
-                        (start.inherited < 0 || fcntl(start.inherited, F_SETFD, 0) == 0) &&
-                        sigprocmask(SIG_SETMASK, &start.mask, nullptr) == 0;
+                        dup2(start.err, STDERR_FILENO) >= 0 && sigprocmask(SIG_SETMASK, &start.mask, nullptr) == 0;
   if (is_ready) execvpe(start.arguments[0], start.arguments.data(), start.environment.data());
   const int why = errno;
   (void)!write(start.report, &why, sizeof why);

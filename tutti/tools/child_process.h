@@ -18,7 +18,7 @@ struct ChildProcessOptions {
   std::string name = {};                              // in front of its lines: "worker 1"
   std::vector<std::string> command = {};              // the program, found as a shell finds it, and its arguments
   std::map<std::string, std::string> variables = {};  // set besides this process's own
-  int inherited = -1;                                 // a file descriptor that it gets under the same number; -1: none
+  std::vector<int> inherited = {};                    // file descriptors that it gets under the same numbers
   sigset_t signal_mask = {};                          // that it begins with
   std::filesystem::path log = {};                     // where its bytes go too, at the end; empty: nowhere
 };

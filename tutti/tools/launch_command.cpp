@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "tutti/cluster/launch_record.h"
+#include "tutti/cluster/leader_server.h"
 #include "tutti/collectives/shared_memory/shared_memory_group.h"
 #include "tutti/core/error.h"
 #include "tutti/tools/process_set.h"
@@ -13,6 +14,9 @@ namespace tutti::tools {
 namespace {
 
 using cluster::ClusterSpec;
+using cluster::ControlSockets;
+using cluster::LaunchRecord;
+using cluster::LeaderServer;
 using cluster::Task;
 
 ClusterSpec spec_of(const LaunchOptions& options) {
@@ -53,26 +57,36 @@ class Launch {
         err_(err) {}
 
   ProcessSetEnd run(int attempt) {
-    const int num_members = spec_.num_tasks("chief") + spec_.num_tasks("worker");
-    const FileDescriptor memory = create_group_memory(num_members);
+    const FileDescriptor memory = create_group_memory(spec_.num_tasks("chief") + spec_.num_tasks("worker"));
     ProcessSet processes(signals_, options_.grace);
+    std::vector<Task> tasks;
+    std::vector<FileDescriptor> sockets;
     for (const auto& [name, job] : spec_.jobs())
-      for (const auto& [index, address] : job)
-        processes.add(start({name, index}, memory.number(), attempt),
+      for (const auto& [index, address] : job) {
+        ControlSockets control = cluster::make_control_sockets();
+        tasks.push_back({name, index});
+        sockets.push_back(std::move(control.leader));
+        processes.add(start({.spec = spec_,
+                             .task = tasks.back(),
+                             .memory = name == "chief" || name == "worker" ? memory.number() : -1,
+                             .control = control.member.number()},
+                            attempt),
                       name == "ps" ? ProcessSet::Role::serves : ProcessSet::Role::works);
-    return processes.wait();
+      }
+    LeaderServer leader(std::move(tasks), std::move(sockets));  // a thread, so behind the last fork()
+    return processes.wait([&](int place, const ChildProcess& process) { leader.lose(place, process.how_it_ended()); });
   }
 
  private:
-  std::unique_ptr<ChildProcess> start(const Task& task, int memory, int attempt) {
-    const bool is_member = task.type == "chief" || task.type == "worker";
-    ChildProcessOptions process{.name = to_string(task), .command = options_.command, .variables = variables_};
-    process.variables["TUTTI_CLUSTER"] =
-        to_string(cluster::LaunchRecord{.spec = spec_, .task = task, .memory = is_member ? memory : -1});
+  std::unique_ptr<ChildProcess> start(const LaunchRecord& record, int attempt) {
+    ChildProcessOptions process{.name = to_string(record.task), .command = options_.command, .variables = variables_};
+    process.variables["TUTTI_CLUSTER"] = to_string(record);
     process.variables["TUTTI_RESTARTS"] = std::to_string(attempt);
-    process.inherited = is_member ? memory : -1;
+    process.inherited = {record.control};
+    if (record.memory >= 0) process.inherited.push_back(record.memory);
     process.signal_mask = signals_.old_mask();
-    if (!options_.log_dir.empty()) process.log = options_.log_dir / str(task.type, '-', task.index, ".log");
+    if (!options_.log_dir.empty())
+      process.log = options_.log_dir / str(record.task.type, '-', record.task.index, ".log");
     return std::make_unique<ChildProcess>(process, out_, err_);
   }
 

@@ -17,9 +17,9 @@ bool ProcessSet::have_ended(Role role) const {
                              [&](const Entry& entry) { return entry.role != role || entry.process->has_ended(); });
 }
 
-ProcessSetEnd ProcessSet::wait() {
+ProcessSetEnd ProcessSet::wait(const OnEnd& on_end) {
   while (true) {
-    note_ends();
+    note_ends(on_end);
     if (have_ended(Role::works) && have_ended(Role::serves)) break;
     if (have_ended(Role::works) && !is_over_) {
       is_over_ = true;
@@ -44,10 +44,13 @@ void ProcessSet::react(int signal) {
   stop(signal);
 }
 
-void ProcessSet::note_ends() {
-  for (const Entry& entry : entries_) {
+void ProcessSet::note_ends(const OnEnd& on_end) {
+  for (size_t place = 0; place < entries_.size(); ++place) {
+    const Entry& entry = entries_[place];
     const ChildProcess& process = *entry.process;
-    if (!entry.process->poll_end() || process.exit_code() == 0 || !end_.cause.empty() || is_over_) continue;
+    if (!entry.process->poll_end()) continue;
+    on_end(static_cast<int>(place), process);
+    if (process.exit_code() == 0 || !end_.cause.empty() || is_over_) continue;
     std::ostringstream cause;
     cause << process.name() << " (process " << process.pid() << ") " << process.how_it_ended() << " after "
           << std::fixed << std::setprecision(1) << std::chrono::duration<double>(Clock::now() - entry.begin).count()

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,8 +29,11 @@ class ProcessSet {
   enum class Role { works, serves };
   void add(std::unique_ptr<ChildProcess> process, Role role = Role::works);
 
+  // Is called once for each process that has ended, with its place in the order of adding.
+  using OnEnd = std::function<void(int place, const ChildProcess& process)>;
+
   // Runs until all have ended.
-  ProcessSetEnd wait();
+  ProcessSetEnd wait(const OnEnd& on_end);
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -42,7 +46,7 @@ class ProcessSet {
   bool have_ended(Role role) const;
   void stop(int signal);
   void react(int signal);
-  void note_ends();
+  void note_ends(const OnEnd& on_end);
   void wait_for_events();
 
   SignalWatch& signals_;
