@@ -155,7 +155,8 @@ void Cluster::answer(const ControlMessage& message) {
 void Cluster::end_all(const Error& error) {
   const std::lock_guard lock(mutex_);
   broken_ = error;
-  for (auto& [request, promise] : asked_) promise.set_exception(std::make_exception_ptr(error));
+  const ControlMessage answer{.kind = Kind::error, .name = error.what(), .number = static_cast<int64_t>(error.code())};
+  for (auto& [request, promise] : asked_) promise.set_value(answer);
   asked_.clear();
 }
 
