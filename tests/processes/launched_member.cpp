@@ -28,6 +28,13 @@ double sum_of_ranks(tutti::Group& group) {
   return value;
 }
 
+[[noreturn]] void sum_until_one_dies(tutti::Group& group, int victim) {
+  for (int i = 0;; ++i) {
+    if (i == 100 && group.rank() == victim) kill(getpid(), SIGKILL);
+    sum_of_ranks(group);
+  }
+}
+
 int run_cluster(const std::string& action, int victim) {
   signal(SIGTERM, SIG_IGN);
   const auto cluster = tutti::cluster::Cluster::join();
@@ -47,10 +54,7 @@ int main(int argc, char** argv) {
     if (action == "meet" || action == "lose") return run_cluster(action, argc > 2 ? std::atoi(argv[2]) : -1);
     const auto group = tutti::launched_group();
     const bool dies = action == "die" && argc > 2 && std::string(std::getenv("TUTTI_RESTARTS")) == "0";
-    for (int i = 0; dies; ++i) {
-      if (i == 100 && group->rank() == std::atoi(argv[2])) kill(getpid(), SIGKILL);
-      sum_of_ranks(*group);
-    }
+    if (dies) sum_until_one_dies(*group, std::atoi(argv[2]));
     const double sum = sum_of_ranks(*group);
     std::cout << "rank " << group->rank() << " of " << group->size() << ": " << sum << std::endl;
   } catch (const tutti::Error& error) {

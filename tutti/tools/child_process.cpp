@@ -44,7 +44,7 @@ Start prepare(const ChildProcessOptions& options) {
     const std::string_view text = *entry;
     if (!options.variables.contains(std::string(text.substr(0, text.find('='))))) start.variables.emplace_back(text);
   }
-  for (const auto& [name, value] : options.variables) start.variables.push_back(name + '=' + value);
+  for (const auto& [name, value] : options.variables) start.variables.push_back(str(name, '=', value));
   for (std::string& variable : start.variables) start.environment.push_back(variable.data());
   start.environment.push_back(nullptr);
   for (const std::string& argument : options.command) start.arguments.push_back(const_cast<char*>(argument.c_str()));

@@ -9,7 +9,6 @@
 namespace tutti::tools {
 namespace {
 
-using cluster::ClusterResolver;
 using cluster::ClusterSpec;
 using cluster::EnvironmentPlan;
 using cluster::EnvironmentSource;
