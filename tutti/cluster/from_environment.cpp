@@ -117,8 +117,7 @@ EnvironmentPlan plan_environment(const Environment& environment) {
       seen.state = State::taken;
     } catch (const Error& error) {
       seen.state = State::incomplete;
-      plan.error.emplace(error.code(),
-                         str(error.what(), "; or, for one process alone, unset ", joined(seen.variables)));
+      plan.error.emplace(error.code(), str(error.what(), "; or, if this is not meant, unset ", joined(seen.variables)));
     }
   }
   return plan;

@@ -102,7 +102,7 @@ TEST(FromEnvironment, RefusesALauncherThatSaysHalf) {
       EXPECT_EQ(state_of(plan, launcher.name), State::incomplete) << missing;
       EXPECT_THAT(error_of([&] { from_environment(variables); }),
                   AllOf(HasSubstr("failed_precondition: " + missing + " is not set"),
-                        HasSubstr("one process alone, unset"), HasSubstr(variables.begin()->first)));
+                        HasSubstr("if this is not meant, unset"), HasSubstr(variables.begin()->first)));
       ++num_refused;
     }
   EXPECT_EQ(num_refused, 4 + 4 + 2 + 3 + 2 + 1);

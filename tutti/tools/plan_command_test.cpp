@@ -38,7 +38,7 @@ TEST(PlanEnvironment, SaysWhatProgramsWouldRefuse) {
   const std::string text = out.str();
   EXPECT_NE(text.find("torchrun          incomplete  RANK WORLD_SIZE MASTER_ADDR\n"), std::string::npos) << text;
   EXPECT_NE(text.find("Programs refuse this: MASTER_PORT is not set: torchrun sets RANK, WORLD_SIZE, MASTER_ADDR and "
-                      "MASTER_PORT together; or, for one process alone, unset RANK, WORLD_SIZE, MASTER_ADDR\n"),
+                      "MASTER_PORT together; or, if this is not meant, unset RANK, WORLD_SIZE, MASTER_ADDR\n"),
             std::string::npos)
       << text;
 }
