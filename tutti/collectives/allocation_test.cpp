@@ -4,11 +4,13 @@
 #include <atomic>
 #include <cstdlib>
 #include <new>
+#include <thread>
 #include <vector>
 
 #include "tutti/collectives/communications.h"
 #include "tutti/collectives/local/reduction.h"
 #include "tutti/collectives/rendezvous.h"
+#include "tutti/collectives/shared_memory/shared_memory_group.h"
 #include "tutti/device/workers.h"
 
 namespace {
@@ -56,6 +58,33 @@ TEST(Allocations, AStepOfManyReplicasMakesNone) {
   for (int i = 0; i < 50; ++i) step();
   EXPECT_EQ(num_allocations - before, 0);
   EXPECT_EQ(gradients[3][49'999], 1);
+}
+
+TEST(Allocations, ASumInSharedMemoryMakesNone) {
+  constexpr int kWarm = 5, kCounted = 50;
+  const FileDescriptor memory = create_group_memory(2);
+  const auto sum = [](Group& group, std::vector<float>& values) {
+    group.run({.kind = CollectiveKind::all_reduce,
+               .count = static_cast<int64_t>(values.size()),
+               .input = values.data(),
+               .output = values.data(),
+               .divisor = 2,
+               .name = "gradients"});
+  };
+  std::vector<float> one(300'000, 1), other(300'000, 3);  // more than one round
+  std::thread second([&] {
+    const auto group = shared_memory_group(memory.number(), 1);
+    for (int i = 0; i < kWarm + kCounted; ++i) sum(*group, other);
+    group->run({});  // lives until it was counted
+  });
+  const auto group = shared_memory_group(memory.number(), 0);
+  for (int i = 0; i < kWarm; ++i) sum(*group, one);
+  const int64_t before = num_allocations;
+  for (int i = 0; i < kCounted; ++i) sum(*group, one);
+  EXPECT_EQ(num_allocations - before, 0);
+  group->run({});
+  second.join();
+  EXPECT_EQ(one[299'999], 2);
 }
 
 }  // namespace

@@ -52,7 +52,9 @@ std::string_view to_string(CollectiveKind kind) {
   return "unknown";
 }
 
-std::string to_string(const Collective& call) {
+std::string to_string(const Collective& call) { return to_string(call, to_string(call.where)); }
+
+std::string to_string(const Collective& call, const std::string& where) {
   std::string text(to_string(call.kind));
   if (call.kind == CollectiveKind::broadcast || call.kind == CollectiveKind::receive)
     text += str(" from rank ", call.peer);
@@ -60,7 +62,7 @@ std::string to_string(const Collective& call) {
   if (call.kind != CollectiveKind::barrier) text += str(" of ", call.count, ' ', to_string(call.dtype));
   if (call.divisor != 1) text += str(" divided by ", call.divisor);
   if (*call.name != 0) text += str(" '", call.name, "'");
-  return text + " at " + to_string(call.where);
+  return text + " at " + where;
 }
 
 bool is_between_two(const Collective& call) {

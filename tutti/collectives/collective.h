@@ -43,6 +43,8 @@ struct Collective {
 
 // "all_reduce of 12 float32 'gradients' at train.cpp:41".
 std::string to_string(const Collective& call);
+// The same with another text for the line, where the call is another process's.
+std::string to_string(const Collective& call, const std::string& where);
 
 // A send or a receive: the only calls that not all members make.
 bool is_between_two(const Collective& call);

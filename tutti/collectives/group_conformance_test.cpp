@@ -1,4 +1,4 @@
-// What every implementation of Group must do, run with members that are threads.
+// What every implementation of Group must do, run with members that are threads, and with processes where they can be.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,10 +14,13 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/group_members.h"
+#include "tests/support/shared_array.h"
 #include "tutti/collectives/collective_queue.h"
 #include "tutti/collectives/group.h"
 #include "tutti/collectives/local/half.h"
 #include "tutti/collectives/local/local_group.h"
+#include "tutti/collectives/shared_memory/shared_memory_group.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 
@@ -28,17 +31,28 @@ using namespace std::chrono_literals;
 using testing::AllOf;
 using testing::HasSubstr;
 using Kind = CollectiveKind;
-using Groups = std::vector<std::unique_ptr<Group>>;
 using Bytes = std::vector<std::byte>;
 
 struct Implementation {
   std::string name;
   std::function<Groups(int size, std::chrono::milliseconds timeout)> make;
+  MembersAre members = MembersAre::threads;
 };
+
+Groups shared_memory_groups(int size, std::chrono::milliseconds timeout) {
+  const FileDescriptor memory = create_group_memory(size);
+  Groups groups;
+  for (int rank = 0; rank < size; ++rank)
+    groups.push_back(shared_memory_group(memory.number(), rank, {.timeout = timeout}));
+  return groups;
+}
 
 std::vector<Implementation> implementations() {
   return {
-      {"local", [](int size, std::chrono::milliseconds timeout) { return local_groups(size, {.timeout = timeout}); }}};
+      {"local", [](int size, std::chrono::milliseconds timeout) { return local_groups(size, {.timeout = timeout}); }},
+      {"shared_memory_of_threads", shared_memory_groups},
+      {"shared_memory_of_processes", shared_memory_groups, MembersAre::processes},
+  };
 }
 
 constexpr Dtype kDtypes[] = {Dtype::float32,   Dtype::float64,    Dtype::float16, Dtype::bfloat16,
@@ -96,22 +110,6 @@ Bytes sum_of(Dtype dtype, int64_t begin, int64_t count, int size) {
   return bytes;
 }
 
-// Calls f(group) for each member on a thread of its own; what each threw, as text.
-std::vector<std::string> on_all(const Groups& groups, const std::function<void(Group&)>& f) {
-  std::vector<std::string> errors(groups.size());
-  std::vector<std::thread> threads;
-  for (size_t rank = 0; rank < groups.size(); ++rank)
-    threads.emplace_back([&, rank] {
-      try {
-        f(*groups[rank]);
-      } catch (const Error& error) {
-        errors[rank] = str(to_string(error.code()), ": ", error.what());
-      }
-    });
-  for (std::thread& thread : threads) thread.join();
-  return errors;
-}
-
 void expect_no_errors(const std::vector<std::string>& errors) {
   for (const std::string& error : errors) EXPECT_EQ(error, "");
 }
@@ -120,14 +118,17 @@ class GroupConformance : public testing::TestWithParam<std::tuple<Implementation
  protected:
   int size() const { return std::get<1>(GetParam()); }
   Groups make(std::chrono::milliseconds timeout = 60s) const { return std::get<0>(GetParam()).make(size(), timeout); }
+  std::vector<std::string> on_all(const Groups& groups, const std::function<void(Group&)>& f) const {
+    return on_all_members(groups, std::get<0>(GetParam()).members, f);
+  }
 };
 
 TEST_P(GroupConformance, SumsEveryDtypeOnAllMembers) {
   const Groups groups = make();
-  for (const Dtype dtype : kDtypes)
-    for (const int64_t count : {0, 1, 2, 31, 1009, 70'001})
-      for (const bool in_place : {false, true})
-        expect_no_errors(on_all(groups, [&](Group& group) {
+  expect_no_errors(on_all(groups, [&](Group& group) {
+    for (const Dtype dtype : kDtypes)
+      for (const int64_t count : {0, 1, 2, 31, 1009, 70'001})
+        for (const bool in_place : {false, true}) {
           Bytes input = input_of(dtype, count, group.rank());
           Bytes output(input.size());
           void* result = in_place ? input.data() : output.data();
@@ -135,15 +136,16 @@ TEST_P(GroupConformance, SumsEveryDtypeOnAllMembers) {
               {.kind = Kind::all_reduce, .dtype = dtype, .count = count, .input = input.data(), .output = result});
           EXPECT_EQ(in_place ? input : output, sum_of(dtype, 0, count, size()))
               << to_string(dtype) << ' ' << count << (in_place ? " in place" : "");
-        }));
+        }
+  }));
 }
 
 TEST_P(GroupConformance, ScattersSums) {
   const Groups groups = make();
-  for (const Dtype dtype : kDtypes)
-    for (const int64_t count : {0, 1, 31, 1009})
-      for (const bool in_place : {false, true})
-        expect_no_errors(on_all(groups, [&](Group& group) {
+  expect_no_errors(on_all(groups, [&](Group& group) {
+    for (const Dtype dtype : kDtypes)
+      for (const int64_t count : {0, 1, 31, 1009})
+        for (const bool in_place : {false, true}) {
           Bytes input = input_of(dtype, count * size(), group.rank());
           const size_t part_bytes = static_cast<size_t>(count) * size_of(dtype);
           Bytes output(part_bytes);
@@ -155,15 +157,16 @@ TEST_P(GroupConformance, ScattersSums) {
                      .output = in_place ? own : output.data()});
           if (in_place) output.assign(own, own + part_bytes);
           EXPECT_EQ(output, sum_of(dtype, count * group.rank(), count, size())) << to_string(dtype) << ' ' << count;
-        }));
+        }
+  }));
 }
 
 TEST_P(GroupConformance, GathersInRankOrder) {
   const Groups groups = make();
-  for (const Dtype dtype : kDtypes)
-    for (const int64_t count : {0, 1, 31, 1009})
-      for (const bool in_place : {false, true})
-        expect_no_errors(on_all(groups, [&](Group& group) {
+  expect_no_errors(on_all(groups, [&](Group& group) {
+    for (const Dtype dtype : kDtypes)
+      for (const int64_t count : {0, 1, 31, 1009})
+        for (const bool in_place : {false, true}) {
           const Bytes input = input_of(dtype, count, group.rank());
           Bytes output(input.size() * static_cast<size_t>(size())), expected;
           std::byte* own = output.data() + input.size() * static_cast<size_t>(group.rank());
@@ -176,14 +179,15 @@ TEST_P(GroupConformance, GathersInRankOrder) {
           for (int rank = 0; rank < size(); ++rank)
             std::ranges::copy(input_of(dtype, count, rank), back_inserter(expected));
           EXPECT_EQ(output, expected) << to_string(dtype) << ' ' << count;
-        }));
+        }
+  }));
 }
 
 TEST_P(GroupConformance, ExchangesParts) {
   const Groups groups = make();
-  for (const Dtype dtype : {Dtype::uint8, Dtype::float32, Dtype::complex128})
-    for (const int64_t count : {0, 1, 31, 1009})
-      expect_no_errors(on_all(groups, [&](Group& group) {
+  expect_no_errors(on_all(groups, [&](Group& group) {
+    for (const Dtype dtype : {Dtype::uint8, Dtype::float32, Dtype::complex128})
+      for (const int64_t count : {0, 1, 31, 1009}) {
         const Bytes input = input_of(dtype, count * size(), group.rank());
         Bytes output(input.size());
         group.run(
@@ -192,14 +196,15 @@ TEST_P(GroupConformance, ExchangesParts) {
           return number_of(static_cast<int>(i / count), count * group.rank() + i % count);
         });
         EXPECT_EQ(output, expected) << to_string(dtype) << ' ' << count;
-      }));
+      }
+  }));
 }
 
 TEST_P(GroupConformance, BroadcastsFromEachMember) {
   const Groups groups = make();
-  for (int root = 0; root < size(); ++root)
-    for (const int64_t count : {0, 1, 1009})
-      expect_no_errors(on_all(groups, [&](Group& group) {
+  expect_no_errors(on_all(groups, [&](Group& group) {
+    for (int root = 0; root < size(); ++root)
+      for (const int64_t count : {0, 1, 1009}) {
         Bytes buffer = input_of(Dtype::int16, count, group.rank());
         group.run({.kind = Kind::broadcast,
                    .dtype = Dtype::int16,
@@ -208,7 +213,8 @@ TEST_P(GroupConformance, BroadcastsFromEachMember) {
                    .output = buffer.data(),
                    .peer = root});
         EXPECT_EQ(buffer, input_of(Dtype::int16, count, root));
-      }));
+      }
+  }));
 }
 
 TEST_P(GroupConformance, SendsRoundTheRing) {
@@ -230,7 +236,8 @@ TEST_P(GroupConformance, SendsRoundTheRing) {
 
 TEST_P(GroupConformance, HoldsMembersAtABarrier) {
   const Groups groups = make();
-  std::atomic<int> num_arrived = 0;
+  const SharedArray<std::atomic<int>> shared(1);
+  std::atomic<int>& num_arrived = shared[0];
   expect_no_errors(on_all(groups, [&](Group& group) {
     for (int round = 1; round <= 200; ++round) {
       ++num_arrived;
@@ -257,8 +264,8 @@ TEST_P(GroupConformance, DividesSumsToMeans) {
 
 TEST_P(GroupConformance, SumsHaveTheSameBitsOnAllMembersAndInEveryRun) {
   const Groups groups = make();
-  const int64_t count = 100'003;
-  std::vector<std::vector<float>> results(groups.size());
+  constexpr size_t count = 100'003;
+  const SharedArray<float> results(groups.size() * count);
   for (int run = 0; run < 3; ++run) {
     expect_no_errors(on_all(groups, [&](Group& group) {
       std::mt19937 random(static_cast<unsigned>(group.rank()));
@@ -266,41 +273,80 @@ TEST_P(GroupConformance, SumsHaveTheSameBitsOnAllMembersAndInEveryRun) {
       std::vector<float> values(count);
       for (float& value : values) value = normal(random);
       group.run({.kind = Kind::all_reduce, .count = count, .input = values.data(), .output = values.data()});
-      auto& result = results[static_cast<size_t>(group.rank())];
-      if (!result.empty()) {
-        EXPECT_EQ(values, result);
+      float* result = &results[static_cast<size_t>(group.rank()) * count];
+      if (run > 0) {
+        EXPECT_TRUE(std::equal(values.begin(), values.end(), result));
       }
-      result = values;
+      std::ranges::copy(values, result);
     }));
-    for (const auto& result : results) EXPECT_EQ(result, results[0]);
+    for (size_t rank = 1; rank < groups.size(); ++rank)
+      EXPECT_EQ(std::memcmp(&results[rank * count], &results[0], count * sizeof(float)), 0);
   }
 }
 
+TEST_P(GroupConformance, SumsMillionsOfElements) {
+  if (size() > 3) return;  // as much work as all the others
+  const Groups groups = make();
+  const int64_t count = 5'000'003;
+  expect_no_errors(on_all(groups, [&](Group& group) {
+    std::vector<float> values(count, static_cast<float>(group.rank() + 1));
+    group.run({.kind = Kind::all_reduce, .count = count, .input = values.data(), .output = values.data()});
+    const float expected = static_cast<float>(size() * (size() + 1)) / 2;
+    EXPECT_TRUE(std::ranges::all_of(values, [&](float value) { return value == expected; }));
+  }));
+}
+
+TEST_P(GroupConformance, MovesMoreThanFitsAnyBufferBetween) {
+  if (size() == 1 || size() > 3) return;
+  const Groups groups = make();
+  const int64_t count = 300'007;
+  expect_no_errors(on_all(groups, [&](Group& group) {
+    const Bytes input = input_of(Dtype::float64, count, group.rank());
+    Bytes gathered(input.size() * static_cast<size_t>(size())), expected, received(input.size());
+    group.run({.kind = Kind::all_gather,
+               .dtype = Dtype::float64,
+               .count = count,
+               .input = input.data(),
+               .output = gathered.data()});
+    for (int rank = 0; rank < size(); ++rank)
+      std::ranges::copy(input_of(Dtype::float64, count, rank), back_inserter(expected));
+    EXPECT_TRUE(gathered == expected);
+    std::vector<double> sums(count);
+    group.run({.kind = Kind::reduce_scatter,
+               .dtype = Dtype::float64,
+               .count = count,
+               .input = gathered.data(),
+               .output = sums.data()});
+    EXPECT_EQ(sums[count - 1], size() * number_of(group.rank(), count - 1));
+    if (group.rank() == 0)
+      group.run({.kind = Kind::send, .dtype = Dtype::float64, .count = count, .input = input.data(), .peer = 1});
+    if (group.rank() == 1) {
+      group.run({.kind = Kind::receive, .dtype = Dtype::float64, .count = count, .output = received.data()});
+      EXPECT_TRUE(received == input_of(Dtype::float64, count, 0));
+    }
+  }));
+}
+
 TEST_P(GroupConformance, QueuesWhatIsStarted) {
-  Groups groups = make();
-  std::vector<std::shared_ptr<Group>> shared;
-  for (auto& group : groups) shared.push_back(std::move(group));
-  std::vector<std::thread> threads;
-  for (const auto& group : shared)
-    threads.emplace_back([&, group] {
-      CollectiveQueue queue(group);
-      std::vector<std::vector<int64_t>> values(50);
-      std::vector<std::future<void>> done;
-      for (size_t i = 0; i < values.size(); ++i) {
-        values[i] = {static_cast<int64_t>(i), group->rank()};
-        done.push_back(queue.start({.kind = Kind::all_reduce,
-                                    .dtype = Dtype::int64,
-                                    .count = 2,
-                                    .input = values[i].data(),
-                                    .output = values[i].data()}));
-      }
-      for (size_t i = values.size(); i-- > 0;) {
-        done[i].get();
-        EXPECT_EQ(values[i][0], static_cast<int64_t>(i) * size());
-        EXPECT_EQ(values[i][1], size() * (size() - 1) / 2);
-      }
-    });
-  for (std::thread& thread : threads) thread.join();
+  const Groups groups = make();
+  expect_no_errors(on_all(groups, [&](Group& group) {
+    CollectiveQueue queue(std::shared_ptr<Group>(std::shared_ptr<void>(), &group));  // which `groups` owns
+    std::vector<std::vector<int64_t>> values(50);
+    std::vector<std::future<void>> done;
+    for (size_t i = 0; i < values.size(); ++i) {
+      values[i] = {static_cast<int64_t>(i), group.rank()};
+      done.push_back(queue.start({.kind = Kind::all_reduce,
+                                  .dtype = Dtype::int64,
+                                  .count = 2,
+                                  .input = values[i].data(),
+                                  .output = values[i].data()}));
+    }
+    for (size_t i = values.size(); i-- > 0;) {
+      done[i].get();
+      EXPECT_EQ(values[i][0], static_cast<int64_t>(i) * size());
+      EXPECT_EQ(values[i][1], size() * (size() - 1) / 2);
+    }
+  }));
 }
 
 TEST_P(GroupConformance, NamesBothOfTwoDifferentCalls) {
@@ -421,16 +467,6 @@ void PrintTo(const Implementation& implementation, std::ostream* out) { *out << 
 
 INSTANTIATE_TEST_SUITE_P(All, GroupConformance,
                          testing::Combine(testing::ValuesIn(implementations()), testing::Range(1, 10)), name_of_group);
-
-TEST(LocalGroup, SumsTenMillionElements) {
-  const Groups groups = local_groups(3);
-  const int64_t count = 10'000'000;
-  expect_no_errors(on_all(groups, [&](Group& group) {
-    std::vector<float> values(count, static_cast<float>(group.rank() + 1));
-    group.run({.kind = Kind::all_reduce, .count = count, .input = values.data(), .output = values.data()});
-    EXPECT_TRUE(std::ranges::all_of(values, [](float value) { return value == 6; }));
-  }));
-}
 
 }  // namespace
 }  // namespace tutti

@@ -171,6 +171,20 @@ bool JsonReader::elements_before(size_t stop, FunctionRef<void()> element) {
 }
 
 bool JsonReader::at_text() { return peek() == '"'; }
+bool JsonReader::at_array() { return peek() == '['; }
+
+void JsonReader::skip(int max_depth) {
+  const char first = peek();
+  if (first == '"') return void(text_view());
+  if (first != '{' && first != '[') {
+    for (const std::string_view word : {"true", "false", "null"})
+      if (text_.substr(at_, word.size()) == word) return void(at_ += word.size());
+    return void(at_ += number_text().size());
+  }
+  if (max_depth == 0) fail("too many objects and arrays in one another");
+  if (first == '{') return object([&](std::string_view) { skip(max_depth - 1); });
+  array([&] { skip(max_depth - 1); });
+}
 
 std::string_view JsonReader::text_view() {
   expect('"');

@@ -47,8 +47,11 @@ class JsonReader {
   // A number without fraction and exponent that fits.
   int64_t integer();
   double number();
-  // Whether text comes next.
+  // Whether text comes next; whether an array does.
   bool at_text();
+  bool at_array();
+  // Reads a value of any kind, of at most 64 objects and arrays in one another.
+  void skip(int max_depth = 64);
   // Nothing but white space is left.
   void end();
 

@@ -175,5 +175,20 @@ TEST(Json, TextReadsBack) {
   EXPECT_FALSE(is_utf8("\xc3"));
 }
 
+TEST(JsonReader, PassesOverAnyValueThatIsNotTooDeep) {
+  const auto skip = [](const std::string& json) {
+    JsonReader reader(json, "it");
+    reader.skip();
+    reader.end();
+  };
+  for (const char* json :
+       {"1", "-2.5e3", "true", "false", "null", "\"a\\n\"", "[]", "{}", R"([1, {"a": [null, {}]}, "b"])"})
+    EXPECT_EQ(error_of([&] { skip(json); }), "no error") << json;
+  for (const char* json : {"", "tru", "nul", "[1", "{\"a\"}", "[1,]", "+1", "\"a"})
+    EXPECT_THAT(error_of([&] { skip(json); }), HasSubstr("data_loss: it: byte")) << json;
+  EXPECT_EQ(error_of([&] { skip(std::string(64, '[') + std::string(64, ']')); }), "no error");
+  EXPECT_THAT(error_of([&] { skip(std::string(1'000'000, '[')); }), HasSubstr("too many objects and arrays"));
+}
+
 }  // namespace
 }  // namespace tutti

@@ -1,14 +1,19 @@
 // The `tutti` command.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <functional>
 #include <iostream>
+#include <string_view>
 
 #include "tutti/core/error.h"
 #include "tutti/tools/checkpoint_command.h"
+#include "tutti/tools/launch_command.h"
+#include "tutti/tools/plan_command.h"
 
 int main(int argc, char** argv) {
   using namespace tutti::tools;
-  CLI::App app{"tutti: a look from outside at what programs with Tutti write"};
+  CLI::App app{
+      "tutti: what belongs to programs with Tutti and is no program: what they wrote, and what they are started with"};
   app.require_subcommand(1);
   CLI::App& checkpoint =
       *app.add_subcommand("checkpoint", "what checkpoints have, without the program that wrote them");
@@ -29,7 +34,40 @@ int main(int argc, char** argv) {
       [&](const auto& one, std::ostream& out) { return diff_checkpoints(one, other, out); })
       .add_option("other", other)
       ->required();
-  CLI11_PARSE(app, argc, argv);
+
+  CLI::App& plan = *app.add_subcommand("plan", "how a program will understand what it is started with");
+  plan.require_subcommand(1);
+  plan.add_subcommand("env",
+                      "which of the launchers' variables are taken, and who this process is; status 1 for an error")
+      ->callback(
+          [&] { command = [] { return plan_environment(tutti::cluster::Environment::of_process(), std::cout); }; });
+
+  // Behind "--", nothing is this command's.
+  const auto num_own = static_cast<int>(std::find(argv, argv + argc, std::string_view("--")) - argv);
+  LaunchOptions launched;
+  double grace_seconds = std::chrono::duration<double>(launched.grace).count();
+  CLI::App& launcher = *app.add_subcommand("launch", "a program as several processes of this host");
+  launcher.add_option("-n,--processes", launched.num_workers, "workers");
+  launcher.add_flag("--chief", launched.has_chief, "a chief besides");
+  launcher.add_option("--ps", launched.num_ps, "parameter servers besides");
+  launcher.add_flag("--evaluator", launched.has_evaluator, "an evaluator besides");
+  launcher.add_option("--restarts", launched.num_restarts, "how often all are started again after one has failed");
+  launcher.add_option("--grace", grace_seconds, "seconds from SIGTERM to SIGKILL")
+      ->check(CLI::Range(0.0, 86400.0))
+      ->capture_default_str();
+  launcher.add_option("--log-dir", launched.log_dir, "a folder for a file with the lines of each process");
+  launcher.add_option("--cpus-per-process", launched.cpus_per_process, "threads of OpenMP; 0: a share of the cores");
+  launcher.prefix_command();
+  launcher.footer("Behind the options: PROGRAM ARGUMENT…");
+  launcher.callback([&] {
+    launched.command = launcher.remaining();
+    if (num_own < argc && !launched.command.empty()) launched.command.emplace_back("--");  // one of the program's
+    if (num_own < argc) launched.command.insert(launched.command.end(), argv + num_own + 1, argv + argc);
+    launched.grace = std::chrono::milliseconds(static_cast<int64_t>(1000 * grace_seconds));
+    command = [&] { return launch(launched, std::cout, std::cerr); };
+  });
+
+  CLI11_PARSE(app, num_own, argv);
   try {
     return command();
   } catch (const tutti::Error& error) {

@@ -1,0 +1,127 @@
+// The all-reduce of processes of one host over shared memory (float32, in place).
+//
+//   all_reduce_processes [N]               N processes, 2 by default, started here
+//   mpirun -n N all_reduce_processes       where MPI was found when it was built: beside MPI_Allreduce, in turns
+//
+// Per size, over rounds: the median time of a sum, its 10 % and 90 % quantiles, the processor time of one process, and
+// with MPI its median and the median ratio of the rounds, ours / MPI's.
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <thread>
+
+#include "paired.h"
+#include "tutti/collectives/shared_memory/shared_memory_group.h"
+#include "tutti/core/str.h"
+
+#ifdef TUTTI_MPI
+#include <mpi.h>
+#endif
+
+namespace tutti::benchmarks {
+namespace {
+
+using AllReduceInPlace = std::function<void(std::vector<float>&)>;
+
+double processor_seconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+void print_head(bool has_mpi) {
+  std::printf("%12s %12s %12s %12s %12s%s\n", "bytes", "us", "p10", "p90", "cpu us",
+              has_mpi ? "       mpi us   ours/mpi" : "");
+}
+
+// Lets the processes begin together, and none of them with a time slice that it has used up.
+void settle(Group& group) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(4));
+  group.run({});
+}
+
+void measure(Group& group, const AllReduceInPlace& mpi, size_t num_bytes) {
+  const int steps = num_bytes <= 1 << 10 ? 2000 : num_bytes <= 1 << 16 ? 400 : num_bytes <= 1 << 20 ? 60 : 3;
+  std::vector<float> values(num_bytes / sizeof(float));
+  const auto ours = [&] {
+    group.run({.kind = CollectiveKind::all_reduce,
+               .count = static_cast<int64_t>(values.size()),
+               .input = values.data(),
+               .output = values.data()});
+  };
+  std::vector<double> our_seconds, mpi_seconds, ratios, processor;
+  for (int round = 0; round < 25; ++round) {
+    settle(group);
+    const double before = processor_seconds();
+    our_seconds.push_back(seconds_per_step(ours, steps));
+    processor.push_back((processor_seconds() - before) / steps);
+    if (!mpi) continue;
+    settle(group);
+    mpi_seconds.push_back(seconds_per_step([&] { mpi(values); }, steps));
+    ratios.push_back(our_seconds.back() / mpi_seconds.back());
+  }
+  if (group.rank() != 0) return;
+  const auto us = [](const std::vector<double>& seconds, double q) { return 1e6 * quantile(seconds, q); };
+  std::printf("%12zu %12.2f %12.2f %12.2f %12.2f", num_bytes, us(our_seconds, 0.5), us(our_seconds, 0.1),
+              us(our_seconds, 0.9), us(processor, 0.5));
+  if (mpi) std::printf(" %12.2f %10.3f", us(mpi_seconds, 0.5), quantile(ratios, 0.5));
+  std::printf("\n");
+  std::fflush(stdout);
+}
+
+void measure_all(Group& group, const AllReduceInPlace& mpi) {
+  tune_allocator();
+  if (group.rank() == 0) print_head(static_cast<bool>(mpi));
+  for (const size_t num_bytes : {size_t{8}, size_t{1} << 10, size_t{1} << 14, size_t{1} << 16, size_t{1} << 18,
+                                 size_t{1} << 20, size_t{1} << 22, size_t{1} << 24, size_t{1} << 26})
+    measure(group, mpi, num_bytes);
+}
+
+int run_forked(int size) {
+  const FileDescriptor memory = create_group_memory(size);
+  for (int rank = 0; rank < size; ++rank)
+    if (fork() == 0) {
+      measure_all(*shared_memory_group(memory.number(), rank), nullptr);
+      _exit(0);
+    }
+  int failures = 0, status = 0;
+  while (wait(&status) > 0) failures += status != 0;
+  return failures;
+}
+
+#ifdef TUTTI_MPI
+int run_in_mpi() {
+  MPI_Init(nullptr, nullptr);
+  int rank = 0, size = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  const FileDescriptor made = rank == 0 ? create_group_memory(size) : FileDescriptor();
+  int place[2] = {getpid(), made.number()};
+  MPI_Bcast(place, 2, MPI_INT, 0, MPI_COMM_WORLD);
+  const FileDescriptor memory(open(str("/proc/", place[0], "/fd/", place[1]).c_str(), O_RDWR | O_CLOEXEC));
+  measure_all(*shared_memory_group(memory.number(), rank), [](std::vector<float>& values) {
+    MPI_Allreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+  });
+  MPI_Finalize();
+  return 0;
+}
+#endif
+
+}  // namespace
+}  // namespace tutti::benchmarks
+
+int main(int argc, char** argv) {
+#ifdef TUTTI_MPI
+  if (std::getenv("OMPI_COMM_WORLD_SIZE") || std::getenv("PMI_SIZE")) return tutti::benchmarks::run_in_mpi();
+#endif
+  return tutti::benchmarks::run_forked(argc > 1 ? std::atoi(argv[1]) : 2);
+}

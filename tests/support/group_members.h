@@ -1,0 +1,20 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tutti/collectives/group.h"
+
+namespace tutti {
+
+using Groups = std::vector<std::unique_ptr<Group>>;
+
+enum class MembersAre { threads, processes };
+
+// Calls f(group) for each member, on a thread or in a forked process of its own; what each threw, as "code: text".
+// What a process does to other memory than a SharedArray is lost with it; its failed expectations count here.
+std::vector<std::string> on_all_members(const Groups& groups, MembersAre members, const std::function<void(Group&)>& f);
+
+}  // namespace tutti

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <chrono>
+#include <future>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "tutti/cluster/cluster_spec.h"
+#include "tutti/cluster/control_message.h"
+#include "tutti/cluster/environment.h"
+#include "tutti/cluster/leader_server.h"
+#include "tutti/core/error.h"
+#include "tutti/core/file_descriptor.h"
+
+namespace tutti::cluster {
+
+struct ClusterOptions {
+  std::chrono::milliseconds connect_timeout = std::chrono::seconds(600);  // until all tasks have come
+  std::chrono::milliseconds heartbeat = std::chrono::seconds(5);          // the leader waits for six of them
+};
+
+// This process as a member of its cluster: barriers and keys, by way of a leader. Every wait has a deadline; who is
+// missing, and how a process has ended, is named. Any thread, but for barriers, to which one thread of a process goes.
+class Cluster {
+ public:
+  // The processes that `tutti launch` started, whose leader is the launcher; without a launcher, this process alone.
+  // Returns when all have come. To be called once. Throws: deadline_exceeded, unavailable; unimplemented for a cluster
+  // of another launcher.
+  static std::shared_ptr<Cluster> join(const ClusterOptions& options = {},
+                                       const Environment& environment = Environment::of_process());
+  // The member at this end of a connection.
+  Cluster(ClusterSpec spec, Task task, FileDescriptor leader, const ClusterOptions& options = {});
+  ~Cluster();  // says goodbye
+  Cluster(const Cluster&) = delete;
+  Cluster& operator=(const Cluster&) = delete;
+
+  const ClusterSpec& spec() const { return spec_; }
+  const Task& task() const { return task_; }
+
+  // Returns when all processes have arrived at this name. Throws: deadline_exceeded naming the missing ones,
+  // unavailable naming the lost one and how it ended, failed_precondition where all wait and not for the same.
+  void barrier(const std::string& name, std::chrono::milliseconds timeout = std::chrono::minutes(10));
+  // Keys live as long as the leader. The first to write one wins; returns whether this was it. Throws: invalid_argument
+  // for more than fits a message (64 KiB), resource_exhausted.
+  bool insert(const std::string& key, const std::string& value);
+  // Waits until somebody has written it. Throws: deadline_exceeded, unavailable.
+  std::string get(const std::string& key, std::chrono::milliseconds timeout);
+  // "worker 1: waits at barrier 'start'", a line for each task.
+  std::string describe_members();
+
+ private:
+  using Kind = ControlMessage::Kind;
+
+  std::string ask(ControlMessage message, std::chrono::milliseconds timeout);
+  void send(const ControlMessage& message);
+  void listen();
+  void answer(const ControlMessage& message);
+  void end_all(const Error& error);
+
+  const ClusterSpec spec_;
+  const Task task_;
+  const ClusterOptions options_;
+  std::unique_ptr<LeaderServer> own_leader_;  // of a process alone
+  FileDescriptor socket_, end_;
+  std::mutex mutex_;
+  uint64_t last_request_ = 0;
+  std::map<uint64_t, std::promise<ControlMessage>> asked_;
+  std::optional<Error> broken_;  // why the leader cannot be asked any more
+  std::thread listener_;
+};
+
+}  // namespace tutti::cluster

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tutti/cluster/control_message.h"
+#include "tutti/cluster/task.h"
+#include "tutti/core/error.h"
+
+namespace tutti::cluster {
+
+struct LeaderOptions {
+  std::chrono::milliseconds dead_after = std::chrono::seconds(30);  // without a word
+  std::chrono::milliseconds cause_after =
+      std::chrono::milliseconds(500);                           // of a closed connection: until it is known why
+  size_t max_keys = 65'536, max_key_bytes = size_t{256} << 20;  // all keys with their values
+};
+
+// What a cluster has in common: who is there, who waits at which barrier, and keys that are written once. Pure: it is
+// told what has come and when, and says what is to be sent. The first loss is the cause of every failure after it.
+//
+// A barrier is passed when all members wait at it. It fails for all who wait when that cannot happen any more: a member
+// is lost, has finished, or waits at a barrier of another name while everybody waits. For one thread.
+class Leader {
+ public:
+  using Clock = std::chrono::steady_clock;
+  struct Answer {
+    int member;
+    ControlMessage message;
+  };
+  using Answers = std::vector<Answer>;
+
+  // Members are known by their place in the list.
+  Leader(std::vector<Task> tasks, const LeaderOptions& options, Clock::time_point now);
+
+  // A message of a member. Throws: invalid_argument for one that a member does not send.
+  Answers receive(int member, const ControlMessage& message, Clock::time_point now);
+  // A member's connection is closed; if it did not say goodbye, it is lost, for a cause that may still come.
+  Answers close(int member, Clock::time_point now);
+  // A member's process has ended: "died with signal 9 (Killed)". Nothing for one that has said goodbye.
+  Answers lose(int member, const std::string& how);
+  // What the passing of time does.
+  Answers tick(Clock::time_point now);
+
+  // "worker 1: waits at barrier 'start'", a line for each member.
+  std::string describe_members() const;
+
+ private:
+  enum class State { joining, running, finished, lost };
+  struct Waiting {
+    uint64_t request;
+    std::string name;
+    Clock::time_point deadline;
+    std::chrono::milliseconds timeout;
+  };
+  struct Member {
+    Task task;
+    State state = State::joining;
+    Clock::time_point heard;
+    std::optional<Clock::time_point> closed;
+    std::optional<Waiting> barrier;
+    std::vector<Waiting> gets;
+  };
+
+  Member& member(int index) { return members_[static_cast<size_t>(index)]; }
+  int size() const { return static_cast<int>(members_.size()); }
+  static Answer done(int to, uint64_t request, std::string value = {});
+  static Answer failed(int to, uint64_t request, ErrorCode code, const std::string& text);
+
+  Answers hello(int index, const ControlMessage& message);
+  Answers arrive(int index, const ControlMessage& message, Clock::time_point now);
+  Answers insert(int index, const ControlMessage& message);
+  Answers get(int index, const ControlMessage& message, Clock::time_point now);
+  Answers settle_barriers();
+  Answers fail_waiting(ErrorCode code, const std::string& text);
+  Answers end_late(int index, Clock::time_point now);
+  std::string missing_at(const std::string& barrier) const;
+
+  std::vector<Member> members_;
+  const LeaderOptions options_;
+  std::map<std::string, std::string> keys_;
+  size_t key_bytes_ = 0;
+  std::optional<std::string> lost_;  // the first loss
+};
+
+}  // namespace tutti::cluster

@@ -1,0 +1,93 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "tutti/collectives/collective.h"
+#include "tutti/core/file_descriptor.h"
+
+// What the processes of a shared-memory group have in common. Whatever one reads here another one wrote: sizes are
+// never taken from it, texts end at their buffer's end.
+namespace tutti {
+
+constexpr int kMaxMembers = 64;
+constexpr size_t kAreaBytes = 1 << 18;       // of a member's data in one round of all
+constexpr size_t kPairAreaBytes = 64 << 10;  // of a sender's data in one round of two
+
+// What a member is about to do.
+struct CallRecord {
+  uint64_t name_hash;
+  int64_t count;
+  double divisor;
+  int32_t peer;
+  uint32_t line;
+  CollectiveKind kind;
+  Dtype dtype;
+  char name[64], file[64];  // their first bytes, their last bytes
+};
+
+// One side of a meeting.
+struct alignas(64) MeetingSide {
+  std::atomic<uint64_t> round;  // the last one that this member has come to; written by it alone
+  CallRecord calls[2];          // of even and of odd rounds
+};
+
+// Where all members, or two, come together, round after round.
+struct alignas(64) MeetingState {
+  std::atomic<uint64_t> arrivals;  // twice the arrivals of all rounds, plus 1 if it has failed: one word decides
+  alignas(64) std::atomic<uint32_t> num_sleeping;
+};
+
+struct alignas(64) MemberState {
+  std::atomic<int32_t> pid;  // 0: has not joined
+  std::atomic<uint32_t> has_left;
+};
+
+// The first cause of the group's end.
+struct alignas(64) FailureRecord {
+  enum : uint32_t { none, being_written, written };
+  std::atomic<uint32_t> state;
+  uint32_t code;
+  char text[2000];
+};
+
+// A meeting in the memory, and the data of its sides: of each, areas for even and for odd rounds.
+struct Meeting {
+  MeetingState* state;
+  MeetingSide* sides;
+  std::byte* areas;
+  size_t area_bytes;
+  int num_sides;
+
+  std::byte* area(int side, uint64_t round) const {
+    return areas + (2 * static_cast<size_t>(side) + (round & 1)) * area_bytes;
+  }
+};
+
+// The memory, mapped: an anonymous file that is there as long as a process has it open or mapped. Nothing is left
+// behind, whatever ends the processes. Pages that nobody touches take no room.
+class GroupMemory {
+ public:
+  // Throws: invalid_argument for a size out of 1 … kMaxMembers, resource_exhausted.
+  static FileDescriptor create(int size);
+  // Maps what create() made; the descriptor may be closed then. Throws: invalid_argument for a descriptor of anything
+  // else, resource_exhausted.
+  explicit GroupMemory(int descriptor);
+  ~GroupMemory();
+  GroupMemory(const GroupMemory&) = delete;
+  GroupMemory& operator=(const GroupMemory&) = delete;
+
+  int size() const { return size_; }
+  FailureRecord& failure() const;
+  MemberState& member(int rank) const;
+  Meeting all() const;
+  // Of sends from one member to another. The sender is side 0 and the only one that has data.
+  Meeting pair(int from, int to) const;
+
+ private:
+  int size_ = 0;
+  std::byte* data_ = nullptr;
+};
+
+}  // namespace tutti

@@ -1,0 +1,234 @@
+#include "tutti/collectives/shared_memory/shared_memory_group.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <random>
+#include <set>
+#include <thread>
+
+#include "tests/support/error_of.h"
+#include "tests/support/shared_array.h"
+#include "tutti/collectives/shared_memory/call_record.h"
+#include "tutti/core/str.h"
+
+namespace tutti {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::AllOf;
+using testing::HasSubstr;
+using SteadyClock = std::chrono::steady_clock;
+
+// What a member left when its loop had ended.
+struct MemberReport {
+  std::atomic<int> num_calls;  // that it finished
+  SteadyClock::rep ended_at;
+  std::array<char, 2000> error;
+};
+
+// Processes that join a group and then sum without end, until one of them is harmed.
+class SummingProcesses {
+ public:
+  explicit SummingProcesses(int size, std::chrono::milliseconds timeout = 60s, int64_t count = 1000)
+      : memory_(create_group_memory(size)), reports_(static_cast<size_t>(size)) {
+    std::fflush(nullptr);
+    for (int rank = 0; rank < size; ++rank) {
+      pids_.push_back(fork());
+      if (pids_.back() == 0) run_member(rank, timeout, count);
+    }
+    while (report(size - 1).num_calls < 10) std::this_thread::sleep_for(1ms);
+  }
+  ~SummingProcesses() { end_all(); }
+
+  pid_t pid(int rank) const { return pids_[static_cast<size_t>(rank)]; }
+  MemberReport& report(int rank) const { return reports_[static_cast<size_t>(rank)]; }
+  void send(int rank, int signal) {
+    sent_at_ = SteadyClock::now().time_since_epoch().count();
+    kill(pid(rank), signal);
+  }
+  // Waits until a survivor has ended of its own accord; how long after the signal that was.
+  std::chrono::milliseconds ended_after(int rank) {
+    int status = 0;
+    EXPECT_EQ(waitpid(pid(rank), &status, 0), pid(rank));
+    EXPECT_EQ(status, 0) << "of rank " << rank;
+    waited_.insert(rank);
+    return std::chrono::duration_cast<std::chrono::milliseconds>(
+        SteadyClock::duration(report(rank).ended_at - sent_at_));
+  }
+  void end_all() {
+    for (int rank = 0; rank < static_cast<int>(pids_.size()); ++rank) {
+      if (!waited_.insert(rank).second) continue;
+      kill(pid(rank), SIGKILL);
+      waitpid(pid(rank), nullptr, 0);
+    }
+  }
+
+ private:
+  [[noreturn]] void run_member(int rank, std::chrono::milliseconds timeout, int64_t count) {
+    alarm(60);  // a hang ends as a signal
+    MemberReport& own = report(rank);
+    const std::string error = error_of([&] {
+      const auto group = shared_memory_group(memory_.number(), rank, {.timeout = timeout});
+      std::vector<float> values(static_cast<size_t>(count), 1.0F);
+      for (;; ++own.num_calls)
+        group->run({.kind = CollectiveKind::all_reduce,
+                    .count = count,
+                    .input = values.data(),
+                    .output = values.data(),
+                    .name = "gradients"});
+    });
+    error.copy(own.error.data(), own.error.size() - 1);
+    own.ended_at = SteadyClock::now().time_since_epoch().count();
+    _exit(0);
+  }
+
+  FileDescriptor memory_;
+  SharedArray<MemberReport> reports_;
+  std::vector<pid_t> pids_;
+  std::set<int> waited_;
+  SteadyClock::rep sent_at_ = 0;
+};
+
+TEST(SharedMemoryGroup, NamesAKilledMemberWithinASecond) {
+  SummingProcesses members(3);
+  members.send(1, SIGKILL);
+  for (const int survivor : {0, 2}) {
+    EXPECT_LT(members.ended_after(survivor), 1s);
+    EXPECT_THAT(members.report(survivor).error.data(),
+                AllOf(HasSubstr("unavailable: rank 1"), HasSubstr(str("process ", members.pid(1))),
+                      HasSubstr("all_reduce of 1000 float32 'gradients' at shared_memory_group_test.cpp:")));
+  }
+}
+
+TEST(SharedMemoryGroup, NamesAStoppedMemberAtTheDeadline) {
+  SummingProcesses members(3, 300ms);
+  members.send(2, SIGSTOP);
+  for (const int survivor : {0, 1}) {
+    const auto after = members.ended_after(survivor);
+    EXPECT_GE(after, 250ms);
+    EXPECT_LT(after, 1300ms);
+    EXPECT_THAT(members.report(survivor).error.data(),
+                AllOf(HasSubstr("deadline_exceeded"), HasSubstr("300 ms"), HasSubstr("rank 2 has not come")));
+  }
+}
+
+// A call is finished by all who live, or by none: a sum that one survivor has and another has not would be a divergence
+// that nobody sees. Half of the sums take several rounds.
+TEST(SharedMemoryGroup, SurvivorsHaveFinishedTheSameCalls) {
+  std::mt19937 random(1);
+  for (int schedule = 0; schedule < 30; ++schedule) {
+    SummingProcesses members(3, 60s, schedule % 2 == 0 ? 100 : 700'000);
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 3000));
+    const int victim = static_cast<int>(random() % 3);
+    members.send(victim, SIGKILL);
+    const int one = (victim + 1) % 3, other = (victim + 2) % 3;
+    EXPECT_LT(members.ended_after(one), 2s);
+    EXPECT_LT(members.ended_after(other), 2s);
+    EXPECT_EQ(members.report(one).num_calls, members.report(other).num_calls);
+    EXPECT_STREQ(members.report(one).error.data(), members.report(other).error.data());
+  }
+}
+
+size_t num_files_of_shared_memory() {
+  const std::filesystem::directory_iterator files("/dev/shm");
+  return static_cast<size_t>(std::distance(begin(files), end(files)));
+}
+
+TEST(SharedMemoryGroup, LeavesNothingBehindWhenAllAreKilled) {
+  const size_t before = num_files_of_shared_memory();
+  SummingProcesses members(2);
+  EXPECT_EQ(num_files_of_shared_memory(), before);  // it never had a name
+  members.end_all();
+  EXPECT_EQ(num_files_of_shared_memory(), before);
+}
+
+TEST(SharedMemoryGroup, RefusesARankThatIsTakenOrNotThere) {
+  const FileDescriptor memory = create_group_memory(2);
+  const auto first = shared_memory_group(memory.number(), 0);
+  EXPECT_THAT(error_of([&] { shared_memory_group(memory.number(), 0); }),
+              AllOf(HasSubstr("already_exists"), HasSubstr(str("process ", getpid(), " is rank 0 of 2 already"))));
+  for (const int rank : {-1, 2, 1 << 30})
+    EXPECT_THAT(error_of([&] { shared_memory_group(memory.number(), rank); }), HasSubstr("a group of 2 has no rank"));
+  for (const int size : {-1, 0, 65, 1 << 30})
+    EXPECT_THAT(error_of([&] { create_group_memory(size); }), HasSubstr("1 to 64 members"));
+}
+
+TEST(SharedMemoryGroup, NamesAMemberThatHasNotJoined) {
+  const FileDescriptor memory = create_group_memory(2);
+  const auto group = shared_memory_group(memory.number(), 0, {.timeout = 30ms});
+  EXPECT_THAT(error_of([&] { group->run({}); }), HasSubstr("rank 1 has not joined the group"));
+}
+
+// A descriptor comes out of the environment.
+TEST(SharedMemoryGroup, RefusesDescriptorsOfAnythingElse) {
+  const auto refusal = [](int descriptor) { return error_of([&] { shared_memory_group(descriptor, 0); }); };
+  EXPECT_THAT(refusal(-1), HasSubstr("invalid_argument: file descriptor -1"));
+  const FileDescriptor file(open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+  EXPECT_THAT(refusal(file.number()), HasSubstr("no sealed memory"));
+  int pipe[2];
+  ASSERT_EQ(::pipe(pipe), 0);
+  const FileDescriptor reading(pipe[0]), writing(pipe[1]);
+  EXPECT_THAT(refusal(pipe[0]), HasSubstr("invalid_argument"));
+
+  // Bytes as create_group_memory writes them, with another head, size or seal.
+  uint64_t head[2];
+  const FileDescriptor good = create_group_memory(2);
+  ASSERT_EQ(pread(good.number(), head, sizeof head, 0), static_cast<ssize_t>(sizeof head));
+  const off_t good_size = lseek(good.number(), 0, SEEK_END);
+  constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+  const auto forged = [&](uint64_t magic, uint64_t members, off_t size, int seals) {
+    const FileDescriptor memory(memfd_create("forged", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    const uint64_t bytes[2] = {magic, members};
+    EXPECT_EQ(ftruncate(memory.number(), size), 0);
+    EXPECT_EQ(pwrite(memory.number(), bytes, sizeof bytes, 0), static_cast<ssize_t>(sizeof bytes));
+    EXPECT_EQ(fcntl(memory.number(), F_ADD_SEALS, seals), 0);
+    return refusal(memory.number());
+  };
+  EXPECT_EQ(forged(head[0], 2, good_size, kSeals), "no error");
+  EXPECT_THAT(forged(head[0], 2, good_size, F_SEAL_GROW), HasSubstr("no sealed memory"));
+  EXPECT_THAT(forged(head[0] + 1, 2, good_size, kSeals), HasSubstr("does not begin"));
+  for (const uint64_t members :
+       {uint64_t{0}, uint64_t{1}, uint64_t{3}, uint64_t{65}, uint64_t{1} << 32 | 2, ~uint64_t{0}})
+    EXPECT_THAT(forged(head[0], members, good_size, kSeals), HasSubstr("claims")) << members;
+  EXPECT_THAT(forged(head[0], 2, good_size - 1, kSeals), HasSubstr("claims 2 members"));
+  EXPECT_THAT(forged(head[0], 2, 16, kSeals), HasSubstr("claims 2 members"));
+}
+
+// What other members write is not believed: texts without an end, enumerators that are none.
+TEST(SharedMemoryGroup, ReadsGarbageOfOthersWithinItsBounds) {
+  const FileDescriptor memory = create_group_memory(2);
+  const GroupMemory seen(memory.number());
+  const auto group = shared_memory_group(memory.number(), 0, {.timeout = 30ms});
+  std::memset(&seen.all().sides[1].calls, 0xff, sizeof seen.all().sides[1].calls);
+  seen.all().sides[1].round = ~uint64_t{0};
+  seen.member(1).pid = 1;
+  EXPECT_THAT(error_of([&] { group->run({}); }),
+              AllOf(HasSubstr("deadline_exceeded"), HasSubstr("rank 1 waits at unknown")));
+  std::memset(seen.failure().text, 'x', sizeof seen.failure().text);
+  seen.failure().code = 999;
+  const std::string error = error_of([&] { group->run({}); });
+  EXPECT_EQ(error, "internal: " + std::string(sizeof seen.failure().text, 'x'));
+}
+
+TEST(SharedMemoryGroup, CutsLongNamesInMessagesAndStillComparesThem) {
+  const std::string name(500, 'n');
+  CallRecord one, other;
+  write_record(one, {.name = name.c_str()});
+  EXPECT_THAT(to_string(one), HasSubstr("barrier '" + std::string(63, 'n') + "' at shared_memory_group_test.cpp:"));
+  write_record(other, {.name = (name + 'x').c_str()});
+  EXPECT_FALSE(agree(one, other));
+}
+
+}  // namespace
+}  // namespace tutti

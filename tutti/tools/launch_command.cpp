@@ -1,0 +1,122 @@
+#include "tutti/tools/launch_command.h"
+
+#include <cstdlib>
+#include <ostream>
+#include <thread>
+
+#include "tutti/cluster/launch_record.h"
+#include "tutti/cluster/leader_server.h"
+#include "tutti/collectives/shared_memory/shared_memory_group.h"
+#include "tutti/core/error.h"
+#include "tutti/tools/process_set.h"
+
+namespace tutti::tools {
+namespace {
+
+using cluster::ClusterSpec;
+using cluster::ControlSockets;
+using cluster::LaunchRecord;
+using cluster::LeaderServer;
+using cluster::Task;
+
+ClusterSpec spec_of(const LaunchOptions& options) {
+  const auto addresses = [](const char* what, int count) {
+    if (count < 0 || count > cluster::kMaxTasks)
+      throw Error(ErrorCode::invalid_argument, str("the number of ", what, " is ", count));
+    return std::vector<std::string>(static_cast<size_t>(count));
+  };
+  ClusterSpec::Jobs jobs;
+  if (options.has_chief) jobs["chief"] = addresses("chiefs", 1);
+  if (options.num_workers != 0) jobs["worker"] = addresses("workers", options.num_workers);
+  if (options.num_ps != 0) jobs["ps"] = addresses("parameter servers", options.num_ps);
+  if (options.has_evaluator) jobs["evaluator"] = addresses("evaluators", 1);
+  if (!jobs.contains("chief") && !jobs.contains("worker"))
+    throw Error(ErrorCode::invalid_argument, "nobody would train: give a number of processes with -n");
+  return jobs;
+}
+
+// Threads that fight for cores cost far more than they bring: each process gets its share, unless the user has said
+// otherwise.
+std::map<std::string, std::string> thread_variables(const LaunchOptions& options, int num_processes,
+                                                    std::ostream& err) {
+  if (options.cpus_per_process == 0 && (std::getenv("OMP_NUM_THREADS") || num_processes == 1)) return {};
+  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int share = options.cpus_per_process != 0 ? options.cpus_per_process : std::max(1, cores / num_processes);
+  err << "[launch] OMP_NUM_THREADS=" << share << " in each of " << num_processes << " processes, on " << cores
+      << " cores; --cpus-per-process changes it\n";
+  return {{"OMP_NUM_THREADS", std::to_string(share)}};
+}
+
+class Launch {
+ public:
+  Launch(const LaunchOptions& options, std::ostream& out, std::ostream& err)
+      : options_(options),
+        spec_(spec_of(options)),
+        variables_(thread_variables(options, spec_.num_tasks(), err)),
+        out_(out),
+        err_(err) {}
+
+  ProcessSetEnd run(int attempt) {
+    const FileDescriptor memory = create_group_memory(spec_.num_tasks("chief") + spec_.num_tasks("worker"));
+    ProcessSet processes(signals_, options_.grace);
+    std::vector<Task> tasks;
+    std::vector<FileDescriptor> sockets;
+    for (const auto& [name, job] : spec_.jobs())
+      for (const auto& [index, address] : job) {
+        ControlSockets control = cluster::make_control_sockets();
+        tasks.push_back({name, index});
+        sockets.push_back(std::move(control.leader));
+        processes.add(start({.spec = spec_,
+                             .task = tasks.back(),
+                             .memory = name == "chief" || name == "worker" ? memory.number() : -1,
+                             .control = control.member.number()},
+                            attempt),
+                      name == "ps" ? ProcessSet::Role::serves : ProcessSet::Role::works);
+      }
+    LeaderServer leader(std::move(tasks), std::move(sockets));  // a thread, so behind the last fork()
+    return processes.wait([&](int place, const ChildProcess& process) { leader.lose(place, process.how_it_ended()); });
+  }
+
+ private:
+  std::unique_ptr<ChildProcess> start(const LaunchRecord& record, int attempt) {
+    ChildProcessOptions process{.name = to_string(record.task), .command = options_.command, .variables = variables_};
+    process.variables["TUTTI_CLUSTER"] = to_string(record);
+    process.variables["TUTTI_RESTARTS"] = std::to_string(attempt);
+    process.inherited = {record.control};
+    if (record.memory >= 0) process.inherited.push_back(record.memory);
+    process.signal_mask = signals_.old_mask();
+    if (!options_.log_dir.empty())
+      process.log = options_.log_dir / str(record.task.type, '-', record.task.index, ".log");
+    return std::make_unique<ChildProcess>(process, out_, err_);
+  }
+
+  const LaunchOptions& options_;
+  const ClusterSpec spec_;
+  const std::map<std::string, std::string> variables_;
+  std::ostream &out_, &err_;
+  SignalWatch signals_;
+};
+
+}  // namespace
+
+int launch(const LaunchOptions& options, std::ostream& out, std::ostream& err) {
+  if (options.command.empty()) throw Error(ErrorCode::invalid_argument, "which program? Name it behind the options");
+  if (options.command.front().starts_with('-'))
+    throw Error(ErrorCode::invalid_argument,
+                str("there is no option ", options.command.front(), "; `tutti launch --help` tells them"));
+  if (options.num_restarts < 0 || options.cpus_per_process < 0 || options.grace.count() < 0)
+    throw Error(ErrorCode::invalid_argument, "--restarts, --grace and --cpus-per-process are not negative");
+  if (!options.log_dir.empty()) std::filesystem::create_directories(options.log_dir);
+  Launch launch(options, out, err);
+  for (int attempt = 0;; ++attempt) {
+    const ProcessSetEnd end = launch.run(attempt);
+    if (end.cause.empty()) return 0;
+    const bool is_last = end.was_stopped || attempt == options.num_restarts;
+    err << "[launch] " << end.cause
+        << (is_last ? "\n" : str("; all are started again, restart ", attempt + 1, " of ", options.num_restarts, '\n'))
+        << std::flush;
+    if (is_last) return end.exit_code;
+  }
+}
+
+}  // namespace tutti::tools

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+// `tutti launch`: a program as several processes of this host.
+namespace tutti::tools {
+
+struct LaunchOptions {
+  int num_workers = 0;
+  bool has_chief = false;
+  int num_ps = 0;
+  bool has_evaluator = false;
+  int num_restarts = 0;                                        // of all processes, after one has failed
+  std::chrono::milliseconds grace = std::chrono::seconds(30);  // from SIGTERM to SIGKILL
+  std::filesystem::path log_dir = {};                          // each process's bytes go to a file there, too
+  int cpus_per_process = 0;                                    // threads of OpenMP; 0: an equal share of the cores
+  std::vector<std::string> command = {};                       // the program and its arguments
+};
+
+// Runs the program in each process with its task in TUTTI_CLUSTER, and prints its lines behind "[worker 1] ". When one
+// fails, the others are stopped, and all are started again while there are restarts left. Returns the exit status: 0,
+// or that of the first that failed, 128 and the signal's number for a signal. Throws: invalid_argument, not_found for a
+// program that cannot be started.
+int launch(const LaunchOptions& options, std::ostream& out, std::ostream& err);
+
+}  // namespace tutti::tools
