@@ -47,6 +47,7 @@
 #include "tutti/device/device.h"
 #include "tutti/device/device_list.h"
 #include "tutti/device/logical_devices.h"
+#include "tutti/device/tune_threads.h"
 #include "tutti/distribute/axes.h"
 #include "tutti/distribute/central_storage_strategy.h"
 #include "tutti/distribute/check_in_sync.h"
