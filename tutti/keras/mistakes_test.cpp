@@ -224,9 +224,9 @@ std::vector<Mistake> mistakes() {
          regressor().fit(x, at::rand({8, 1}),
                          {.verbose = Verbose::silent, .callbacks = {callbacks::EarlyStopping({.monitor = "val_los"})}});
        },
-       "invalid_argument: EarlyStopping callback received monitor=val_los, but it cannot be told whether that metric "
-       "should be maximized or minimized. Pass MonitorMode::max in order to monitor based on the highest metric value, "
-       "or MonitorMode::min in order to use the lowest value."},
+       "invalid_argument: EarlyStopping: monitor is \"val_los\", of which is not known whether more or less is better; "
+       "the model logs \"loss\", and each with \"val_\" in front where it validates. Correct the name, or set mode to "
+       "MonitorMode::max or MonitorMode::min"},
       {"TheBatchAxisInInput", [=] { Sequential({Dense({.units = 1})})(at::rand({4})); },
        "invalid_argument: dense: the input has shape (None,); it must be [batch, ..., features] (the model's input)"},
   };
