@@ -8,7 +8,7 @@
 #include <atomic>
 
 #include "paired.h"
-#include "tutti/collectives/local/reduction.h"
+#include "tutti/collectives/local/host_reduction.h"
 #include "tutti/device/workers.h"
 
 namespace tutti::benchmarks {
@@ -24,7 +24,7 @@ void reduce(Workers& workers, Buffers& buffers) {
   const std::vector<const void*> inputs(pointers.begin(), pointers.end());
   const ReductionItem item{
       .inputs = inputs, .outputs = pointers, .count = static_cast<int64_t>(buffers.front().size())};
-  Reduction reduction({&item, 1});
+  HostReduction reduction({&item, 1});
   workers.run([&](int) { reduction.run(); });
 }
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tutti/collectives/communications.h"
-#include "tutti/collectives/local/reduction.h"
+#include "tutti/collectives/local/host_reduction.h"
 #include "tutti/collectives/rendezvous.h"
 #include "tutti/collectives/shared_memory/shared_memory_group.h"
 #include "tutti/device/workers.h"
@@ -47,7 +47,7 @@ TEST(Allocations, AStepOfManyReplicasMakesNone) {
       void* mine = gradients[static_cast<size_t>(replica)].data();
       rendezvous.arrive(replica, {.name = "all_reduce", .payload = mine}, [&](std::span<void* const> payloads) {
         const ReductionItem item{.inputs = payloads, .outputs = payloads, .count = 50'000, .divisor = kReplicas};
-        Reduction({&item, 1}).run();
+        HostReduction({&item, 1}).run();
         counter.record(200'000);
       });
       rendezvous.finish(replica);

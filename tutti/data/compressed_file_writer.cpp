@@ -11,6 +11,7 @@
 #include "tutti/core/error.h"
 #include "tutti/core/log.h"
 #include "tutti/core/str.h"
+#include "tutti/files/sync.h"
 
 namespace tutti::data {
 namespace {
@@ -74,7 +75,8 @@ void CompressedFileWriter::close() {
   check_open();
   if (stream_) deflate_to_file(Z_FINISH);
   if (std::fflush(file_) != 0) fail("write");
-  if (std::fclose(std::exchange(file_, nullptr)) != 0) fail("close");
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> closed(std::exchange(file_, nullptr), &std::fclose);
+  files::sync_file(fileno(closed.get()), path_);
 }
 
 void CompressedFileWriter::check_open() const {

@@ -24,7 +24,7 @@ class CompressedFileWriter {
   void write(const void* bytes, size_t num_bytes);
   // Gives all that was written to the system, so that a reader of the file sees it.
   void flush();
-  // Ends the file.
+  // Ends the file, and returns when it is on the disk.
   void close();
 
  private:

@@ -20,6 +20,7 @@
 #include "tutti/core/str.h"
 #include "tutti/data/download_progress.h"
 #include "tutti/data/sha256.h"
+#include "tutti/files/sync.h"
 
 namespace tutti::data {
 namespace {
@@ -54,10 +55,11 @@ class PartFile {
     size_ = 0;
   }
   void remove() { unlink(path_.c_str()); }
-  // Gives the file, with all its bytes on the disk, its name.
+  // Gives the file its name; both are on the disk then.
   void rename(const std::filesystem::path& name) {
     if (fsync(file_) != 0) fail("write");
     if (::rename(path_.c_str(), name.c_str()) != 0) fail("rename");
+    files::sync_folder(files::folder_of(name));
   }
 
  private:

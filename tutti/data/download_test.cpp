@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "tests/support/error_of.h"
+#include "tests/support/synced_files.h"
 #include "tests/support/temporary_folder.h"
 #include "tutti/data/download_progress.h"
 #include "tutti/data/sha256.h"
@@ -142,6 +143,16 @@ TEST_F(Download, FetchesAFileOnceAndChecksItsHash) {
   EXPECT_EQ(download(server.url("/data/numbers.txt"), upper, folder), path);
   EXPECT_EQ(server.offsets().size(), 1U);
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 1);
+}
+
+TEST_F(Download, IsOnTheDiskWithItsName) {
+  LocalServer server([&](const std::string& request) { return serve_range(content_, request); });
+  const std::string folder = std::filesystem::canonical(folder_.path());
+  std::vector<std::string> synced;
+  synced_files = &synced;
+  download(server.url("/x"), hash_, folder);
+  synced_files = nullptr;
+  EXPECT_THAT(synced, ElementsAre(folder + "/x.part", folder));
 }
 
 TEST_F(Download, GoesOnWhereATransferBrokeOff) {

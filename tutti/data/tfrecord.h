@@ -25,7 +25,7 @@ class TFRecordWriter {
   void write(std::string_view record);
   // After this a reader sees all records, also in a compressed file, which gets a little larger by it.
   void flush() { file_.flush(); }
-  // Ends the file, as the destructor does; only this reports when that fails.
+  // Ends the file, as the destructor does, and returns when it is on the disk; only this reports when that fails.
   void close() { file_.close(); }
 
  private:

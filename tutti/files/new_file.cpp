@@ -14,6 +14,7 @@
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/files/sync.h"
 
 namespace tutti::files {
 namespace {
@@ -29,8 +30,6 @@ constexpr size_t kDigits = 16;
   throw Error(ErrorCode::unavailable,
               str("cannot write '", path.string(), "': ", std::generic_category().message(error)));
 }
-
-fs::path folder_of(const fs::path& path) { return path.has_parent_path() ? path.parent_path() : fs::path("."); }
 
 fs::path behind_links(const fs::path& path) {
   constexpr int kMaxLinks = 40;
@@ -76,15 +75,6 @@ bool has_name(int descriptor, const fs::path& path) {
   }, named{};
   return ::fstat(descriptor, &open) == 0 && ::lstat(path.c_str(), &named) == 0 && open.st_ino == named.st_ino &&
          open.st_dev == named.st_dev;
-}
-
-void sync_folder(const fs::path& folder) {
-  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return;  // one that may be written to and not read
-  const bool failed = ::fsync(descriptor) != 0;
-  const int error = errno;
-  ::close(descriptor);
-  if (failed && error != EINVAL) cannot_write(folder, error);
 }
 
 }  // namespace

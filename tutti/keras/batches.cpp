@@ -27,7 +27,7 @@ void check_rows(const Batch& batch) {
       if (tensor.dim() == 0 || tensor.size(0) != batch.size())
         throw Error(ErrorCode::invalid_argument,
                     str("batches: x has ", batch.size(), " rows, but ", name, " has shape ", to_string(tensor.sizes()),
-                        "; all need one first extent"));
+                        "; each must have one row for each sample"));
 }
 
 // The batch with each tensor changed.

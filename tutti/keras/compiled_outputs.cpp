@@ -91,7 +91,8 @@ void CompiledOutputs::check(const Batch& shard, size_t num_predictions) const {
     const bool has_metric = std::ranges::any_of(metric_of_, [i](const MetricOf& metric) { return metric.output == i; });
     if (!objectives_[i].loss && !has_metric) continue;
     if (shard.y.size() != num_predictions)
-      refuse(str(shard.y.size(), " labels for ", num_predictions, " outputs: ", quoted(output_names_)));
+      refuse(str(shard.y.size(), " labels for ", num_predictions, " outputs: ", quoted(output_names_),
+                 "; give one for each, or compile without losses and metrics"));
     if (!shard.y[i].defined())
       refuse(str("the output \"", output_names_[i], "\" has a ", has_metric ? "metric" : "loss",
                  ", but the batch has no label of it"));

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/aminmax.h>
 
+#include <string_view>
 #include <vector>
 
 #include "tutti/core/error.h"
@@ -14,9 +15,27 @@ namespace tutti::keras {
 namespace {
 
 [[noreturn]] void refuse(const std::string& name, const char* left_name, const Tensor& left, const char* right_name,
-                         const Tensor& right) {
-  throw Error(ErrorCode::invalid_argument, str(name, ": ", left_name, " of shape ", to_string(left.sizes()),
-                                               " do not fit ", right_name, " of shape ", to_string(right.sizes())));
+                         const Tensor& right, const std::string& way_out = "") {
+  throw Error(ErrorCode::invalid_argument,
+              str(name, ": ", left_name, " of shape ", to_string(left.sizes()), " do not fit ", right_name,
+                  " of shape ", to_string(right.sizes()), way_out));
+}
+
+constexpr std::string_view kSparse = "sparse_";
+constexpr const char* kOneForEach = "; there must be a label for each prediction: look at the units of the last layer";
+
+// Of a loss or metric that takes one-hot labels where there may be class numbers, and the other way round.
+std::string way_out_of_pair(const std::string& name, const Tensor& y_true, const Tensor& y_pred) {
+  const bool has_sparse_twin = name.starts_with("categorical_") && !name.ends_with("hinge");
+  const bool are_class_numbers = y_true.dim() + 1 == y_pred.dim() || (y_true.dim() > 1 && y_true.size(-1) == 1);
+  if (has_sparse_twin && are_class_numbers && y_pred.size(-1) > 1)
+    return str("; if they are class numbers, take ", kSparse, name, ", or make them one-hot");
+  return kOneForEach;
+}
+std::string way_out_of_classes(const std::string& name, const Tensor& y_true, const Tensor& y_pred) {
+  if (y_true.sizes() != y_pred.sizes() || !name.starts_with(kSparse))
+    return "; there must be a class number for each row of classes";
+  return str("; they must be class numbers: take ", name.substr(kSparse.size()), " for one-hot labels");
 }
 
 // Extents of one behind those that it has.
@@ -49,7 +68,8 @@ std::pair<Tensor, Tensor> same_rank(const Tensor& a, const Tensor& b) {
 
 std::pair<Tensor, Tensor> elementwise_pair(const std::string& name, const Tensor& y_true, const Tensor& y_pred) {
   const auto [labels, predictions] = same_rank(y_true, y_pred);
-  if (labels.sizes() != predictions.sizes()) refuse(name, "labels", y_true, "predictions", y_pred);
+  if (labels.sizes() != predictions.sizes())
+    refuse(name, "labels", y_true, "predictions", y_pred, way_out_of_pair(name, y_true, y_pred));
   return {labels.to(predictions.scalar_type()), predictions};
 }
 
@@ -62,15 +82,18 @@ Tensor class_indices(const std::string& name, const Tensor& y_true, const Tensor
   if (y_pred.dim() < 1) refuse(name, "labels", y_true, "predictions", y_pred);
   Tensor labels = y_true.dim() == y_pred.dim() && y_true.size(-1) == 1 ? y_true.squeeze(-1) : y_true;
   if (labels.sizes() != y_pred.sizes().slice(0, static_cast<size_t>(y_pred.dim()) - 1))
-    refuse(name, "labels", y_true, "predictions", y_pred);
+    refuse(name, "labels", y_true, "predictions", y_pred, way_out_of_classes(name, y_true, y_pred));
   return labels.to(at::kLong);
 }
 
 void check_class_indices(const std::string& name, const Tensor& indices, int64_t classes) {
   if (indices.numel() == 0 || !indices.device().is_cpu()) return;
   const auto [least, greatest] = at::aminmax(indices);
-  if (least.item<int64_t>() >= 0 && greatest.item<int64_t>() < classes) return;
-  throw Error(ErrorCode::invalid_argument, str(name, ": a label lies outside of [0, ", classes, "), the classes"));
+  const auto low = least.item<int64_t>(), high = greatest.item<int64_t>();
+  if (low >= 0 && high < classes) return;
+  throw Error(ErrorCode::invalid_argument,
+              str(name, ": a label lies outside of [0, ", classes, "): ", low < 0 ? low : high,
+                  "; there are as many classes as a prediction has numbers, and they count from 0"));
 }
 
 Tensor broadcastable_weight(const std::string& name, const Tensor& weight, const Tensor& values, const char* what) {

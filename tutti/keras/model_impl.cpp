@@ -58,7 +58,7 @@ void check_batched(const std::string& model, const Batch& batch) {
       if (tensor.size(0) != batch.size())
         throw Error(ErrorCode::invalid_argument,
                     str(model, ": x has ", batch.size(), " rows, but ", what, " has shape ", to_string(tensor.sizes()),
-                        "; all need one first extent", kAdvice));
+                        "; each must have one row for each sample", kAdvice));
     }
   };
   check(batch.x, "an input");

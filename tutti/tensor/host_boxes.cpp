@@ -126,7 +126,7 @@ void HostBoxes::run() {
   else
     parallel_ranges(num_copies, 1, copy);
   if (!sums_.empty()) {
-    Reduction reduction(sums_);
+    HostReduction reduction(sums_);
     if (reduction.num_tiles() < kMinTilesOfBoxes)
       reduction.run();
     else

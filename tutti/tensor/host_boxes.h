@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "tutti/collectives/local/reduction.h"
+#include "tutti/collectives/local/host_reduction.h"
 #include "tutti/tensor/piece_copies.h"
 
 namespace tutti {

@@ -69,7 +69,7 @@ void sum_buffers(std::span<BufferSum> items, const ParallelCall& parallel, SumLi
                           .divisor = item.divisor});
   }
   if (reductions.empty()) return;
-  Reduction reduction(reductions);
+  HostReduction reduction(reductions);
   if (parallel && reduction.num_tiles() >= kMinTilesOfSum)
     parallel([&] { reduction.run(); });
   else

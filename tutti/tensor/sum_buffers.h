@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "tutti/collectives/local/reduction.h"
+#include "tutti/collectives/local/host_reduction.h"
 #include "tutti/core/function_ref.h"
 
 namespace tutti {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "tutti/collectives/local/reduction.h"
+#include "tutti/collectives/local/host_reduction.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/device/epoch.h"
@@ -134,7 +134,7 @@ class LocalMeeting {
   std::vector<ReductionItem> items_;
   std::vector<const void*> inputs_;
   std::vector<void*> outputs_;
-  std::optional<Reduction> reduction_;
+  std::optional<HostReduction> reduction_;
 };
 
 template <class Ready>

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "tutti/collectives/local/reduction.h"
+#include "tutti/collectives/local/host_reduction.h"
 
 namespace tutti {
 

@@ -5,14 +5,17 @@
 #include <array>
 #include <cstring>
 #include <fstream>
+#include <future>
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/data/graph/fingerprint.h"
 #include "tutti/data/graph/ops.h"
 #include "tutti/files/new_file.h"
 
 // A cache's file, numbers little-endian:
 //   magic            8 bytes
+//   the fingerprint of its dataset, as an element but for the bytes, which are the text's
 //   for each element: size of its bytes (8), CRC-32 of that size and the bytes (4), the bytes as StateWriter has them
 //   the end:          2^64 - 1 (8), CRC-32 of the next (4), number of elements (8)
 namespace tutti::data::graph {
@@ -20,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kMagic = "tuttids1";
+constexpr std::string_view kMagic = "tuttids2";
 constexpr uint64_t kEnd = UINT64_MAX;
 
 struct Header {
@@ -39,9 +42,10 @@ uint32_t checksum_of(uint64_t size, const void* bytes, size_t count) {
 // Writes the file, which appears whole with finish(), or never.
 class CacheWriter {
  public:
-  explicit CacheWriter(const fs::path& path) : place_(path), file_(place_.part(), std::ios::binary) {
+  CacheWriter(const fs::path& path, const std::string& fingerprint)
+      : place_(path), file_(place_.part(), std::ios::binary) {
     file_.write(kMagic.data(), kMagic.size());
-    check();
+    record(fingerprint.size(), fingerprint.data(), fingerprint.size());
   }
 
   void add(const Element& element) {
@@ -89,6 +93,17 @@ class CacheReader {
     read(magic.data(), magic.size());
     if (std::string_view(magic.data(), magic.size()) != kMagic)
       damaged(str("it begins with other bytes than '", kMagic, "'"));
+    const Tensor text = read_record(read_header(), magic.size());
+    made_by_.assign(static_cast<const char*>(text.const_data_ptr()), static_cast<size_t>(text.numel()));
+  }
+
+  // Throws: failed_precondition where the file is of a dataset with another fingerprint.
+  void require(const std::string& fingerprint) const {
+    if (made_by_ != fingerprint)
+      throw Error(
+          ErrorCode::failed_precondition,
+          str("cache: '", path_.string(), "' is of another dataset, '", made_by_, "'; this one is '", fingerprint,
+              "'; remove the file, and the next pass writes it anew, or give each dataset a file of its own"));
   }
 
   // Throws: failed_precondition where the file's end tells of another number of elements.
@@ -113,14 +128,7 @@ class CacheReader {
     if (ended_) return false;
     const uint64_t begin = position_;
     const Header header = read_header();
-    const uint64_t size = header.size == kEnd ? sizeof count_ : header.size;
-    if (size > size_ - position_)
-      damaged(str("the element at byte ", begin, " announces ", size, " bytes, and ", size_ - position_, " follow"));
-    const Tensor bytes = at::empty({static_cast<int64_t>(size)}, at::kByte);
-    read(bytes.mutable_data_ptr(), size);
-    const uint32_t computed = checksum_of(header.size, bytes.const_data_ptr(), size);
-    if (computed != header.checksum)
-      damaged(str("the checksum at byte ", begin, " is ", header.checksum, ", of its bytes it is ", computed));
+    const Tensor bytes = read_record(header, begin);
     if (header.size == kEnd) {
       end(bytes);
       return false;
@@ -157,6 +165,19 @@ class CacheReader {
     return header;
   }
 
+  // The bytes behind a header, which begins at `begin`.
+  Tensor read_record(const Header& header, uint64_t begin) {
+    const uint64_t size = header.size == kEnd ? sizeof count_ : header.size;
+    if (size > size_ - position_)
+      damaged(str("the element at byte ", begin, " announces ", size, " bytes, and ", size_ - position_, " follow"));
+    const Tensor bytes = at::empty({static_cast<int64_t>(size)}, at::kByte);
+    read(bytes.mutable_data_ptr(), size);
+    const uint32_t computed = checksum_of(header.size, bytes.const_data_ptr(), size);
+    if (computed != header.checksum)
+      damaged(str("the checksum at byte ", begin, " is ", header.checksum, ", of its bytes it is ", computed));
+    return bytes;
+  }
+
   Element parse(const Tensor& bytes, uint64_t begin) {
     try {
       StateReader reader(bytes, {});
@@ -179,21 +200,27 @@ class CacheReader {
   fs::path path_;
   uint64_t size_;
   std::ifstream file_;
+  std::string made_by_;
   uint64_t position_ = 0;
   uint64_t count_ = 0;
   bool ended_ = false;
 };
 
+// Computed once for all passes, when the first one needs it.
+using Fingerprint = std::shared_future<std::string>;
+
 // A pass that reads the file where there is one when it begins, and else writes it. A pass that was restored writes
 // none: it did not see the elements before. As in a cache in memory, the input's passes are all alike.
 class CacheFileIterator : public Iterator {
  public:
-  CacheFileIterator(NodePtr input, const fs::path& path, Context of_input)
-      : input_(std::move(input)), path_(path), of_input_(std::move(of_input)) {
-    if (fs::exists(path_))
+  CacheFileIterator(NodePtr input, const fs::path& path, Fingerprint fingerprint, Context of_input)
+      : input_(std::move(input)), path_(path), fingerprint_(std::move(fingerprint)), of_input_(std::move(of_input)) {
+    if (fs::exists(path_)) {
       reader_.emplace(path_).require(input_->cardinality);
-    else
+      reader_->require(fingerprint_.get());
+    } else {
       pass_ = input_->iterate(of_input_);
+    }
   }
 
   bool next(Element& element) override {
@@ -243,12 +270,12 @@ class CacheFileIterator : public Iterator {
       throw;
     }
     if (any) {
-      if (may_write_ && !writer_) writer_.emplace(path_);
+      if (may_write_ && !writer_) writer_.emplace(path_, fingerprint_.get());
       if (writer_) writer_->add(element);
       return true;
     }
     ended_ = true;
-    if (may_write_ && !writer_) writer_.emplace(path_);
+    if (may_write_ && !writer_) writer_.emplace(path_, fingerprint_.get());
     if (writer_) writer_->finish();
     writer_.reset();
     return false;
@@ -256,6 +283,7 @@ class CacheFileIterator : public Iterator {
 
   NodePtr input_;
   fs::path path_;
+  Fingerprint fingerprint_;
   const Context of_input_;
   std::optional<CacheReader> reader_;
   std::unique_ptr<Iterator> pass_;  // over the input; null where the file is read
@@ -271,8 +299,9 @@ NodePtr cache_file(const NodePtr& input, const fs::path& path) {
   if (path.empty())
     throw Error(ErrorCode::invalid_argument, "cache: the file has no name; cache() keeps the elements in memory");
   Node node = after(input, [path](const NodePtr& other) { return cache_file(other, path); });
+  const Fingerprint fingerprint = std::async(std::launch::deferred, fingerprint_of, input).share();
   node.iterate = [=](const Context& context) {
-    return std::make_unique<CacheFileIterator>(input, path, context.fixed());
+    return std::make_unique<CacheFileIterator>(input, path, fingerprint, context.fixed());
   };
   return std::make_shared<const Node>(std::move(node));
 }

@@ -8,6 +8,7 @@
 
 #include "tests/support/dataset_values.h"
 #include "tests/support/saved_iterators.h"
+#include "tutti/data/tfrecord.h"
 
 namespace tutti::data {
 namespace {
@@ -76,9 +77,9 @@ TEST_F(CacheFile, APassThatIsLeftEarlyLeavesNothing) {
 }
 
 TEST_F(CacheFile, OfNothing) {
-  EXPECT_EQ(numbers(range(0).cache(path())), Numbers{});
-  const auto of_unknown_size = range(5).filter([](const Tensor&) { return true; });
-  EXPECT_EQ(numbers(of_unknown_size.cache(path())), Numbers{}) << "the file is read";
+  const auto of_none = counted(5).filter([](const Tensor&) { return false; }).cache(path());
+  for (int pass = 0; pass < 2; ++pass) EXPECT_EQ(numbers(of_none), Numbers{});
+  EXPECT_EQ(calls_, 5) << "the file is read";
 }
 
 TEST_F(CacheFile, TwoPassesAtOnceDoNotMix) {
@@ -132,7 +133,50 @@ TEST_F(CacheFile, OfAnotherNumberOfElementsIsRefused) {
   EXPECT_THAT(error_of([&] { numbers(range(100).cache(path())); }),
               HasSubstr("failed_precondition: cache: '" + path() + "' has 5 elements and the dataset 100"));
   const auto unknown = range(100).filter([](const Tensor&) { return true; });
-  EXPECT_EQ(numbers(unknown.cache(path())).size(), 5) << "nobody knows without running it";
+  EXPECT_THAT(error_of([&] { numbers(unknown.cache(path())); }), HasSubstr("is of another dataset"));
+}
+
+TEST_F(CacheFile, OfAnotherPipelineOfAsManyElementsOfTheSameTypeIsRefused) {
+  const auto own = from_tensor_slices(at::full({4}, 1)).cache(path());
+  numbers(own);
+  EXPECT_EQ(numbers(own).size(), 4U);
+  EXPECT_EQ(numbers(from_tensor_slices(at::full({4}, 1)).cache(path())).size(), 4U) << "made anew";
+  const auto error = [this](const Dataset<Tensor>& dataset) {
+    return error_of([&] { numbers(dataset.cache(path())); });
+  };
+  EXPECT_THAT(error(from_tensor_slices(at::full({4}, 2))), HasSubstr("failed_precondition: cache: '" + path()));
+  EXPECT_THAT(error(range(4)), HasSubstr("this one is 'range(0,1,4)'; remove the file, and the next pass writes it "
+                                         "anew, or give each dataset a file of its own"));
+  EXPECT_THAT(error(range(8).batch(2)), HasSubstr("this one is 'batch(2,0), range(0,1,8)'"));
+}
+
+TEST_F(CacheFile, OfOtherFilesIsRefusedAndOfFilesThatMovedIsNot) {
+  const auto records = [this](const std::string& name) {
+    fs::create_directories((folder_ / name).parent_path());
+    TFRecordWriter(folder_ / name).write("x");
+    return tfrecord_dataset({folder_ / name}).cache(path());
+  };
+  const auto read = [](const Dataset<Strings>& dataset) { return dataset.begin()->item(); };
+  const auto train = records("here/train/records");
+  for ([[maybe_unused]] const Strings& record : train) continue;
+  EXPECT_EQ(read(records("there/train/records")), "x");
+  EXPECT_THAT(error_of([&] { read(records("here/test/records")); }), HasSubstr("is of another dataset"));
+}
+
+TEST_F(CacheFile, IsReadWhateverThreadsMakeItsElements) {
+  const auto same = [](const Tensor& x) { return x; };
+  numbers(range(4).map(same).cache(path()));
+  EXPECT_EQ(numbers(range(4).map(same, {.num_parallel_calls = 2}).prefetch(2).cache(path())), numbers(range(4)));
+}
+
+TEST_F(CacheFile, LooksAtNoFunctionToTellDatasetsApart) {
+  const auto made = std::make_shared<int>(0);
+  const auto dataset = from_generator([made] {
+                         ++*made;
+                         return [i = 0]() mutable { return i < 3 ? std::optional(at::full({}, i++)) : std::nullopt; };
+                       }).cache(path());
+  for (int pass = 0; pass < 3; ++pass) EXPECT_EQ(numbers(dataset).size(), 3U);
+  EXPECT_EQ(*made, 1);
 }
 
 TEST_F(CacheFile, WhatCannotBeWrittenIsAnError) {

@@ -100,6 +100,7 @@ void RecordReader::restore(StateReader&, int64_t num_read) {
 NodePtr read_files(std::vector<std::filesystem::path> files, OpenRecords open, int64_t batch_size) {
   Node node;
   if (files.empty()) node.cardinality = 0;
+  node.files = files;
   node.batch_size = batch_size;
   node.uniform = batch_size == kNotBatched;
   const auto shared = std::make_shared<const Files>(Files{std::move(files), std::move(open)});

@@ -8,12 +8,12 @@ namespace {
 
 class GeneratorIterator : public Iterator {
  public:
-  explicit GeneratorIterator(Generator generator) : generator_(std::move(generator)) {}
+  explicit GeneratorIterator(std::function<Generator()> make) : make_(std::move(make)) {}
 
   bool next(Element& element) override {
     if (ended_) return false;
     ended_ = true;  // also where the generator throws
-    auto made = at_element("from_generator", taken_, [this] { return generator_(); });
+    auto made = at_element("from_generator", taken_, [this] { return generate(); });
     if (!made) return false;
     element = *std::move(made);
     ended_ = false;
@@ -32,13 +32,20 @@ class GeneratorIterator : public Iterator {
     const int64_t taken = state.number_in(0, INT64_MAX);
     ended_ = state.flag();
     for (taken_ = 0; taken_ < taken; ++taken_)
-      if (!generator_())
+      if (!generate())
         throw Error(ErrorCode::failed_precondition,
                     str("restoring an iterator: ", taken, " elements of a generator had been taken, and the new one ",
                         "gives ", taken_, "; it must give what it gave"));
   }
 
  private:
+  // Made when the first element is asked for: a pass that is begun has run no function of the program's.
+  std::optional<Element> generate() {
+    if (!generator_) generator_ = make_();
+    return generator_();
+  }
+
+  std::function<Generator()> make_;
   Generator generator_;
   int64_t taken_ = 0;
   bool ended_ = false;
@@ -48,7 +55,7 @@ class GeneratorIterator : public Iterator {
 
 NodePtr from_generator(std::function<Generator()> make) {
   Node node;
-  node.iterate = [make = std::move(make)](const Context&) { return std::make_unique<GeneratorIterator>(make()); };
+  node.iterate = [make = std::move(make)](const Context&) { return std::make_unique<GeneratorIterator>(make); };
   return std::make_shared<const Node>(std::move(node));
 }
 

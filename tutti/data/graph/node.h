@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <span>
@@ -90,7 +91,9 @@ struct Node {
   // Null where passes have nothing in common.
   std::shared_ptr<SharedState> shared;
 
-  // For a reader of files: the same reader of the files index, index + num_shards, …
+  // For a reader of files: their names.
+  std::vector<std::filesystem::path> files;
+  // The same reader of the files index, index + num_shards, …
   // Iterating throws invalid_argument for fewer files than shards; but a shard without any is empty.
   std::function<NodePtr(int64_t num_shards, int64_t index)> shard_files;
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -15,9 +16,14 @@
 namespace tutti::data::graph {
 namespace {
 
-// A thread of its own makes up to `capacity` elements ready, and more when half of them are used. Both sides sleep
-// while they wait. Destruction waits for the element that is being made, not for a buffer that is being filled: see
-// Node::iterate.
+using Clock = std::chrono::steady_clock;
+constexpr Clock::duration kShortestFullNap = std::chrono::microseconds(20),
+                          kLongestFullNap = std::chrono::milliseconds(10);
+
+// A thread of its own makes up to `capacity` elements ready. While the buffer is full it takes naps, of about the time
+// in which the consumer uses a quarter of it: so the consumer, which would spend more on waking it than on all else,
+// wakes it where nothing is left, and never else. Destruction waits for the element that is being made, not for a
+// buffer that is being filled: see Node::iterate.
 class PrefetchIterator : public Iterator {
  public:
   PrefetchIterator(const NodePtr& input, int64_t capacity, const Context& context)
@@ -37,7 +43,8 @@ class PrefetchIterator : public Iterator {
     if (made_.empty()) return false;
     Made made = std::move(made_.front());
     made_.pop_front();
-    const bool wake = 2 * made_.size() <= capacity_;  // not for every element: a wake-up costs a microsecond
+    note_take();
+    const bool wake = made_.empty();
     lock.unlock();
     if (wake) not_full_.notify_one();
     if (made.error) std::rethrow_exception(made.error);
@@ -123,8 +130,7 @@ class PrefetchIterator : public Iterator {
   // Returns false if the consumer is gone. For a pause, the buffer takes one element more.
   bool put(Made made) {
     std::unique_lock lock(mutex_);
-    const auto room = [this] { return made_.size() < capacity_ || paused_; };
-    if (!not_full_.wait(lock, stop_.get_token(), room)) return false;
+    if (!wait_for_room(lock)) return false;
     made_.push_back(std::move(made));
     if (paused_) {
       at_input_ = false;
@@ -134,6 +140,26 @@ class PrefetchIterator : public Iterator {
     }
     lock.unlock();
     not_empty_.notify_one();
+    return true;
+  }
+
+  // Of the time between two elements that the consumer takes; one that is long for once counts little.
+  void note_take() {
+    const auto now = Clock::now();
+    interval_ = std::min(now - last_take_, 2 * interval_);
+    last_take_ = now;
+  }
+
+  // Returns false if the consumer is gone.
+  bool wait_for_room(std::unique_lock<std::mutex>& lock) {
+    if (made_.size() < capacity_ || paused_) return true;
+    const auto is_woken = [this] { return made_.empty() || paused_; };
+    auto nap = std::clamp<Clock::duration>(interval_ * static_cast<int64_t>(std::min<size_t>(capacity_, 1024)) / 4,
+                                           kShortestFullNap, kLongestFullNap);
+    for (; made_.size() == capacity_ && !paused_; nap = std::min(2 * nap, kLongestFullNap)) {
+      not_full_.wait_for(lock, stop_.get_token(), nap, is_woken);
+      if (stop_.stop_requested()) return false;
+    }
     return true;
   }
 
@@ -151,10 +177,12 @@ class PrefetchIterator : public Iterator {
   std::condition_variable_any not_empty_;
   std::condition_variable_any not_full_;
   std::condition_variable_any away_from_input_;
-  std::deque<Made> made_;  // guarded by mutex_, as the next three
+  std::deque<Made> made_;  // guarded by mutex_, as the next five
   bool ended_ = false;
   bool paused_ = false;
   bool at_input_ = false;  // the thread is, or has an element of it in hand
+  Clock::time_point last_take_ = Clock::now();
+  Clock::duration interval_ = kShortestFullNap;
   std::stop_source stop_;
   NodePtr dataset_;                  // the input
   std::unique_ptr<Iterator> input_;  // its pass, used by thread_ alone, but for a pause

@@ -50,16 +50,35 @@ StateWriter::StateWriter(Tables tables) : tables_(std::move(tables)) {
   for (size_t i = 0; i < tables_.size(); ++i) places_.emplace(tables_[i].get(), i);
 }
 
+StateWriter StateWriter::of_ops() {
+  StateWriter writer({});
+  writer.ops_only_ = true;
+  return writer;
+}
+
 void StateWriter::graph(const Node& graph) {
+  if (ops_only_) return;
   for (const Node* node : nodes_of(graph)) {
     if (node->table && places_.emplace(node->table.get(), tables_.size()).second) tables_.push_back(node->table);
     if (node->shared) node->shared->save(*this);
   }
 }
 
-void StateWriter::op(const std::string& name, const std::vector<int64_t>& arguments) { text(text_of(name, arguments)); }
+void StateWriter::op(const std::string& name, const std::vector<int64_t>& arguments) {
+  if (ops_only_) ops_.push_back(text_of(name, arguments));
+  text(text_of(name, arguments));
+}
+
+void StateWriter::number(int64_t value) {
+  if (!ops_only_) bytes_.number(value);
+}
+
+void StateWriter::text(const std::string& value) {
+  if (!ops_only_) bytes_.text(value);
+}
 
 void StateWriter::leaf(const Leaf& leaf) {
+  if (ops_only_) return;
   if (const auto* dataset = std::get_if<NodePtr>(&leaf)) {
     if (!(*dataset)->elements)
       throw Error(
@@ -120,7 +139,7 @@ void StateWriter::elements(std::span<const Element> elements) {
 void StateWriter::table(const std::shared_ptr<const Table>& table, std::optional<int64_t> rows) {
   const auto [place, is_new] = places_.emplace(table.get(), tables_.size());
   number(is_new ? kNew : place->second);
-  if (!is_new) return;
+  if (!is_new || ops_only_) return;
   tables_.push_back(table);
   values(table->rows(0, rows.value_or(table->num_rows())), table->keys());
 }

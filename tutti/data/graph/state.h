@@ -24,6 +24,10 @@ class StateWriter {
  public:
   // Elements that are rows of these tables are written as such, others with their values.
   explicit StateWriter(Tables tables);
+  // Keeps the operations' names and arguments, and nothing else.
+  static StateWriter of_ops();
+  const std::vector<std::string>& ops() const { return ops_; }
+
   // Those of the iterator whose state follows.
   void use(std::shared_ptr<const PassNumbers> numbers) { numbers_ = std::move(numbers); }
   const PassNumbers* numbers() const { return numbers_.get(); }
@@ -34,8 +38,8 @@ class StateWriter {
   // Begins the state of an operation: the reader's dataset must have the same one, with the same arguments.
   void op(const std::string& name, const std::vector<int64_t>& arguments = {});
 
-  void number(int64_t value) { bytes_.number(value); }
-  void text(const std::string& value) { bytes_.text(value); }
+  void number(int64_t value);
+  void text(const std::string& value);
   // Throws: unimplemented for a dtype whose values are not numbers of whole bytes, as of quantized tensors.
   void leaf(const Leaf& leaf);
   void element(const Element& element);
@@ -55,6 +59,8 @@ class StateWriter {
   std::unordered_map<const Table*, int64_t> places_;
   std::shared_ptr<const PassNumbers> numbers_;
   ByteWriter bytes_;
+  bool ops_only_ = false;
+  std::vector<std::string> ops_;
 };
 
 // Reads what a StateWriter wrote, in the same order. Nothing in it is believed.

@@ -102,7 +102,7 @@ TEST(EarlyStopping, TakesTheDirectionFromTheModel) {
 
 TEST(EarlyStopping, AsksForTheModeWhereTheDirectionIsNotKnown) {
   EXPECT_THAT(error_of([] { train(line(), 1, {EarlyStopping({.monitor = "val_reward"})}); }),
-              HasSubstr("invalid_argument: EarlyStopping callback received monitor=val_reward"));
+              HasSubstr("invalid_argument: EarlyStopping: monitor is \"val_reward\", of which is not known"));
 }
 
 TEST(EarlyStopping, RefusesANegativePatience) {

@@ -33,6 +33,15 @@ MonitorMode mode_of(const Model& model, std::string_view name) {
   return MonitorMode::automatic;
 }
 
+std::string logged_names(const Model& model) {
+  const auto objectives = model.model().objectives();
+  std::string names = "\"loss\"";
+  const auto add = [&](const std::string& name) { names += str(", \"", name, '"'); };
+  if (objectives->loss_names().size() > 1) std::ranges::for_each(objectives->loss_names(), add);
+  for (const LoggedMetric& logged : objectives->metrics()) add(logged.name);
+  return names;
+}
+
 }  // namespace
 
 Monitor::Monitor(std::string callback, std::string name, MonitorMode mode, double min_delta)
@@ -43,12 +52,11 @@ void Monitor::resolve(const Model& model) {
   const bool validated = name_.starts_with("val_");
   mode_ = mode_of(model, std::string_view(name_).substr(validated ? 4 : 0));
   if (mode_ == MonitorMode::automatic && model.built())
-    throw Error(
-        ErrorCode::invalid_argument,
-        str(callback_, " callback received monitor=", name_,
-            ", but it cannot be told whether that metric should be maximized or minimized. Pass MonitorMode::max "
-            "in order to monitor based on the highest metric value, or MonitorMode::min in order to use the "
-            "lowest value."));
+    throw Error(ErrorCode::invalid_argument,
+                str(callback_, ": monitor is \"", name_,
+                    "\", of which is not known whether more or less is better; the model logs ", logged_names(model),
+                    ", and each with \"val_\" in front where it validates. Correct the name, or set "
+                    "mode to MonitorMode::max or MonitorMode::min"));
 }
 
 std::optional<double> Monitor::value(const Logs& logs) const {

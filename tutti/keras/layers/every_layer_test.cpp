@@ -30,6 +30,9 @@
 #include "tutti/keras/layers/pooling/adaptive_pooling.h"
 #include "tutti/keras/layers/pooling/global_pooling.h"
 #include "tutti/keras/layers/pooling/pooling.h"
+#include "tutti/keras/layers/preprocessing/mel_spectrogram.h"
+#include "tutti/keras/layers/preprocessing/stft_spectrogram.h"
+#include "tutti/keras/layers/recurrent/conv_lstm.h"
 #include "tutti/keras/layers/regularization/activity_regularization.h"
 #include "tutti/keras/layers/regularization/dropout.h"
 #include "tutti/keras/layers/reshaping/cropping.h"
@@ -59,6 +62,60 @@ const std::vector<Shape> kVectors{kVector};
 const std::vector<Shape> kSequences{{7, 4}, {8, 4}};
 const std::vector<Shape> kImages{{7, 6, 4}, {8, 5, 4}};
 const std::vector<Shape> kVolumes{{5, 4, 6, 2}, {4, 7, 5, 2}};
+
+// The same with the channels first.
+constexpr auto kFirst = DataFormat::channels_first;
+const std::vector<Shape> kSequencesFirst{{4, 7}, {4, 8}};
+const std::vector<Shape> kImagesFirst{{4, 7, 6}, {4, 8, 5}};
+const std::vector<Shape> kVolumesFirst{{2, 5, 4, 6}, {2, 4, 7, 5}};
+
+std::vector<Case> cases_with_channels_first() {
+  constexpr auto same = Padding::same;
+  return {
+      {"Conv1DFirst", make<Conv1D>(Conv1DOptions{.filters = 3, .padding = same, .data_format = kFirst}),
+       kSequencesFirst},
+      {"Conv2DFirst", make<Conv2D>(Conv2DOptions{.filters = 4, .strides = {2, 1}, .data_format = kFirst, .groups = 2}),
+       kImagesFirst},
+      {"Conv3DFirst", make<Conv3D>(Conv3DOptions{.filters = 3, .data_format = kFirst}), kVolumesFirst},
+      {"Conv1DTransposeFirst",
+       make<Conv1DTranspose>(Conv1DTransposeOptions{.filters = 3, .strides = {2}, .data_format = kFirst}),
+       kSequencesFirst},
+      {"Conv2DTransposeFirst",
+       make<Conv2DTranspose>(
+           Conv2DTransposeOptions{.filters = 3, .strides = {2, 3}, .padding = same, .data_format = kFirst}),
+       kImagesFirst},
+      {"Conv3DTransposeFirst", make<Conv3DTranspose>(Conv3DTransposeOptions{.filters = 2, .data_format = kFirst}),
+       kVolumesFirst},
+      {"DepthwiseConv2DFirst", make<DepthwiseConv2D>(DepthwiseConv2DOptions{.data_format = kFirst}), kImagesFirst},
+      {"SeparableConv1DFirst", make<SeparableConv1D>(SeparableConv1DOptions{.filters = 3, .data_format = kFirst}),
+       kSequencesFirst},
+      {"MaxPooling2DFirst", make<MaxPooling2D>(MaxPooling2DOptions{.padding = same, .data_format = kFirst}),
+       kImagesFirst},
+      {"AveragePooling3DFirst", make<AveragePooling3D>(AveragePooling3DOptions{.data_format = kFirst}), kVolumesFirst},
+      {"GlobalMaxPooling1DFirst", make<GlobalMaxPooling1D>(GlobalPoolingOptions{.data_format = kFirst}),
+       kSequencesFirst},
+      {"GlobalAveragePooling2DFirst",
+       make<GlobalAveragePooling2D>(GlobalPoolingOptions{.data_format = kFirst, .keepdims = true}), kImagesFirst},
+      {"AdaptiveMaxPooling2DFirst",
+       make<AdaptiveMaxPooling2D>(AdaptivePoolingOptions<2>{.output_size = {3, 9}, .data_format = kFirst}),
+       kImagesFirst},
+      {"SpatialDropout2DFirst", make<SpatialDropout2D>(SpatialDropoutOptions{.rate = 0.5, .data_format = kFirst}),
+       kImagesFirst, /*is_random=*/true},
+      {"ConvLSTM2DFirst",
+       make<ConvLSTM2D>(ConvLSTM2DOptions{.filters = 2, .data_format = kFirst}),
+       {{3, 4, 7, 6}, {2, 4, 8, 5}}},
+      {"STFTSpectrogramFirst",
+       make<STFTSpectrogram>(
+           STFTSpectrogramOptions{.mode = SpectrogramMode::stft, .frame_length = 6, .data_format = kFirst}),
+       {{2, 20}, {1, 21}}},
+      {"FlattenFirst", make<Flatten>(FlattenOptions{.data_format = kFirst}), kImagesFirst},
+      {"Cropping2DFirst", make<Cropping2D>(CroppingOptions<2>{.cropping = {1, 0, 2, 1}, .data_format = kFirst}),
+       kImagesFirst},
+      {"ZeroPadding3DFirst", make<ZeroPadding3D>(ZeroPaddingOptions<3>{.data_format = kFirst}), kVolumesFirst},
+      {"UpSampling2DFirst", make<UpSampling2D>(UpSamplingOptions<2>{.size = {2, 3}, .data_format = kFirst}),
+       kImagesFirst},
+  };
+}
 
 std::vector<Case> cases() {
   constexpr auto same = Padding::same;
@@ -139,6 +196,23 @@ std::vector<Case> cases() {
       {"UpSampling2DBilinear", make<UpSampling2D>(UpSamplingOptions<2>{.interpolation = Interpolation::bilinear}),
        kImages},
       {"UpSampling3D", make<UpSampling3D>(), kVolumes},
+      {"ConvLSTM1D",
+       make<ConvLSTM1D>(ConvLSTM1DOptions{.filters = 3, .strides = {2}, .padding = same}),
+       {{3, 7, 4}, {2, 8, 4}}},
+      {"ConvLSTM2D",
+       make<ConvLSTM2D>(ConvLSTM2DOptions{.filters = 2, .kernel_size = {2, 3}, .return_sequences = true}),
+       {{3, 7, 6, 4}, {2, 8, 5, 4}}},
+      {"ConvLSTM3D",
+       make<ConvLSTM3D>(ConvLSTM3DOptions{.filters = 2, .go_backwards = true}),
+       {{3, 5, 4, 6, 2}, {2, 4, 7, 5, 2}}},
+      {"STFTSpectrogram",
+       make<STFTSpectrogram>(STFTSpectrogramOptions{
+           .mode = SpectrogramMode::psd, .frame_length = 6, .padding = same, .expand_dims = true}),
+       {{20, 2}, {21, 1}}},
+      {"MelSpectrogram",
+       make<MelSpectrogram>(MelSpectrogramOptions{
+           .fft_length = 16, .sequence_stride = 8, .sequence_length = 12, .sampling_rate = 8000, .num_mel_bins = 4}),
+       {{40}, {47}}},
       {"Lambda", make<Lambda>(LambdaOptions{.function = [](const Tensor& x) { return x.sin().sum(-1); }}), kSequences},
       {"Identity", make<Identity>(), kVectors},
   };
@@ -241,6 +315,8 @@ TEST_P(EveryLayer, IsOnReplicasWhatItIsOnOneDevice) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, EveryLayer, testing::ValuesIn(cases()), [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(ChannelsFirst, EveryLayer, testing::ValuesIn(cases_with_channels_first()),
+                         [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace tutti::keras::layers

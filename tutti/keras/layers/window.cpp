@@ -54,8 +54,9 @@ void check_windows(const LayerImpl& layer, const std::string& size_name, const W
 void check_images(const LayerImpl& layer, at::IntArrayRef shape, size_t spatial_rank) {
   if (shape.size() == spatial_rank + 2) return;
   static constexpr std::array kAxes{"steps", "height, width", "depth, height, width"};
+  const bool may_lack_channels = shape.size() == spatial_rank + 1;
   layer.refuse(str("the input has shape ", to_string(shape), "; it must be [batch, ", kAxes.at(spatial_rank - 1),
-                   ", channels]"));
+                   ", channels]", may_lack_channels ? "; x.unsqueeze(-1) has one channel" : ""));
 }
 
 Tensor channels_first(const Tensor& x) {

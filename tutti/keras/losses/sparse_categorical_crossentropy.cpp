@@ -32,8 +32,8 @@ Tensor crossentropy(const SparseCategoricalCrossentropyOptions& options, const T
     return options.from_logits ? at::cross_entropy_loss(predictions, labels, {}, at::Reduction::None, kIgnoreNothing)
                                : from_class_probabilities(labels, predictions);
   } catch (const c10::IndexError&) {
-    throw Error(ErrorCode::invalid_argument, str(options.name, ": a label lies outside of [0, ", predictions.size(-1),
-                                                 "), the classes of the predictions"));
+    check_class_indices(options.name, labels, predictions.size(-1));
+    throw;
   }
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "tutti/keras/activations.h"
+#include "tutti/keras/layers/data_format.h"
 #include "tutti/keras/layers/layer.h"
 #include "tutti/keras/layers/window.h"
 
@@ -15,6 +16,7 @@ struct ConvOptions {
   Size<Rank> kernel_size = size_of_all<Rank>(3);
   Size<Rank> strides = size_of_all<Rank>(1);
   Padding padding = Padding::valid;
+  DataFormat data_format = DataFormat::channels_last;
   Size<Rank> dilation_rate = size_of_all<Rank>(1);
   int64_t groups = 1;
   activations::Activation activation = {};
@@ -29,9 +31,9 @@ struct ConvOptions {
   std::string name = {};
 };
 
-// activation(convolution(x, kernel) + bias), channels last.
-// Shapes: x [N, spatial axes, in], result [N, windows on each axis, filters]; kernel [kernel_size, in / groups,
-// filters], bias [filters]. TF: tf.keras.layers.Conv1D, Conv2D, Conv3D with data_format "channels_last"
+// activation(convolution(x, kernel) + bias).
+// Shapes, with channels last: x [N, spatial axes, in], result [N, windows on each axis, filters]; kernel [kernel_size,
+// in / groups, filters], bias [filters]. TF: tf.keras.layers.Conv1D, Conv2D, Conv3D
 template <size_t Rank>
 class Conv : public Layer {
  public:

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "tutti/keras/activations.h"
+#include "tutti/keras/layers/data_format.h"
 #include "tutti/keras/layers/layer.h"
 #include "tutti/keras/layers/window.h"
 
@@ -15,6 +16,7 @@ struct ConvTransposeOptions {
   Size<Rank> kernel_size = size_of_all<Rank>(3);
   Size<Rank> strides = size_of_all<Rank>(1);
   Padding padding = Padding::valid;
+  DataFormat data_format = DataFormat::channels_last;
   std::optional<Size<Rank>> output_padding = {};  // less than strides; none: as said below
   Size<Rank> dilation_rate = size_of_all<Rank>(1);
   activations::Activation activation = {};
@@ -29,12 +31,12 @@ struct ConvTransposeOptions {
   std::string name = {};
 };
 
-// activation(the gradient of a convolution with this kernel, strides and padding + bias), channels last.
-// Shapes: x [N, spatial axes, in], result [N, spatial axes', filters]; kernel [kernel_size, filters, in], bias
-// [filters]. With k = (kernel_size - 1) * dilation_rate + 1 an extent n becomes
+// activation(the gradient of a convolution with this kernel, strides and padding + bias).
+// Shapes, with channels last: x [N, spatial axes, in], result [N, spatial axes', filters]; kernel [kernel_size,
+// filters, in], bias [filters]. With k = (kernel_size - 1) * dilation_rate + 1 an extent n becomes
 //   same:  n * strides, with output_padding (n - 1) * strides + k % 2 + output_padding;
 //   valid: (n - 1) * strides + max(k, strides), with output_padding (n - 1) * strides + k + output_padding.
-// TF: tf.keras.layers.Conv1DTranspose, Conv2DTranspose, Conv3DTranspose with data_format "channels_last"
+// TF: tf.keras.layers.Conv1DTranspose, Conv2DTranspose, Conv3DTranspose
 template <size_t Rank>
 class ConvTranspose : public Layer {
  public:

@@ -9,13 +9,14 @@
 namespace tutti::keras::layers {
 
 ConvolutionImpl::ConvolutionImpl(std::string type, const std::string& name, Convolution convolution, bool may_be_causal)
-    : LayerImpl(std::move(type), name), convolution_(std::move(convolution)) {
+    : FormattedImpl(std::move(type), name, convolution.data_format, convolution.windows.axes.size()),
+      convolution_(std::move(convolution)) {
   check_windows(*this, "kernel_size", windows(), may_be_causal);
   regularize_activity(convolution_.activity_regularizer);
 }
 
 void ConvolutionImpl::build(const Shape& input_shape) {
-  LayerImpl::build(input_shape);
+  FormattedImpl::build(input_shape);
   channels_ = input_shape.back();
   if (channels_ <= 0)
     refuse(str("the input has shape ", to_string(input_shape), "; its channels must be known, and not 0"));

@@ -4,12 +4,14 @@
 #include <string>
 
 #include "tutti/keras/activations.h"
+#include "tutti/keras/layers/formatted_layer_internal.h"
 #include "tutti/keras/layers/window.h"
 
 namespace tutti::keras::layers {
 
 // What the options of every convolution say, whatever its number of spatial axes.
 struct Convolution {
+  DataFormat data_format;
   Windows windows;
   activations::Activation activation;
   std::optional<regularizers::Regularizer> activity_regularizer;
@@ -19,6 +21,7 @@ struct Convolution {
 template <class Options>
 Convolution convolution_of(const Options& options) {
   Convolution convolution{
+      .data_format = options.data_format,
       .windows = make_windows(options.kernel_size, options.strides, options.padding, options.dilation_rate),
       .activation = options.activation,
       .activity_regularizer = options.activity_regularizer,
@@ -31,7 +34,7 @@ Convolution convolution_of(const Options& options) {
 }
 
 // activation(a convolution of x with kernels + bias): kernels and convolution are the derived class's.
-class ConvolutionImpl : public LayerImpl {
+class ConvolutionImpl : public FormattedImpl {
  public:
   ConvolutionImpl(std::string type, const std::string& name, Convolution convolution, bool may_be_causal = false);
 

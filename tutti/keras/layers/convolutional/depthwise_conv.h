@@ -4,6 +4,7 @@
 #include <string>
 
 #include "tutti/keras/activations.h"
+#include "tutti/keras/layers/data_format.h"
 #include "tutti/keras/layers/layer.h"
 #include "tutti/keras/layers/window.h"
 
@@ -14,6 +15,7 @@ struct DepthwiseConvOptions {
   Size<Rank> kernel_size = size_of_all<Rank>(3);
   Size<Rank> strides = size_of_all<Rank>(1);
   Padding padding = Padding::valid;
+  DataFormat data_format = DataFormat::channels_last;
   int64_t depth_multiplier = 1;
   Size<Rank> dilation_rate = size_of_all<Rank>(1);
   activations::Activation activation = {};
@@ -28,10 +30,10 @@ struct DepthwiseConvOptions {
   std::string name = {};
 };
 
-// activation(depth_multiplier convolutions of each channel alone + bias), channels last.
-// Shapes: x [N, spatial axes, in], result [N, windows on each axis, in * depth_multiplier], those of a channel side by
-// side; kernel [kernel_size, in, depth_multiplier], bias [in * depth_multiplier].
-// TF: tf.keras.layers.DepthwiseConv1D, DepthwiseConv2D with data_format "channels_last"
+// activation(depth_multiplier convolutions of each channel alone + bias).
+// Shapes, with channels last: x [N, spatial axes, in], result [N, windows on each axis, in * depth_multiplier], those
+// of a channel side by side; kernel [kernel_size, in, depth_multiplier], bias [in * depth_multiplier]. TF:
+// tf.keras.layers.DepthwiseConv1D, DepthwiseConv2D
 template <size_t Rank>
 class DepthwiseConv : public Layer {
  public:

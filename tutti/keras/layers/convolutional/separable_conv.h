@@ -4,6 +4,7 @@
 #include <string>
 
 #include "tutti/keras/activations.h"
+#include "tutti/keras/layers/data_format.h"
 #include "tutti/keras/layers/layer.h"
 #include "tutti/keras/layers/window.h"
 
@@ -15,6 +16,7 @@ struct SeparableConvOptions {
   Size<Rank> kernel_size = size_of_all<Rank>(3);
   Size<Rank> strides = size_of_all<Rank>(1);
   Padding padding = Padding::valid;
+  DataFormat data_format = DataFormat::channels_last;
   Size<Rank> dilation_rate = size_of_all<Rank>(1);
   int64_t depth_multiplier = 1;
   activations::Activation activation = {};
@@ -32,10 +34,10 @@ struct SeparableConvOptions {
   std::string name = {};
 };
 
-// A depthwise convolution without bias, then activation(a convolution with windows of one element + bias), channels
-// last. Shapes: x [N, spatial axes, in], result [N, windows on each axis, filters]; depthwise_kernel [kernel_size, in,
-// depth_multiplier], pointwise_kernel [1 for each axis, in * depth_multiplier, filters], bias [filters].
-// TF: tf.keras.layers.SeparableConv1D, SeparableConv2D with data_format "channels_last"
+// A depthwise convolution without bias, then activation(a convolution with windows of one element + bias).
+// Shapes, with channels last: x [N, spatial axes, in], result [N, windows on each axis, filters]; depthwise_kernel
+// [kernel_size, in, depth_multiplier], pointwise_kernel [1 for each axis, in * depth_multiplier, filters], bias
+// [filters]. TF: tf.keras.layers.SeparableConv1D, SeparableConv2D
 template <size_t Rank>
 class SeparableConv : public Layer {
  public:

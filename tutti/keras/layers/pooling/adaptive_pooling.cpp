@@ -9,17 +9,18 @@
 #include <tuple>
 
 #include "tutti/core/str.h"
+#include "tutti/keras/layers/formatted_layer_internal.h"
 
 namespace tutti::keras::layers {
 namespace {
 
 using Pool = Tensor (*)(const Tensor& images, at::IntArrayRef output_size);
 
-class AdaptivePoolingImpl : public LayerImpl {
+class AdaptivePoolingImpl : public FormattedImpl {
  public:
   template <size_t Rank>
   AdaptivePoolingImpl(const char* kind, const AdaptivePoolingOptions<Rank>& options, Pool pool)
-      : LayerImpl(str(kind, Rank, 'D'), options.name),
+      : FormattedImpl(str(kind, Rank, 'D'), options.name, options.data_format, Rank),
         output_size_(options.output_size.begin(), options.output_size.end()),
         pool_(pool) {
     if (std::ranges::min(output_size_) <= 0)

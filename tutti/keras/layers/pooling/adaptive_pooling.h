@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "tutti/keras/layers/data_format.h"
 #include "tutti/keras/layers/layer.h"
 #include "tutti/keras/layers/window.h"
 
@@ -10,12 +11,13 @@ namespace tutti::keras::layers {
 template <size_t Rank>
 struct AdaptivePoolingOptions {
   Size<Rank> output_size = {};  // required
+  DataFormat data_format = DataFormat::channels_last;
   std::string name = {};
 };
 
 // The mean of each of output_size windows that cover an axis of n elements: window i those from floor(i * n /
-// output_size) to ceil((i + 1) * n / output_size). Shapes: x [N, spatial axes, C], result [N, output_size, C].
-// TF: tf.keras.layers.AdaptiveAveragePooling1D, 2D, 3D with data_format "channels_last"
+// output_size) to ceil((i + 1) * n / output_size). Shapes, with channels last: x [N, spatial axes, C], result [N,
+// output_size, C]. TF: tf.keras.layers.AdaptiveAveragePooling1D, 2D, 3D
 template <size_t Rank>
 class AdaptiveAveragePooling : public Layer {
  public:
@@ -23,7 +25,7 @@ class AdaptiveAveragePooling : public Layer {
 };
 
 // The largest value of each window. Shapes: as AdaptiveAveragePooling.
-// TF: tf.keras.layers.AdaptiveMaxPooling1D, 2D, 3D with data_format "channels_last"
+// TF: tf.keras.layers.AdaptiveMaxPooling1D, 2D, 3D
 template <size_t Rank>
 class AdaptiveMaxPooling : public Layer {
  public:

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "tutti/core/str.h"
+#include "tutti/keras/layers/formatted_layer_internal.h"
 #include "tutti/keras/layers/window.h"
 
 namespace tutti::keras::layers {
@@ -13,10 +14,10 @@ namespace {
 
 using Reduction = Tensor (*)(const Tensor& x, const Tensor& mask, at::IntArrayRef axes, bool keepdims);
 
-class GlobalPoolingImpl : public LayerImpl {
+class GlobalPoolingImpl : public FormattedImpl {
  public:
   GlobalPoolingImpl(const char* kind, size_t spatial_rank, Reduction reduction, const GlobalPoolingOptions& options)
-      : LayerImpl(str(kind, spatial_rank, 'D'), options.name),
+      : FormattedImpl(str(kind, spatial_rank, 'D'), options.name, options.data_format, spatial_rank),
         axes_(spatial_rank),
         keepdims_(options.keepdims),
         reduction_(reduction) {

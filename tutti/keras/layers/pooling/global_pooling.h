@@ -2,17 +2,19 @@
 
 #include <string>
 
+#include "tutti/keras/layers/data_format.h"
 #include "tutti/keras/layers/layer.h"
 
 namespace tutti::keras::layers {
 
 struct GlobalPoolingOptions {
+  DataFormat data_format = DataFormat::channels_last;
   bool keepdims = false;  // leave spatial axes of one element
   std::string name = {};
 };
 
-// The largest value of each channel. Shapes: x [N, spatial axes, C], result [N, C], with keepdims [N, 1 for each axis,
-// C]. TF: tf.keras.layers.GlobalMaxPooling1D, GlobalMaxPooling2D, GlobalMaxPooling3D with data_format "channels_last"
+// The largest value of each channel. Shapes, with channels last: x [N, spatial axes, C], result [N, C], with keepdims
+// [N, 1 for each axis, C]. TF: tf.keras.layers.GlobalMaxPooling1D, GlobalMaxPooling2D, GlobalMaxPooling3D
 template <size_t Rank>
 class GlobalMaxPooling : public Layer {
  public:
@@ -20,8 +22,7 @@ class GlobalMaxPooling : public Layer {
 };
 
 // The mean of each channel; of a sequence with a mask, over the steps that it shows. Shapes: as GlobalMaxPooling. TF:
-// tf.keras.layers.GlobalAveragePooling1D, GlobalAveragePooling2D, GlobalAveragePooling3D with data_format
-// "channels_last"
+// tf.keras.layers.GlobalAveragePooling1D, GlobalAveragePooling2D, GlobalAveragePooling3D
 template <size_t Rank>
 class GlobalAveragePooling : public Layer {
  public:

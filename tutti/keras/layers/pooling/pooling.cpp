@@ -9,15 +9,16 @@
 #include <limits>
 
 #include "tutti/core/str.h"
+#include "tutti/keras/layers/formatted_layer_internal.h"
 
 namespace tutti::keras::layers {
 namespace {
 
-class PoolingImpl : public LayerImpl {
+class PoolingImpl : public FormattedImpl {
  public:
   template <size_t Rank>
   PoolingImpl(const char* kind, const PoolingOptions<Rank>& options)
-      : LayerImpl(str(kind, Rank, 'D'), options.name),
+      : FormattedImpl(str(kind, Rank, 'D'), options.name, options.data_format, Rank),
         windows_(make_windows(options.pool_size, options.strides == Size<Rank>{} ? options.pool_size : options.strides,
                               options.padding)) {
     check_windows(*this, "pool_size", windows_);

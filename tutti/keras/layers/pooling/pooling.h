@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "tutti/keras/layers/data_format.h"
 #include "tutti/keras/layers/layer.h"
 #include "tutti/keras/layers/window.h"
 
@@ -12,11 +13,12 @@ struct PoolingOptions {
   Size<Rank> pool_size = size_of_all<Rank>(2);
   Size<Rank> strides = {};  // {}: pool_size
   Padding padding = Padding::valid;
+  DataFormat data_format = DataFormat::channels_last;
   std::string name = {};
 };
 
-// The largest value of each window. Shapes: x [N, spatial axes, C], result [N, windows on each axis, C].
-// TF: tf.keras.layers.MaxPooling1D, MaxPooling2D, MaxPooling3D with data_format "channels_last"
+// The largest value of each window. Shapes, with channels last: x [N, spatial axes, C], result [N, windows on each
+// axis, C]. TF: tf.keras.layers.MaxPooling1D, MaxPooling2D, MaxPooling3D
 template <size_t Rank>
 class MaxPooling : public Layer {
  public:
@@ -24,7 +26,7 @@ class MaxPooling : public Layer {
 };
 
 // The mean of each window; padding does not count. Shapes: as MaxPooling.
-// TF: tf.keras.layers.AveragePooling1D, AveragePooling2D, AveragePooling3D with data_format "channels_last"
+// TF: tf.keras.layers.AveragePooling1D, AveragePooling2D, AveragePooling3D
 template <size_t Rank>
 class AveragePooling : public Layer {
  public:

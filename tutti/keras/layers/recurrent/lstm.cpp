@@ -10,15 +10,15 @@
 #include "tutti/keras/layers/recurrent/recurrent_internal.h"
 
 namespace tutti::keras::layers {
-namespace {
 
-// A bias of four gates, of which the second, the forget gate's, is 1.
 initializers::Initializer with_unit_forget(const initializers::Initializer& initializer, int64_t units) {
   return {initializer.name(), [=](Tensor& bias) {
             bias.copy_(initializer(bias.sizes().vec(), bias.scalar_type()));
             bias.narrow(0, units, units).fill_(1);
           }};
 }
+
+namespace {
 
 RecurrentOptions with_bias_initializer(const LSTMOptions& options) {
   RecurrentOptions result = recurrent_options(options);

@@ -15,20 +15,19 @@
 #include "tutti/keras/layers/recurrent/recurrent_internal.h"
 
 namespace tutti::keras::layers {
-namespace {
 
-// 1 / (1 - rate), or 0 at random.
-Tensor dropout_mask(at::IntArrayRef shape, const Tensor& like, double rate) {
-  return at::dropout(at::ones(shape, like.options().requires_grad(false)), rate, /*train=*/true);
+Tensor dropout_mask(at::IntArrayRef shape, const at::TensorOptions& options, double rate) {
+  return at::dropout(at::ones(shape, options.requires_grad(false)), rate, /*train=*/true);
 }
 
-}  // namespace
+void check_dropout_rate(const LayerImpl& layer, double rate) {
+  if (!(rate >= 0 && rate < 1)) layer.refuse(str("a dropout rate is ", rate, "; it must be in [0, 1)"));
+}
 
 RecurrentImpl::RecurrentImpl(std::string type, const RecurrentOptions& options, CellForm form)
     : LayerImpl(std::move(type), options.name), options_(options), form_(std::move(form)) {
   if (options_.units <= 0) refuse(tutti::str("units is ", options_.units, "; it must be positive"));
-  for (const double rate : {options_.dropout, options_.recurrent_dropout})
-    if (!(rate >= 0 && rate < 1)) refuse(tutti::str("a dropout rate is ", rate, "; it must be in [0, 1)"));
+  for (const double rate : {options_.dropout, options_.recurrent_dropout}) check_dropout_rate(*this, rate);
   regularize_activity(options_.activity_regularizer);
 }
 
@@ -107,7 +106,8 @@ std::vector<Tensor> RecurrentImpl::call_all(const std::vector<Tensor>& inputs, c
     x = x.flip(1);
     if (mask.defined()) mask = mask.flip(1);
   }
-  if (options.training && options_.dropout > 0) x = x * dropout_mask({x.size(0), 1, x.size(2)}, x, options_.dropout);
+  if (options.training && options_.dropout > 0)
+    x = x * dropout_mask({x.size(0), 1, x.size(2)}, x.options(), options_.dropout);
 
   const States first = first_states(inputs);
   const bool drops_states = options.training && options_.recurrent_dropout > 0;
@@ -141,7 +141,7 @@ RecurrentImpl::Run RecurrentImpl::run_stepwise(const Tensor& x, const Tensor& ma
   if (options_.use_bias) gates = gates + input_bias();
   Tensor kept;
   if (training && options_.recurrent_dropout > 0)
-    kept = dropout_mask(states[0].sizes(), states[0], options_.recurrent_dropout);
+    kept = dropout_mask(states[0].sizes(), states[0].options(), options_.recurrent_dropout);
 
   const std::vector<Tensor> gates_of_step = gates.unbind(1);
   std::vector<Tensor> outputs;

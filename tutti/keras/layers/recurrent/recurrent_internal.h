@@ -11,6 +11,14 @@
 
 namespace tutti::keras::layers {
 
+// 1 / (1 - rate), or 0 at random.
+Tensor dropout_mask(at::IntArrayRef shape, const at::TensorOptions& options, double rate);
+// The layer refuses a rate outside of [0, 1).
+void check_dropout_rate(const LayerImpl& layer, double rate);
+
+// A bias of four gates, of which the second, the forget gate's, is 1.
+initializers::Initializer with_unit_forget(const initializers::Initializer& initializer, int64_t units);
+
 // The options that SimpleRNN, LSTM and GRU have in common.
 struct RecurrentOptions {
   int64_t units;

@@ -16,18 +16,36 @@ namespace {
 // A recurrent layer on sequences of one step. Its weights are the cell's.
 class StepOfLayer final : public RNNCellImpl {
  public:
-  StepOfLayer(std::string type, std::string name, const Layer& layer, int64_t units)
-      : RNNCellImpl(std::move(type), std::move(name), layer.module()),
+  template <class Options>
+  StepOfLayer(std::string type, const Options& options, const Layer& layer)
+      : RNNCellImpl(std::move(type), options.name, layer.module()),
         layer_(std::static_pointer_cast<RecurrentImpl>(layer.impl())),
-        units_(units) {
+        units_(options.units),
+        dropout_(options.dropout),
+        recurrent_dropout_(options.recurrent_dropout) {
+    for (const double rate : {dropout_, recurrent_dropout_}) check_dropout_rate(*this, rate);
     adopt(layer_);
   }
 
   std::vector<int64_t> state_sizes() const override { return std::vector<int64_t>(layer_->num_states(), units_); }
 
+  size_t num_drawn() const override { return (dropout_ > 0) + (recurrent_dropout_ > 0); }
+  std::vector<Tensor> draw(const Shape& x, const at::TensorOptions& options) const override {
+    std::vector<Tensor> masks;
+    if (dropout_ > 0) masks.push_back(dropout_mask(x, options, dropout_));
+    if (recurrent_dropout_ > 0) masks.push_back(dropout_mask({x[0], units_}, options, recurrent_dropout_));
+    return masks;
+  }
+
   std::vector<Tensor> call_all(const std::vector<Tensor>& inputs, const CallOptions& options) const override {
-    std::vector<Tensor> sequence = inputs;
-    sequence[0] = inputs[0].unsqueeze(1);
+    const auto behind_states = inputs.begin() + 1 + static_cast<std::ptrdiff_t>(layer_->num_states());
+    std::vector<Tensor> sequence(inputs.begin(), behind_states), masks(behind_states, inputs.end());
+    if (options.training) {
+      if (masks.empty()) masks = draw(inputs[0].sizes().vec(), inputs[0].options().requires_grad(false));
+      if (dropout_ > 0) sequence[0] = sequence[0] * masks.front();
+      if (recurrent_dropout_ > 0) sequence[1] = sequence[1] * masks.back();
+    }
+    sequence[0] = sequence[0].unsqueeze(1);
     return layer_->outputs(sequence, {.training = options.training, .added_losses = options.added_losses});
   }
 
@@ -42,6 +60,7 @@ class StepOfLayer final : public RNNCellImpl {
  private:
   std::shared_ptr<RecurrentImpl> layer_;
   int64_t units_;
+  double dropout_, recurrent_dropout_;
 };
 
 class StackedCells final : public RNNCellImpl {
@@ -60,14 +79,33 @@ class StackedCells final : public RNNCellImpl {
   }
   int64_t output_size() const override { return cells_.back().cell().output_size(); }
 
+  size_t num_drawn() const override {
+    size_t count = 0;
+    for (const RNNCell& cell : cells_) count += cell.cell().num_drawn();
+    return count;
+  }
+  std::vector<Tensor> draw(const Shape& x, const at::TensorOptions& options) const override {
+    std::vector<Tensor> drawn;
+    Shape shape = x;
+    for (const RNNCell& cell : cells_) {
+      std::ranges::move(cell.cell().draw(shape, options), std::back_inserter(drawn));
+      shape = cell.cell().output_shape(shape);
+    }
+    return drawn;
+  }
+
   std::vector<Tensor> call_all(const std::vector<Tensor>& inputs, const CallOptions& options) const override {
     std::vector<Tensor> result{inputs[0]};
-    auto states = inputs.begin() + 1;
+    auto states = inputs.begin() + 1, drawn = states + static_cast<std::ptrdiff_t>(state_sizes().size());
     for (const RNNCell& cell : cells_) {
-      const auto own = static_cast<std::ptrdiff_t>(cell.cell().state_sizes().size());
       std::vector<Tensor> arguments{result[0]};
-      arguments.insert(arguments.end(), states, states + own);
-      states += own;
+      const auto take = [&](auto& from, size_t count) {
+        const auto end = from + static_cast<std::ptrdiff_t>(count);
+        arguments.insert(arguments.end(), from, end);
+        from = end;
+      };
+      take(states, cell.cell().state_sizes().size());
+      if (drawn != inputs.end()) take(drawn, cell.cell().num_drawn());
       const std::vector<Tensor> outputs = cell.impl()->outputs(arguments, options);
       result[0] = outputs[0];
       result.insert(result.end(), outputs.begin() + 1, outputs.end());
@@ -80,7 +118,7 @@ class StackedCells final : public RNNCellImpl {
     Shape shape = x;
     for (const RNNCell& cell : cells_) {
       cell.build(shape);
-      shape = {x[0], cell.cell().output_size()};
+      shape = cell.cell().output_shape(shape);
       track_layer(cell.impl());
     }
   }
@@ -119,24 +157,29 @@ LSTM layer_of(const LSTMCellOptions& cell) {
 
 }  // namespace
 
+std::vector<Shape> RNNCellImpl::state_shapes(const Shape& x) const {
+  std::vector<Shape> shapes;
+  for (const int64_t size : state_sizes()) shapes.push_back({x[0], size});
+  return shapes;
+}
+
 std::vector<Shape> RNNCellImpl::compute_output_shapes(const std::vector<Shape>& input_shapes) const {
-  const std::vector<int64_t> sizes = state_sizes();
-  if (input_shapes.size() != 1 + sizes.size())
-    refuse(tutti::str("takes x and ", sizes.size(), " states, not ", input_shapes.size(), " inputs"));
-  std::vector<Shape> shapes{{input_shapes[0][0], output_size()}};
-  for (const int64_t size : sizes) shapes.push_back({input_shapes[0][0], size});
+  std::vector<Shape> shapes = state_shapes(input_shapes.at(0));
+  if (input_shapes.size() != 1 + shapes.size())
+    refuse(tutti::str("takes x and ", shapes.size(), " states, not ", input_shapes.size(), " inputs"));
+  shapes.insert(shapes.begin(), output_shape(input_shapes[0]));
   return shapes;
 }
 
 SimpleRNNCell::SimpleRNNCell(const SimpleRNNCellOptions& options)
-    : RNNCell(std::make_shared<StepOfLayer>("SimpleRNNCell", options.name,
-                                            SimpleRNN(layer_options<SimpleRNNOptions>(options)), options.units)) {}
+    : RNNCell(std::make_shared<StepOfLayer>("SimpleRNNCell", options,
+                                            SimpleRNN(layer_options<SimpleRNNOptions>(options)))) {}
 
 GRUCell::GRUCell(const GRUCellOptions& options)
-    : RNNCell(std::make_shared<StepOfLayer>("GRUCell", options.name, layer_of(options), options.units)) {}
+    : RNNCell(std::make_shared<StepOfLayer>("GRUCell", options, layer_of(options))) {}
 
 LSTMCell::LSTMCell(const LSTMCellOptions& options)
-    : RNNCell(std::make_shared<StepOfLayer>("LSTMCell", options.name, layer_of(options), options.units)) {}
+    : RNNCell(std::make_shared<StepOfLayer>("LSTMCell", options, layer_of(options))) {}
 
 StackedRNNCells::StackedRNNCells(const std::vector<RNNCell>& cells, const StackedRNNCellsOptions& options)
     : RNNCell(std::make_shared<StackedCells>(cells, options.name)) {}

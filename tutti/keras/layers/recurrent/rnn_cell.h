@@ -1,5 +1,7 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,6 +22,14 @@ class RNNCellImpl : public LayerImpl {
   virtual std::vector<int64_t> state_sizes() const = 0;
   // What a step gives is [batch, size].
   virtual int64_t output_size() const { return state_sizes()[0]; }
+  // The same for a cell whose states are more than vectors: their shapes for x of a step, and that of what it gives.
+  virtual std::vector<Shape> state_shapes(const Shape& x) const;
+  virtual Shape output_shape(const Shape& x) const { return {x[0], output_size()}; }
+
+  // What is drawn once for all steps of a sequence in training, num_drawn tensors, such as the masks of a dropout:
+  // call_all finds them behind the states, or draws for itself where the cell is called alone.
+  virtual size_t num_drawn() const { return 0; }
+  virtual std::vector<Tensor> draw(const Shape&, const at::TensorOptions&) const { return {}; }
 
   void build_all(const std::vector<Shape>& input_shapes) override { build(input_shapes.at(0)); }
   std::vector<Shape> compute_output_shapes(const std::vector<Shape>& input_shapes) const override;
@@ -46,6 +56,8 @@ struct SimpleRNNCellOptions {
   std::optional<regularizers::Regularizer> kernel_regularizer = {};
   std::optional<regularizers::Regularizer> recurrent_regularizer = {};
   std::optional<regularizers::Regularizer> bias_regularizer = {};
+  double dropout = 0;            // of the input, in training: the same features in all steps of a sequence
+  double recurrent_dropout = 0;  // of what a step sees of the one before
   std::string name = {};
 };
 // A step of SimpleRNN, with its weights. TF: tf.keras.layers.SimpleRNNCell
@@ -66,6 +78,8 @@ struct GRUCellOptions {
   std::optional<regularizers::Regularizer> kernel_regularizer = {};
   std::optional<regularizers::Regularizer> recurrent_regularizer = {};
   std::optional<regularizers::Regularizer> bias_regularizer = {};
+  double dropout = 0;            // of the input, in training: the same features in all steps of a sequence
+  double recurrent_dropout = 0;  // of what a step sees of the one before
   std::string name = {};
 };
 // A step of GRU, with its weights. TF: tf.keras.layers.GRUCell
@@ -86,6 +100,8 @@ struct LSTMCellOptions {
   std::optional<regularizers::Regularizer> kernel_regularizer = {};
   std::optional<regularizers::Regularizer> recurrent_regularizer = {};
   std::optional<regularizers::Regularizer> bias_regularizer = {};
+  double dropout = 0;            // of the input, in training: the same features in all steps of a sequence
+  double recurrent_dropout = 0;  // of what a step sees of the one before
   std::string name = {};
 };
 // A step of LSTM, with its weights. TF: tf.keras.layers.LSTMCell

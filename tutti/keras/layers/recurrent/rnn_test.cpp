@@ -4,10 +4,12 @@
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/eye.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -119,6 +121,48 @@ TEST(RNN, TakesACellOfOnesOwn) {
                 rnn.outputs({at::ones({1, 3, 2}), at::ones({1, 3})});
               }),
               HasSubstr("a first state has shape (1, 3); it must be (1, 2)"));
+}
+
+// A step that shows what is left of x and of its state, 1 each.
+TEST(RNN, DropsTheSameFeaturesInAllSteps) {
+  const Tensor x = at::ones({8, 4, 3});
+  const auto identity = [](const RNNCell& cell) {
+    const RNN rnn(cell, {.return_sequences = true});
+    rnn.build({kUnknown, 4, 3});
+    rnn.set_weights({at::eye(3), at::eye(3), at::zeros({3})});
+    return rnn;
+  };
+  const RNN of_input = identity(SimpleRNNCell({.units = 3, .activation = {}, .dropout = 0.5}));
+  const Tensor sums = of_input(x, {.training = true});
+  const Tensor kept = sums.select(1, 0);  // 0 or 2
+  EXPECT_TRUE(at::equal(kept * (kept - 2), at::zeros_like(kept)));
+  EXPECT_GT(kept.sum().item<float>(), 0);
+  EXPECT_LT(kept.sum().item<float>(), 48);
+  for (int64_t t = 1; t < 4; ++t) EXPECT_TRUE(at::equal(sums.select(1, t), kept * (t + 1)));
+  EXPECT_FALSE(at::equal(of_input(x, {.training = true}), sums));
+  EXPECT_TRUE(at::equal(of_input(x).select(1, 3), at::ones({8, 3}) * 4));
+
+  const RNN of_state = identity(SimpleRNNCell({.units = 3, .activation = {}, .recurrent_dropout = 0.5}));
+  const Tensor states = of_state(x, {.training = true});
+  EXPECT_TRUE(at::equal(states.select(1, 0), at::ones({8, 3})));
+  const Tensor mask = states.select(1, 1) - 1;
+  for (int64_t t = 1; t < 4; ++t) EXPECT_TRUE(at::equal(states.select(1, t), states.select(1, t - 1) * mask + 1));
+}
+
+TEST(RNN, OfCellsThatDropHasASlopeAndStacks) {
+  const RNN rnn(
+      StackedRNNCells({GRUCell({.units = 3, .dropout = 0.3}), LSTMCell({.units = 2, .recurrent_dropout = 0.3}),
+                       SimpleRNNCell({.units = 2, .dropout = 0.2, .recurrent_dropout = 0.2})}));
+  const Tensor x = at::randn({3, 5, 4});
+  EXPECT_FALSE(at::equal(rnn(x, {.training = true}), rnn(x, {.training = true})));
+  EXPECT_TRUE(at::equal(rnn(x), rnn(x)));
+  EXPECT_EQ(rnn(x, {.training = true}).sizes(), at::IntArrayRef({3, 2}));
+  const LSTMCell alone({.units = 2, .dropout = 0.5});
+  EXPECT_FALSE(
+      at::equal(alone.outputs({at::ones({9, 4}), at::zeros({9, 2}), at::zeros({9, 2})}, {.training = true})[0],
+                alone.outputs({at::ones({9, 4}), at::zeros({9, 2}), at::zeros({9, 2})}, {.training = true})[0]));
+  EXPECT_THAT(error_of([] { GRUCell({.units = 2, .recurrent_dropout = 1.5}); }),
+              HasSubstr("gru_cell: a dropout rate is 1.5; it must be in [0, 1)"));
 }
 
 TEST(RNN, Trains) {

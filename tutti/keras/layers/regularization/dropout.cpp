@@ -138,9 +138,9 @@ class GaussianNoiseImpl : public NoiseImpl {
 };
 
 template <size_t Rank>
-Shape channels_only() {
+Shape channels_only(DataFormat format) {
   Shape noise_shape(Rank + 2, 1);
-  noise_shape.front() = noise_shape.back() = kUnknown;
+  noise_shape.front() = noise_shape[format == DataFormat::channels_first ? 1 : Rank + 1] = kUnknown;
   return noise_shape;
 }
 
@@ -152,7 +152,7 @@ Dropout::Dropout(const DropoutOptions& options)
 template <size_t Rank>
 SpatialDropout<Rank>::SpatialDropout(const SpatialDropoutOptions& options)
     : Layer(std::make_shared<DropoutImpl>(str("SpatialDropout", Rank, 'D'), options.name, options.rate,
-                                          channels_only<Rank>())) {}
+                                          channels_only<Rank>(options.data_format))) {}
 
 AlphaDropout::AlphaDropout(const AlphaDropoutOptions& options) : Layer(std::make_shared<AlphaDropoutImpl>(options)) {}
 

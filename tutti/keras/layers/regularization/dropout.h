@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "tutti/keras/layers/data_format.h"
 #include "tutti/keras/layers/layer.h"
 
 namespace tutti::keras::layers {
@@ -26,11 +27,12 @@ class Dropout : public Layer {
 
 struct SpatialDropoutOptions {
   double rate = 0;
+  DataFormat data_format = DataFormat::channels_last;
   std::string name = {};
 };
 
-// Dropout of whole channels. Shapes: x [N, spatial axes, C], kept.
-// TF: tf.keras.layers.SpatialDropout1D, SpatialDropout2D, SpatialDropout3D with data_format "channels_last"
+// Dropout of whole channels. Shapes: any with as many spatial axes, kept.
+// TF: tf.keras.layers.SpatialDropout1D, SpatialDropout2D, SpatialDropout3D
 template <size_t Rank>
 class SpatialDropout : public Layer {
  public:

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "tutti/core/str.h"
+#include "tutti/keras/layers/formatted_layer_internal.h"
 
 namespace tutti::keras::layers {
 namespace {
@@ -17,11 +18,11 @@ void check_margins(const LayerImpl& layer, const char* option, const MarginsList
       layer.refuse(str(option, " is ", front, " in front and ", back, " behind; neither may be negative"));
 }
 
-class CroppingImpl : public LayerImpl {
+class CroppingImpl : public FormattedImpl {
  public:
   template <size_t Rank>
   explicit CroppingImpl(const CroppingOptions<Rank>& options)
-      : LayerImpl(str("Cropping", Rank, 'D'), options.name),
+      : FormattedImpl(str("Cropping", Rank, 'D'), options.name, options.data_format, Rank),
         cropping_(options.cropping.begin(), options.cropping.end()) {
     check_margins(*this, "cropping", cropping_);
   }
@@ -51,11 +52,11 @@ class CroppingImpl : public LayerImpl {
   MarginsList cropping_;
 };
 
-class ZeroPaddingImpl : public LayerImpl {
+class ZeroPaddingImpl : public FormattedImpl {
  public:
   template <size_t Rank>
   explicit ZeroPaddingImpl(const ZeroPaddingOptions<Rank>& options)
-      : LayerImpl(str("ZeroPadding", Rank, 'D'), options.name),
+      : FormattedImpl(str("ZeroPadding", Rank, 'D'), options.name, options.data_format, Rank),
         padding_(options.padding.begin(), options.padding.end()) {
     check_margins(*this, "padding", padding_);
   }

@@ -3,6 +3,7 @@
 #include <array>
 #include <string>
 
+#include "tutti/keras/layers/data_format.h"
 #include "tutti/keras/layers/layer.h"
 #include "tutti/keras/layers/window.h"
 
@@ -23,11 +24,12 @@ constexpr AllMargins<Rank> margins_of_all(int64_t extent) {
 template <size_t Rank>
 struct CroppingOptions {
   AllMargins<Rank> cropping = margins_of_all<Rank>(Rank == 2 ? 0 : 1);  // Keras's defaults
+  DataFormat data_format = DataFormat::channels_last;
   std::string name = {};
 };
 
-// What is left of x between margins, a view. Shapes: x [N, spatial axes, C], result the same less the margins.
-// TF: tf.keras.layers.Cropping1D, Cropping2D, Cropping3D with data_format "channels_last"
+// What is left of x between margins, a view. Shapes, with channels last: x [N, spatial axes, C], result the same less
+// the margins. TF: tf.keras.layers.Cropping1D, Cropping2D, Cropping3D
 template <size_t Rank>
 class Cropping : public Layer {
  public:
@@ -37,11 +39,12 @@ class Cropping : public Layer {
 template <size_t Rank>
 struct ZeroPaddingOptions {
   AllMargins<Rank> padding = margins_of_all<Rank>(1);
+  DataFormat data_format = DataFormat::channels_last;
   std::string name = {};
 };
 
-// x with margins of zeros. Shapes: x [N, spatial axes, C], result the same plus the margins.
-// TF: tf.keras.layers.ZeroPadding1D, ZeroPadding2D, ZeroPadding3D with data_format "channels_last"
+// x with margins of zeros. Shapes, with channels last: x [N, spatial axes, C], result the same plus the margins.
+// TF: tf.keras.layers.ZeroPadding1D, ZeroPadding2D, ZeroPadding3D
 template <size_t Rank>
 class ZeroPadding : public Layer {
  public:

@@ -5,10 +5,13 @@ namespace {
 
 class FlattenImpl : public LayerImpl {
  public:
-  explicit FlattenImpl(const FlattenOptions& options) : LayerImpl("Flatten", options.name) {}
+  explicit FlattenImpl(const FlattenOptions& options)
+      : LayerImpl("Flatten", options.name), data_format_(options.data_format) {}
 
   Tensor call(const Tensor& x, const CallOptions&) const override {
-    return x.dim() == 1 ? x.unsqueeze(1) : x.flatten(1);
+    if (x.dim() == 1) return x.unsqueeze(1);
+    const bool is_first = data_format_ == DataFormat::channels_first;
+    return (is_first ? x.movedim(1, -1) : x).flatten(1);
   }
 
   Shape compute_output_shape(const Shape& input_shape) const override {
@@ -20,6 +23,9 @@ class FlattenImpl : public LayerImpl {
     }
     return {input_shape[0], features};
   }
+
+ private:
+  DataFormat data_format_;
 };
 
 }  // namespace

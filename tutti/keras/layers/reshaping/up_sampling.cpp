@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "tutti/core/str.h"
+#include "tutti/keras/layers/formatted_layer_internal.h"
 
 namespace tutti::keras::layers {
 namespace {
@@ -21,11 +22,11 @@ Tensor repeat(const Tensor& x, const Shape& shape, const Extents& factors) {
   return repeated.expand(expanded).reshape(shape);
 }
 
-class UpSamplingImpl : public LayerImpl {
+class UpSamplingImpl : public FormattedImpl {
  public:
   template <size_t Rank>
   explicit UpSamplingImpl(const UpSamplingOptions<Rank>& options)
-      : LayerImpl(str("UpSampling", Rank, 'D'), options.name),
+      : FormattedImpl(str("UpSampling", Rank, 'D'), options.name, options.data_format, Rank),
         factors_(options.size.begin(), options.size.end()),
         interpolation_(options.interpolation) {
     if (std::ranges::min(factors_) <= 0) refuse(str("size is ", str_list(factors_), "; it must be positive"));

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "tutti/keras/layers/data_format.h"
 #include "tutti/keras/layers/layer.h"
 #include "tutti/keras/layers/window.h"
 
@@ -13,12 +14,13 @@ enum class Interpolation { nearest, bilinear };
 template <size_t Rank>
 struct UpSamplingOptions {
   Size<Rank> size = size_of_all<Rank>(2);  // the factor of each axis
+  DataFormat data_format = DataFormat::channels_last;
   Interpolation interpolation = Interpolation::nearest;
   std::string name = {};
 };
 
-// Shapes: x [N, spatial axes, C], result the same with each spatial extent times its factor.
-// TF: tf.keras.layers.UpSampling1D, UpSampling2D, UpSampling3D with data_format "channels_last"
+// Shapes, with channels last: x [N, spatial axes, C], result the same with each spatial extent times its factor.
+// TF: tf.keras.layers.UpSampling1D, UpSampling2D, UpSampling3D
 template <size_t Rank>
 class UpSampling : public Layer {
  public:

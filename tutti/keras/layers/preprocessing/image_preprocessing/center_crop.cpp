@@ -12,7 +12,7 @@ namespace {
 class CenterCropImpl : public ImageLayerImpl {
  public:
   explicit CenterCropImpl(const CenterCropOptions& options)
-      : ImageLayerImpl("CenterCrop", options.name), size_{options.height, options.width} {
+      : ImageLayerImpl("CenterCrop", options.name, options.data_format), size_{options.height, options.width} {
     if (size_[0] < 1 || size_[1] < 1)
       refuse(tutti::str("height is ", size_[0], ", width ", size_[1], "; both must be positive"));
   }

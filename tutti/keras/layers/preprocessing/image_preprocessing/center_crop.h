@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "tutti/keras/layers/data_format.h"
 #include "tutti/keras/layers/layer.h"
 
 namespace tutti::keras::layers {
@@ -10,6 +11,7 @@ namespace tutti::keras::layers {
 struct CenterCropOptions {
   int64_t height = 0;  // required
   int64_t width = 0;   // required
+  DataFormat data_format = DataFormat::channels_last;
   std::string name = {};
 };
 

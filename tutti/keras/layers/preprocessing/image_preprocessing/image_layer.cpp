@@ -27,8 +27,9 @@ Shape ImageLayerImpl::compute_output_shape(const Shape& input_shape) const {
   return shape;
 }
 
-RandomImageLayerImpl::RandomImageLayerImpl(std::string type, std::string name, std::optional<uint64_t> seed)
-    : ImageLayerImpl(std::move(type), std::move(name)), seed_(seed) {}
+RandomImageLayerImpl::RandomImageLayerImpl(std::string type, std::string name, DataFormat data_format,
+                                           std::optional<uint64_t> seed)
+    : ImageLayerImpl(std::move(type), std::move(name), data_format), seed_(seed) {}
 
 Tensor RandomImageLayerImpl::transform(const Tensor& images, bool training) const {
   const Tensor input = floating(images);

@@ -6,16 +6,17 @@
 #include <string>
 
 #include "tutti/distribute/per_replica_slot.h"
-#include "tutti/keras/layers/layer_impl.h"
+#include "tutti/keras/layers/formatted_layer_internal.h"
 #include "tutti/keras/layers/preprocessing/image_preprocessing/factor_range.h"
 #include "tutti/keras/layers/window.h"
 
 namespace tutti::keras::layers {
 
 // A layer on images [batch, height, width, channels], or one of them, [height, width, channels].
-class ImageLayerImpl : public LayerImpl {
+class ImageLayerImpl : public FormattedImpl {
  public:
-  using LayerImpl::LayerImpl;
+  ImageLayerImpl(std::string type, std::string name, DataFormat data_format)
+      : FormattedImpl(std::move(type), std::move(name), data_format, /*spatial_rank=*/2) {}
 
   Tensor call(const Tensor& x, const CallOptions& options) const override;
   Shape compute_output_shape(const Shape& input_shape) const override;
@@ -32,7 +33,7 @@ class ImageLayerImpl : public LayerImpl {
 // the replica, and of how many draws the replica made from this layer before.
 class RandomImageLayerImpl : public ImageLayerImpl {
  public:
-  RandomImageLayerImpl(std::string type, std::string name, std::optional<uint64_t> seed);
+  RandomImageLayerImpl(std::string type, std::string name, DataFormat data_format, std::optional<uint64_t> seed);
 
  protected:
   // Of images [batch, height, width, channels] in floating point, none of the extents 0.

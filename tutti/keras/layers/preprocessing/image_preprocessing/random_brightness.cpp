@@ -10,7 +10,7 @@ namespace {
 class RandomBrightnessImpl : public RandomImageLayerImpl {
  public:
   explicit RandomBrightnessImpl(const RandomBrightnessOptions& options)
-      : RandomImageLayerImpl("RandomBrightness", options.name, options.seed), options_(options) {
+      : RandomImageLayerImpl("RandomBrightness", options.name, options.data_format, options.seed), options_(options) {
     check_range("factor", options_.factor, -1, 1);
   }
 

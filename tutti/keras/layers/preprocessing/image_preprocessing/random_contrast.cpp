@@ -12,7 +12,7 @@ namespace {
 class RandomContrastImpl : public RandomImageLayerImpl {
  public:
   explicit RandomContrastImpl(const RandomContrastOptions& options)
-      : RandomImageLayerImpl("RandomContrast", options.name, options.seed), options_(options) {
+      : RandomImageLayerImpl("RandomContrast", options.name, options.data_format, options.seed), options_(options) {
     check_range("factor", options_.factor, -1, 1);
   }
 

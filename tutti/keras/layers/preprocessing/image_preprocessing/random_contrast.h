@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "tutti/keras/layers/data_format.h"
 #include "tutti/keras/layers/layer.h"
 #include "tutti/keras/layers/preprocessing/image_preprocessing/factor_range.h"
 
@@ -13,6 +14,7 @@ struct RandomContrastOptions {
   FactorRange factor = {};                 // required: {l, u} makes the contrast 1 - |l| to 1 + u; in [-1, 1]
   FactorRange value_range = {0.0, 255.0};  // the darkest and the brightest value
   std::optional<uint64_t> seed = {};       // else the numbers follow set_random_seed
+  DataFormat data_format = DataFormat::channels_last;
   std::string name = {};
 };
 

@@ -12,7 +12,8 @@ namespace {
 class RandomCropImpl : public RandomImageLayerImpl {
  public:
   explicit RandomCropImpl(const RandomCropOptions& options)
-      : RandomImageLayerImpl("RandomCrop", options.name, options.seed), size_{options.height, options.width} {
+      : RandomImageLayerImpl("RandomCrop", options.name, options.data_format, options.seed),
+        size_{options.height, options.width} {
     if (size_[0] < 1 || size_[1] < 1)
       refuse(tutti::str("height is ", size_[0], ", width ", size_[1], "; both must be positive"));
   }

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "tutti/keras/layers/data_format.h"
 #include "tutti/keras/layers/layer.h"
 
 namespace tutti::keras::layers {
@@ -12,6 +13,7 @@ struct RandomCropOptions {
   int64_t height = 0;                 // required
   int64_t width = 0;                  // required
   std::optional<uint64_t> seed = {};  // else the numbers follow set_random_seed
+  DataFormat data_format = DataFormat::channels_last;
   std::string name = {};
 };
 

@@ -11,7 +11,8 @@ namespace {
 class RandomFlipImpl : public RandomImageLayerImpl {
  public:
   explicit RandomFlipImpl(const RandomFlipOptions& options)
-      : RandomImageLayerImpl("RandomFlip", options.name, options.seed), axes_(axes_of(options.mode)) {}
+      : RandomImageLayerImpl("RandomFlip", options.name, options.data_format, options.seed),
+        axes_(axes_of(options.mode)) {}
 
  protected:
   Tensor transform_at_random(const Tensor& images) const override {

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "tutti/keras/layers/data_format.h"
 #include "tutti/keras/layers/layer.h"
 
 namespace tutti::keras::layers {
@@ -13,6 +14,7 @@ enum class FlipMode { horizontal, vertical, horizontal_and_vertical };
 struct RandomFlipOptions {
   FlipMode mode = FlipMode::horizontal_and_vertical;
   std::optional<uint64_t> seed = {};  // else the numbers follow set_random_seed
+  DataFormat data_format = DataFormat::channels_last;
   std::string name = {};
 };
 

@@ -13,7 +13,7 @@ namespace {
 class RandomRotationImpl : public RandomImageLayerImpl {
  public:
   explicit RandomRotationImpl(const RandomRotationOptions& options)
-      : RandomImageLayerImpl("RandomRotation", options.name, options.seed), options_(options) {
+      : RandomImageLayerImpl("RandomRotation", options.name, options.data_format, options.seed), options_(options) {
     check_range("factor", options_.factor, -1, 1);
   }
 

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "tutti/keras/layers/data_format.h"
 #include "tutti/keras/layers/layer.h"
 #include "tutti/keras/layers/preprocessing/image_preprocessing/affine_transform.h"
 #include "tutti/keras/layers/preprocessing/image_preprocessing/factor_range.h"
@@ -16,6 +17,7 @@ struct RandomRotationOptions {
   Interpolation interpolation = Interpolation::bilinear;
   std::optional<uint64_t> seed = {};  // else the numbers follow set_random_seed
   double fill_value = 0;              // of FillMode::constant
+  DataFormat data_format = DataFormat::channels_last;
   std::string name = {};
 };
 

@@ -13,7 +13,7 @@ namespace {
 class RandomTranslationImpl : public RandomImageLayerImpl {
  public:
   explicit RandomTranslationImpl(const RandomTranslationOptions& options)
-      : RandomImageLayerImpl("RandomTranslation", options.name, options.seed), options_(options) {
+      : RandomImageLayerImpl("RandomTranslation", options.name, options.data_format, options.seed), options_(options) {
     check_range("height_factor", options_.height_factor, -1, 1);
     check_range("width_factor", options_.width_factor, -1, 1);
   }

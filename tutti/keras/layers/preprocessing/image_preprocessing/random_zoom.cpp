@@ -12,7 +12,7 @@ namespace {
 class RandomZoomImpl : public RandomImageLayerImpl {
  public:
   explicit RandomZoomImpl(const RandomZoomOptions& options)
-      : RandomImageLayerImpl("RandomZoom", options.name, options.seed), options_(options) {
+      : RandomImageLayerImpl("RandomZoom", options.name, options.data_format, options.seed), options_(options) {
     check_range("height_factor", options_.height_factor, -1, 1);
     if (options_.width_factor) check_range("width_factor", *options_.width_factor, -1, 1);
   }

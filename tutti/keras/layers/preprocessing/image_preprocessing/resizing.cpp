@@ -21,7 +21,9 @@ Tensor saturate(const Tensor& x, at::ScalarType dtype) {
 class ResizingImpl : public ImageLayerImpl {
  public:
   explicit ResizingImpl(const ResizingOptions& options)
-      : ImageLayerImpl("Resizing", options.name), options_(options), size_{options.height, options.width} {
+      : ImageLayerImpl("Resizing", options.name, options.data_format),
+        options_(options),
+        size_{options.height, options.width} {
     if (options_.height < 1 || options_.width < 1)
       refuse(tutti::str("height is ", options_.height, ", width ", options_.width, "; both must be positive"));
   }

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "tutti/data/resize_image.h"
+#include "tutti/keras/layers/data_format.h"
 #include "tutti/keras/layers/layer.h"
 
 namespace tutti::keras::layers {
@@ -21,6 +22,7 @@ struct ResizingOptions {
   AspectRatio aspect_ratio = AspectRatio::change;  // crop: crop_to_aspect_ratio; pad: pad_to_aspect_ratio
   double fill_value = 0;
   bool antialias = false;  // where the image becomes smaller
+  DataFormat data_format = DataFormat::channels_last;
   std::string name = {};
 };
 

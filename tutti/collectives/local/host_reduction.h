@@ -23,10 +23,10 @@ struct ReductionItem {
 // One pass over memory, in tiles that the threads which run it claim, so that a thread with a busy core delays nobody.
 // The order of additions is that of the inputs: results are equal bit for bit for any number of threads.
 // Allocates nothing; the spans must outlive it.
-class Reduction {
+class HostReduction {
  public:
   // Throws: invalid_argument (no inputs or outputs, a null buffer, a count or divisor out of range, an integral mean).
-  explicit Reduction(std::span<const ReductionItem> items);
+  explicit HostReduction(std::span<const ReductionItem> items);
 
   // Claims tiles and reduces them until none is left. Any number of threads may call it, once each; when all have
   // returned the outputs are complete.

@@ -1,4 +1,4 @@
-#include "tutti/collectives/local/reduction.h"
+#include "tutti/collectives/local/host_reduction.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -65,7 +65,7 @@ std::vector<void*> outputs_of(Buffers<T>& buffers) {
 }
 
 void reduce(std::span<const ReductionItem> items, int num_threads = 1) {
-  Reduction reduction(items);
+  HostReduction reduction(items);
   Workers(num_threads).run([&](int) { reduction.run(); });
 }
 
@@ -146,7 +146,7 @@ TYPED_TEST(ReductionOf, IsEqualBitForBitForAnyNumberOfThreads) {
   }
 }
 
-TEST(Reduction, OutputsMayBeAnyOfTheInputsOrApart) {
+TEST(HostReduction, OutputsMayBeAnyOfTheInputsOrApart) {
   const Buffers<float> inputs = random_buffers<float>(3, 5000);
   for (size_t aliased = 0; aliased < 3; ++aliased) {
     Buffers<float> buffers = inputs;
@@ -162,7 +162,7 @@ TEST(Reduction, OutputsMayBeAnyOfTheInputsOrApart) {
 }
 
 // Inputs in replica order, one after the other: as a scalar loop adds.
-TEST(Reduction, AddsInReplicaOrder) {
+TEST(HostReduction, AddsInReplicaOrder) {
   for (const size_t num_buffers : {3, 8, 12}) {
     const Buffers<float> inputs = random_buffers<float>(num_buffers, 1001);
     Buffers<float> result(1, std::vector<float>(1001));
@@ -178,7 +178,7 @@ TEST(Reduction, AddsInReplicaOrder) {
   }
 }
 
-TEST(Reduction, HalvesAreSummedInFloatAndRoundedOnce) {
+TEST(HostReduction, HalvesAreSummedInFloatAndRoundedOnce) {
   // 2048 + 1 is 2048 in float16, so that adding one by one would lose every one of them.
   Buffers<Half> buffers(9, std::vector<Half>(100, to_half(1)));
   buffers[0].assign(100, to_half(2048));
@@ -189,7 +189,7 @@ TEST(Reduction, HalvesAreSummedInFloatAndRoundedOnce) {
   for (const Half value : buffers[0]) EXPECT_EQ(to_float(value), 2056);
 }
 
-TEST(Reduction, IntegersWrapAndFloatsOverflowToInfinity) {
+TEST(HostReduction, IntegersWrapAndFloatsOverflowToInfinity) {
   Buffers<int32_t> integers(2, std::vector<int32_t>(1, std::numeric_limits<int32_t>::max()));
   Buffers<float> floats(2, std::vector<float>(1, std::numeric_limits<float>::max()));
   const auto integer_outputs = outputs_of(integers), float_outputs = outputs_of(floats);
@@ -202,7 +202,7 @@ TEST(Reduction, IntegersWrapAndFloatsOverflowToInfinity) {
   EXPECT_EQ(floats[1][0], std::numeric_limits<float>::infinity());
 }
 
-TEST(Reduction, ABatchOfTensorsEqualsOneAtATime) {
+TEST(HostReduction, ABatchOfTensorsEqualsOneAtATime) {
   std::mt19937 random(5);
   std::vector<size_t> counts = {0, 1, 100'000, 16, 17, 16'384, 0};
   for (int i = 0; i < 300; ++i) counts.push_back(random() % 500);
@@ -230,25 +230,25 @@ TEST(Reduction, ABatchOfTensorsEqualsOneAtATime) {
   }
 }
 
-TEST(Reduction, OfNothingIsDone) {
-  Reduction reduction({});
+TEST(HostReduction, OfNothingIsDone) {
+  HostReduction reduction({});
   EXPECT_EQ(reduction.num_tiles(), 0);
   reduction.run();
 }
 
-TEST(Reduction, TilesSayHowManyThreadsCanHelp) {
+TEST(HostReduction, TilesSayHowManyThreadsCanHelp) {
   std::vector<float> buffer(1);
   const void* input = buffer.data();
   void* output = buffer.data();
   const ReductionItem small{.inputs = {&input, 1}, .outputs = {&output, 1}, .count = 1};
-  EXPECT_EQ(Reduction({&small, 1}).num_tiles(), 1);
+  EXPECT_EQ(HostReduction({&small, 1}).num_tiles(), 1);
   const ReductionItem large{.inputs = {&input, 1}, .outputs = {&output, 1}, .count = 1'000'000};
-  EXPECT_EQ(Reduction({&large, 1}).num_tiles(), 62);
+  EXPECT_EQ(HostReduction({&large, 1}).num_tiles(), 62);
 }
 
 std::string refusal_of(const ReductionItem& item) {
   try {
-    Reduction reduction({&item, 1});
+    HostReduction reduction({&item, 1});
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
     return error.what();
@@ -256,7 +256,7 @@ std::string refusal_of(const ReductionItem& item) {
   return "";
 }
 
-TEST(Reduction, WhatCannotBeReducedIsRefusedAtTheDoor) {
+TEST(HostReduction, WhatCannotBeReducedIsRefusedAtTheDoor) {
   float value = 0;
   const void* input = &value;
   void* output = &value;

@@ -1,4 +1,4 @@
-#include "tutti/collectives/local/reduction.h"
+#include "tutti/collectives/local/host_reduction.h"
 
 #include <algorithm>
 #include <cmath>
@@ -36,16 +36,16 @@ void check(const ReductionItem& item) {
 
 }  // namespace
 
-Reduction::Reduction(std::span<const ReductionItem> items) : items_(items) {
+HostReduction::HostReduction(std::span<const ReductionItem> items) : items_(items) {
   for (const ReductionItem& item : items) {
     check(item);
     num_bytes_ += extent(item);
   }
 }
 
-int64_t Reduction::num_tiles() const { return static_cast<int64_t>((num_bytes_ + kTileBytes - 1) / kTileBytes); }
+int64_t HostReduction::num_tiles() const { return static_cast<int64_t>((num_bytes_ + kTileBytes - 1) / kTileBytes); }
 
-void Reduction::run() {
+void HostReduction::run() {
   auto item = items_.begin();
   size_t item_begin = 0;  // in the sequence of all items
   while (true) {
