@@ -50,7 +50,7 @@ bool is_form_without_out(const c10::FunctionSchema& op, const c10::FunctionSchem
 }
 
 // Gives `out` the value, and where it was made with a graph that too. Throws: c10::Error where that would lose a part.
-void take(const Tensor& out, const Tensor& value) {
+void take_value(const Tensor& out, const Tensor& value) {
   if (out.sizes() != value.sizes()) {
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
     out.resize_(value.sizes());
@@ -78,7 +78,7 @@ class CompositeOut final : public c10::OperatorKernel {
       at::IValue& result = (*stack)[stack->size() - outs.size() + i];
       const c10::AutoGradMode mode(at::GradMode::is_enabled() &&
                                    (twins.empty() || twins[i].toTensor().grad_fn()));  // LibTorch's may have no graph
-      take(outs[i].toTensor(), result.toTensor());
+      take_value(outs[i].toTensor(), result.toTensor());
       result = outs[i];
     }
   }
