@@ -155,8 +155,8 @@ constexpr Operands kOperands[] = {
     {"nll_loss_forward", "nc n:<c|nc n:<c c:+", "reduction=0|1|2 ignore_index=-100"},
     {"cross_entropy_loss", "nc n:<c|nc n:<c c:+|ncX nX:<c|ncXY nXY:<c c:+|nc nc:f",
      "reduction=0|1|2 ignore_index=-100 label_smoothing=0.0|0.1"},
-    {"multi_margin_loss", "nc n:<c", "p=1|2 margin=1 reduction=0|1|2"},
-    {"multilabel_margin_loss", "nc nc:<c", kReductions},
+    {"multi_margin_loss", "NC N:<C", "p=1|2 margin=1 reduction=0|1|2"},
+    {"multilabel_margin_loss", "NC NC:<C", kReductions},  // of no elements it returns what lay there
     {"cosine_embedding_loss", "nk nk n", "margin=0.0 reduction=0|1|2"},
     {"hinge_embedding_loss", "ij ij", "margin=1.0 reduction=0|1|2"},
     {"margin_ranking_loss", "i i i", "margin=0.5 reduction=0|1|2"},

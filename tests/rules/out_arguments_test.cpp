@@ -130,6 +130,13 @@ TEST(Products, OfSeveralAxesAreContiguous) {
     });
 }
 
+TEST(Products, OfSizesThatDifferAreRefusedThoughOneIsOne) {
+  const Tensor x = torch::ones({1, 3, 1});
+  expect_like_one_device(x, {"x", "-", "-"}, [](const Tensor& t) { return torch::matmul(t, torch::ones({2})); });
+  expect_like_one_device(x, {"x", "-", "-"}, [](const Tensor& t) { return torch::matmul(t, torch::ones({2, 4})); });
+  expect_like_one_device(x, {"-", "x", "-"}, [](const Tensor& t) { return torch::linear(t, torch::ones({4, 2})); });
+}
+
 TEST(Gradients, ThatNobodyAsksForAreNotLookedAt) {
   expect_like_one_device(torch::ones({1, 1, 3}), {"-", "x", "-"}, [](const Tensor& t) {
     const Tensor bias = beside(t, torch::ones({1})).requires_grad_();

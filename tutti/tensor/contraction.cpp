@@ -187,7 +187,7 @@ Tensor matmul(const Tensor& self, const Tensor& other) {
   const int64_t rank = std::max(self.dim(), other.dim());
   const bool folds = other.dim() <= 2 ? folds_in_place(self) : is_whole(self) && is_whole(other);
   if (rank <= 2 || rank > 20 || std::min(self.dim(), other.dim()) == 0 || folds ||
-      self.scalar_type() != other.scalar_type())
+      self.scalar_type() != other.scalar_type() || self.size(-1) != other.size(other.dim() == 1 ? 0 : -2))
     return at::native::matmul(self, other);
   const Labelled a = factor(self, other, self.dim() == 1 ? "y" : "xy");
   const Labelled b = factor(other, self, other.dim() == 1 ? "y" : "yz");

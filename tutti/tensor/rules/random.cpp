@@ -108,6 +108,7 @@ DrawnResults decompose_normal(at::ArrayRef<IValue> a) {
 DrawnResults decompose_dropout(at::ArrayRef<IValue> a) {
   const Tensor& input = a[0].toTensor();
   if (!draws_in_order(input)) return {};
+  if (input.numel() == 0) return std::vector<IValue>{input.clone(), at::empty_like(input)};
   const auto mask_options = input.options().dtype(at::kBool);
   if (!a[2].isNone() && !a[2].toBool()) return std::vector<IValue>{input.clone(), at::ones_like(input, mask_options)};
   const double kept = 1 - a[1].toDouble();
