@@ -61,9 +61,9 @@ class Function {
       structure::visit(*recorded, taken);
       return std::move(taken.flat.leaves);
     };
-    auto [tensors, form] = traces_->call(typeid(std::tuple<Args...>), flat(args...), body);
-    if (recorded) *form = std::make_shared<Result>(*recorded);
-    return structure::with_leaves<Tensor>(*std::static_pointer_cast<Result>(*form), std::move(tensors));
+    const auto form = [&] { return std::shared_ptr<void>(std::make_shared<Result>(*recorded)); };
+    auto outcome = traces_->call(typeid(std::tuple<Args...>), flat(args...), body, form);
+    return structure::with_leaves<Tensor>(*std::static_pointer_cast<Result>(outcome.form), std::move(outcome.tensors));
   }
 
   template <class... Args>

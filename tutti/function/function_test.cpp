@@ -5,6 +5,9 @@
 #include <torch/optim/sgd.h>
 #include <torch/torch.h>
 
+#include <atomic>
+#include <thread>
+
 #include "tutti/core/error.h"
 #include "tutti/function/program.h"
 #include "tutti/tensor/view.h"
@@ -226,6 +229,25 @@ TEST(Function, CanBeReadAndCounted) {
   EXPECT_EQ(f.pretty_printed_concrete_signatures(), "f(float32 [2, 3])\n");
   const std::string graph = f.get_concrete_function(x).graph().to_string();
   EXPECT_THAT(graph, HasSubstr("%0: argument 0 float32 [2, 3]\n%1 = aten::relu(%0)  float32 [2, 3]"));
+}
+
+TEST(Function, ThreadsMayCallAtOnce) {
+  const Tensor w = torch::randn({16, 16});
+  const auto f = [&](const Tensor& x) { return torch::tanh(x.matmul(w)).sum({0}); };
+  const auto g = function(f);
+  for (int i = 0; i < 3; ++i) g(torch::ones({4, 16}));
+  std::atomic<int> wrong = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 100; ++i) {
+        const Tensor x = torch::full({4, 16}, static_cast<float>(t * 100 + i) / 400);
+        wrong += !same_bits(g(x), f(x));
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(g.tracing_count(), 2);
 }
 
 TEST(Function, RunsEagerlyWhereAsked) {

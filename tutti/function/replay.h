@@ -22,6 +22,7 @@ class Replay {
   // Throws what its calls throw; then what they wrote so far is written, and the next run starts afresh.
   std::vector<Tensor> run(at::ArrayRef<Tensor> arguments);
 
+  const std::shared_ptr<const Program>& program() const { return program_; }
   // The bytes of temporaries that were planned into one block.
   int64_t planned_bytes() const { return planned_bytes_; }
 

@@ -68,10 +68,11 @@ Traces::Trace& Traces::find_or_add(Signature signature) {
   return *traces_.emplace_back(std::make_unique<Trace>(Trace{std::move(signature)}));
 }
 
-// Each thread that calls at the same time has one. A second is made once the first has chosen its forms.
-std::unique_ptr<Replay> Traces::take_replay(Trace& trace) {
+// Each thread that calls at the same time has one.
+std::unique_ptr<Replay> Traces::take_replay(Trace& trace, std::shared_ptr<void>& form) {
   const std::lock_guard lock(mutex_);
   if (!trace.ready) return nullptr;
+  form = trace.form;
   std::unique_ptr<Replay> replay;
   if (trace.free.empty()) {
     replay = std::make_unique<Replay>(trace.program);
@@ -85,6 +86,12 @@ std::unique_ptr<Replay> Traces::take_replay(Trace& trace) {
   trace.program = nullptr;
   trace.num_recordings = 0;
   return nullptr;
+}
+
+// Unless the function was recorded anew meanwhile.
+void Traces::give_back(Trace& trace, std::unique_ptr<Replay> replay) {
+  const std::lock_guard lock(mutex_);
+  if (trace.ready && replay->program() == trace.program) trace.free.push_back(std::move(replay));
 }
 
 // A result whose graph ended in the function says so to whoever asks for its gradient.
@@ -127,9 +134,13 @@ void Traces::accept(Trace& trace, Program program, const std::vector<std::string
   trace.ready = true;
 }
 
-std::vector<Tensor> Traces::record(Trace& trace, const FlatArguments& arguments, Body body) {
+Traces::Outcome Traces::record(Trace& trace, const FlatArguments& arguments, Body body, Form form) {
   at::autocast::clear_cache();  // casts that it keeps from before would count as the caller's tensors
-  const std::vector<Program::Leaf> leaves = trace.program ? trace.program->leaves : std::vector<Program::Leaf>();
+  std::vector<Program::Leaf> leaves;
+  {
+    const std::lock_guard lock(mutex_);
+    if (trace.program) leaves = trace.program->leaves;
+  }
   Recorder recorder(options_.name, leaves);
   std::vector<Tensor> results;
   {
@@ -145,29 +156,29 @@ std::vector<Tensor> Traces::record(Trace& trace, const FlatArguments& arguments,
     if (buffer.kind == Program::Buffer::Kind::argument && buffer.written)
       bump_version(arguments.tensors[static_cast<size_t>(buffer.index)]);
   const std::lock_guard lock(mutex_);
+  trace.form = form();
+  Outcome outcome{std::move(results), trace.form};
   accept(trace, std::move(program), recorder.kept_outside());
-  return results;
+  return outcome;
 }
 
-Traces::Outcome Traces::call(std::type_index types, const FlatArguments& arguments, Body body) {
+Traces::Outcome Traces::call(std::type_index types, const FlatArguments& arguments, Body body, Form form) {
   check_arguments(options_.name, arguments);
   Trace& trace = find_or_add(signature_of(types, arguments));
-  if (auto replay = take_replay(trace)) {
-    struct Return {
+  Outcome outcome;
+  if (auto replay = take_replay(trace, outcome.form)) {
+    struct GiveBack {
       Traces& traces;
       Trace& trace;
       std::unique_ptr<Replay>& replay;
-      ~Return() {
-        const std::lock_guard lock(traces.mutex_);
-        if (trace.ready) trace.free.push_back(std::move(replay));
-      }
-    } const give_back{*this, trace, replay};
-    auto results = replay->run(arguments.tensors);
-    end_graphs(*trace.program, results);
-    return {std::move(results), &trace.result};
+      ~GiveBack() { traces.give_back(trace, std::move(replay)); }
+    } const at_the_end{*this, trace, replay};
+    outcome.tensors = replay->run(arguments.tensors);
+    end_graphs(*replay->program(), outcome.tensors);
+    return outcome;
   }
   const std::lock_guard recording(recording_);
-  return {record(trace, arguments, body), &trace.result};
+  return record(trace, arguments, body, form);
 }
 
 std::string Traces::signatures() const {

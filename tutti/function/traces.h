@@ -20,13 +20,15 @@ class Traces {
 
   // Runs the function on tensors in the places of the arguments', and gives its results' tensors.
   using Body = FunctionRef<std::vector<Tensor>(const std::vector<Tensor>& arguments)>;
+  // After the body: the result's structure without its tensors, which is kept with the recording.
+  using Form = FunctionRef<std::shared_ptr<void>()>;
   struct Outcome {
     std::vector<Tensor> tensors;
-    std::shared_ptr<void>* result;  // for the caller: the result's structure without tensors, kept with the recording
+    std::shared_ptr<void> form;
   };
   // Throws: failed_precondition where the function cannot be recorded, or differs from recording to recording;
   // unimplemented for what cannot be recorded yet; what the function or its calls throw.
-  Outcome call(std::type_index types, const FlatArguments& arguments, Body body);
+  Outcome call(std::type_index types, const FlatArguments& arguments, Body body, Form form);
 
   // How many times the function was recorded. TF: experimental_get_tracing_count.
   int64_t tracing_count() const { return tracing_count_; }
@@ -43,14 +45,15 @@ class Traces {
     int num_recordings = 0;
     bool ready = false;  // two recordings in a row agreed
     std::vector<std::unique_ptr<Replay>> free = {};
-    std::shared_ptr<void> result = {};
+    std::shared_ptr<void> form = {};
   };
 
   Signature signature_of(std::type_index types, const FlatArguments& arguments) const;
   Trace* find(const Signature& signature) const;
   Trace& find_or_add(Signature signature);
-  std::unique_ptr<Replay> take_replay(Trace& trace);
-  std::vector<Tensor> record(Trace& trace, const FlatArguments& arguments, Body body);
+  std::unique_ptr<Replay> take_replay(Trace& trace, std::shared_ptr<void>& form);
+  void give_back(Trace& trace, std::unique_ptr<Replay> replay);
+  Outcome record(Trace& trace, const FlatArguments& arguments, Body body, Form form);
   void accept(Trace& trace, Program program, const std::vector<std::string>& kept_outside);
   void end_graphs(const Program& program, std::vector<Tensor>& results) const;
 
