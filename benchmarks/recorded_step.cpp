@@ -16,9 +16,7 @@ using torch::nn::MaxPool2d;
 using torch::nn::ReLU;
 using torch::nn::Sequential;
 
-Sequential mlp() {
-  return Sequential(Linear(1200, 48), BatchNorm1d(48), ReLU(), Linear(48, 10));
-}
+Sequential mlp() { return Sequential(Linear(1200, 48), BatchNorm1d(48), ReLU(), Linear(48, 10)); }
 
 Sequential lenet() {
   return Sequential(Conv2d(1, 6, 5), ReLU(), MaxPool2d(2), Conv2d(6, 16, 5), ReLU(), MaxPool2d(2), Flatten(),

@@ -28,7 +28,7 @@ testing::AssertionResult same_bits(const Tensor& a, const Tensor& b) {
 }
 
 template <class F>
-std::string error_of(F f) {
+std::string what_of(F f) {
   try {
     f();
   } catch (const std::exception& error) {
@@ -91,18 +91,18 @@ TEST(Function, EachShapeIsRecordedAndEachNumber) {
 
 TEST(Function, AValueReadByCppIsRefused) {
   const auto f = function([](const Tensor& x) { return x * x.sum().item<double>(); }, {.name = "scale"});
-  EXPECT_THAT(error_of([&] { f(torch::ones({2})); }), HasSubstr("scale: aten::_local_scalar_dense"));
+  EXPECT_THAT(what_of([&] { f(torch::ones({2})); }), HasSubstr("scale: aten::_local_scalar_dense"));
   const auto g = function([](const Tensor& x) { return x + *(x * 2).data_ptr<float>(); });
-  EXPECT_THAT(error_of([&] { g(torch::ones({2})); }), HasSubstr("C++ reads or writes the memory"));
+  EXPECT_THAT(what_of([&] { g(torch::ones({2})); }), HasSubstr("C++ reads or writes the memory"));
   const auto h = function([](const Tensor& x) { return x.index({x > 0}); });
-  EXPECT_THAT(error_of([&] { h(torch::ones({2})); }), HasSubstr("its result's shape"));
+  EXPECT_THAT(what_of([&] { h(torch::ones({2})); }), HasSubstr("its result's shape"));
 }
 
 TEST(Function, ANumberThatChangesIsNamed) {
   double rate = 1;
   const auto f = function([&](const Tensor& x) { return x * (rate *= 0.5); }, {.name = "decay"});
   f(torch::ones({2}));
-  const std::string error = error_of([&] { f(torch::ones({2})); });
+  const std::string error = what_of([&] { f(torch::ones({2})); });
   EXPECT_THAT(error, HasSubstr("aten::mul"));
   EXPECT_THAT(error, HasSubstr("0.5"));
   EXPECT_THAT(error, HasSubstr("0.25"));
@@ -140,7 +140,7 @@ TEST(Function, ASavedGraphSeesThatAReplayHasWritten) {
   for (int i = 0; i < 3; ++i) f(torch::ones({3}));
   const Tensor y = (w * w).sum();
   f(torch::ones({3}));
-  EXPECT_THAT(error_of([&] { y.backward(); }), HasSubstr("modified by an inplace operation"));
+  EXPECT_THAT(what_of([&] { y.backward(); }), HasSubstr("modified by an inplace operation"));
 }
 
 TEST(Function, RandomNumbersGoOnAsInPlainCalls) {
@@ -165,7 +165,7 @@ TEST(Function, AnErrorOfACallIsLibTorchsAndTheNextCallWorks) {
   const auto f = function([](const Tensor& x, const Tensor& y) { return torch::nll_loss(x, y); });
   const Tensor x = torch::randn({3, 4}), y = torch::tensor({0, 1, 2});
   for (int i = 0; i < 3; ++i) f(x, y);
-  const std::string error = error_of([&] { f(x, torch::tensor({0, 1, 9})); });
+  const std::string error = what_of([&] { f(x, torch::tensor({0, 1, 9})); });
   EXPECT_THAT(error, HasSubstr("out of bounds"));
   EXPECT_THAT(error, HasSubstr("nll_loss"));
   EXPECT_TRUE(same_bits(f(x, y), torch::nll_loss(x, y)));
@@ -174,14 +174,14 @@ TEST(Function, AnErrorOfACallIsLibTorchsAndTheNextCallWorks) {
 TEST(Function, ACheckThatGivesNothingIsMadeInEachReplay) {
   const auto f = function([](const Tensor& x) { return torch::linalg_inv(x); });
   for (int i = 0; i < 3; ++i) f(torch::eye(3));
-  EXPECT_THAT(error_of([&] { f(torch::zeros({3, 3})); }), HasSubstr("singular"));
+  EXPECT_THAT(what_of([&] { f(torch::zeros({3, 3})); }), HasSubstr("singular"));
 }
 
 TEST(Function, ATensorKeptOutsideIsRefused) {
   Tensor average = torch::zeros({2});
   const auto f = function([&](const Tensor& x) { average = average * 0.9 + x; }, {.name = "average"});
   f(torch::ones({2}));
-  EXPECT_THAT(error_of([&] {
+  EXPECT_THAT(what_of([&] {
                 f(torch::ones({2}));
                 f(torch::ones({2}));
               }),
@@ -217,14 +217,14 @@ TEST(Function, TheGradientOfAResultIsRefusedAloud) {
   for (int i = 0; i < 3; ++i) {
     const Tensor y = f(torch::ones({2}));
     EXPECT_TRUE(y.requires_grad());
-    EXPECT_THAT(error_of([&] { (y * 2).backward(); }), HasSubstr("asked for outside of the function"));
+    EXPECT_THAT(what_of([&] { (y * 2).backward(); }), HasSubstr("asked for outside of the function"));
   }
 }
 
 TEST(Function, CanBeReadAndCounted) {
   const auto f = function([](const Tensor& x) { return x.relu().t(); }, {.name = "f"});
   const Tensor x = torch::ones({2, 3});
-  EXPECT_THAT(error_of([&] { f.get_concrete_function(x); }), HasSubstr("not called"));
+  EXPECT_THAT(what_of([&] { f.get_concrete_function(x); }), HasSubstr("not called"));
   f(x);
   EXPECT_EQ(f.pretty_printed_concrete_signatures(), "f(float32 [2, 3])\n");
   const std::string graph = f.get_concrete_function(x).graph().to_string();
