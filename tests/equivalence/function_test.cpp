@@ -131,6 +131,34 @@ TEST(Function, GradientsThatAddUpGoOnAddingUp) {
   EXPECT_TRUE(same_bits(w.grad(), torch::full({3}, 4.f)));
 }
 
+TEST(Function, LetsGradientsBeThatItDoesNotTouch) {
+  const Tensor w = torch::ones({3}, torch::requires_grad());
+  const auto f = function([&](const Tensor& x) { return (w * x).sum().detach(); });
+  for (int i = 0; i < 4; ++i) f(torch::ones({3}));
+  (w * 2).sum().backward();
+  for (int i = 0; i < 4; ++i) {
+    f(torch::ones({3}));
+    EXPECT_TRUE(same_bits(w.grad(), torch::full({3}, 2.f))) << i;
+  }
+  w.mutable_grad() = Tensor();
+  f(torch::ones({3}));
+  EXPECT_FALSE(w.grad().defined());
+  EXPECT_EQ(f.tracing_count(), 4);
+}
+
+TEST(Function, ResetsGradientsAsAPlainCallDoes) {
+  Tensor w = torch::ones({3}, torch::requires_grad());
+  const auto f = function([&](const Tensor& x) {
+    w.mutable_grad() = Tensor();
+    return (w * x).sum().detach();
+  });
+  for (int i = 0; i < 8; ++i) {
+    if (i % 2) (w * 2).sum().backward();
+    f(torch::ones({3}));
+    EXPECT_FALSE(w.grad().defined()) << i;
+  }
+}
+
 TEST(Function, ASavedGraphSeesThatAReplayHasWritten) {
   const Tensor w = torch::ones({3}, torch::requires_grad());
   const auto f = function([&](const Tensor& x) {

@@ -120,6 +120,7 @@ class Comparison {
     for (const Program::Leaf& leaf : second_.leaves) {
       const auto found = leaves.find(leaf.tensor.unsafeGetTensorImpl());
       const bool alike = found != leaves.end() && found->second->changes == leaf.changes &&
+                         found->second->found_none_and_left_none == leaf.found_none_and_left_none &&
                          !compare_values(found->second->exit_value, leaf.exit_value);
       if (!alike) return str("the gradient of a tensor of ", str_list(leaf.tensor.sizes()), " was set in another way");
     }

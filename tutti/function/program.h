@@ -69,13 +69,15 @@ struct Program {
     bool is_origin = false;  // a captured tensor itself, not another one on its memory
   };
 
-  // A captured tensor that has a gradient, and what the function leaves there.
+  // A captured tensor that may have a gradient, and what the function makes of that.
   struct Leaf {
     Tensor tensor;
-    int entry_buffer = -1;                        // its gradient's when the function is entered, if a call uses it
+    bool had_gradient = false;                    // when the function was entered, as far as that is known
+    int entry_buffer = -1;                        // of that gradient, if a call uses it
     std::optional<Geometry> entry_geometry = {};  // of that gradient
-    int exit_value = -1;                          // -1: none
     bool changes = false;                         // whether the function leaves another gradient than it found
+    int exit_value = -1;                          // which; -1: none
+    bool found_none_and_left_none = false;        // it may be one that resets gradients, or one that lets them be
   };
 
   std::vector<Buffer> buffers;

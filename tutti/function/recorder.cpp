@@ -75,7 +75,7 @@ class Recorder::Readable {
 Recorder::Recorder(std::string name, const std::vector<Program::Leaf>& leaves) : name_(std::move(name)) {
   for (const Program::Leaf& leaf : leaves) {
     const Tensor& gradient = leaf.tensor.grad();
-    program_.leaves.push_back({leaf.tensor});
+    program_.leaves.push_back({.tensor = leaf.tensor, .had_gradient = gradient.defined()});
     if (!gradient.defined() || !is_plain(gradient)) continue;
     const int index = static_cast<int>(program_.leaves.size()) - 1;
     program_.leaves.back().entry_geometry = geometry_of(gradient);
@@ -350,12 +350,13 @@ void Recorder::take_leaves() {
   for (const Program::Buffer& captured : program_.buffers)
     if (captured.kind == Kind::captured && captured.origin.requires_grad() && captured.origin.is_leaf() &&
         known.emplace(captured.origin.unsafeGetTensorImpl(), program_.leaves.size()).second)
-      program_.leaves.push_back({captured.origin});
+      program_.leaves.push_back({.tensor = captured.origin});
   for (size_t i = 0; i < program_.leaves.size(); ++i) {
     Program::Leaf& leaf = program_.leaves[i];
     const Tensor& gradient = leaf.tensor.grad();
     if (!gradient.defined()) {
-      leaf.changes = true;
+      leaf.changes = leaf.had_gradient;
+      leaf.found_none_and_left_none = !leaf.had_gradient;
       continue;
     }
     if (!is_plain(gradient)) continue;

@@ -205,8 +205,9 @@ bool Replay::fits() const {
     if (!shows(origin, *buffer.origin_geometry) || origin.requires_grad() != buffer.origin_requires_grad) return false;
   }
   for (const Program::Leaf& leaf : program_->leaves) {
-    if (leaf.entry_buffer < 0) continue;
     const Tensor& gradient = leaf.tensor.grad();
+    if (leaf.found_none_and_left_none && gradient.defined()) return false;
+    if (leaf.entry_buffer < 0) continue;
     if (!gradient.defined() || !gradient.has_storage() || !shows(gradient, *leaf.entry_geometry)) return false;
   }
   return true;

@@ -38,6 +38,15 @@ void check_arguments(const std::string& name, const FlatArguments& arguments) {
   }
 }
 
+// Whether both recordings began with gradients at the same variables, as far as that is known.
+bool found_same_gradients(const Program& first, const Program& second) {
+  return std::all_of(second.leaves.begin(), second.leaves.end(), [&](const Program::Leaf& leaf) {
+    const auto same = std::find_if(first.leaves.begin(), first.leaves.end(),
+                                   [&](const Program::Leaf& other) { return other.tensor.is_same(leaf.tensor); });
+    return same == first.leaves.end() || same->had_gradient == leaf.had_gradient;
+  });
+}
+
 void bump_version(const Tensor& tensor) {
   if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
 }
@@ -119,11 +128,9 @@ void Traces::accept(Trace& trace, Program program, const std::vector<std::string
     trace.num_recordings = 0;
     throw Error(ErrorCode::failed_precondition, options_.name + ": " + text);
   };
-  const auto changes_gradients = [](const Program& recorded) {
-    return std::any_of(recorded.leaves.begin(), recorded.leaves.end(), [](const auto& leaf) { return leaf.changes; });
-  };
   const auto differs = difference(*previous, *trace.program);
-  if (differs && trace.num_recordings < kRecordingsToSettle && (made_state || changes_gradients(*previous))) return;
+  const bool may_settle = made_state && trace.num_recordings < kRecordingsToSettle;
+  if (differs && (may_settle || !found_same_gradients(*previous, *trace.program))) return;
   if (differs)
     fail(str("two recordings for ", trace.signature.to_string(), " differ: ", *differs,
              ". A replay would go on with the one value. Pass what changes as an argument (a tensor, or a number that "
