@@ -100,9 +100,8 @@ fs::path CheckpointManager::State::save_in_background(std::optional<int64_t> num
   if (next_number == 0) next_number = folder.next_number();  // who has the lock asks the disk once
   if (!number) checkpoint::Folder::check_number(*(number = next_number));
   const auto write = [this, number](const Written& written) {
-    folder.save(*written.contents, number, {.beside_work = true, .written = [&](size_t tensor, size_t piece) {
-                                              written.release(tensor, piece);
-                                            }});
+    folder.save(*written.contents, number,
+                {.beside_work = true, .written = [&](size_t tensor, size_t piece) { written.release(tensor, piece); }});
   };
   const bool shared = snapshot == Snapshot::copy_on_write;
   Written written{

@@ -174,7 +174,8 @@ class PackedFile {
   std::vector<std::byte> buffer_;
 };
 
-// Each chunk is read for its checksum, then written while it is in the cache; for this the threads take a few at a time.
+// Each chunk is read for its checksum, then written while it is in the cache; for this the threads take a few at a
+// time.
 void append_shard(PackedFile& file, const PlannedShard& shard, size_t num_threads) {
   const Tensor host = to_host(shard.piece->tensor);
   const std::span<const std::byte> bytes = bytes_of(host);
