@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/uio.h>
@@ -130,8 +131,9 @@ class PosixWritableFile : public WritableFile {
 class DirectFile final : public PosixWritableFile {
  public:
   explicit DirectFile(fs::path path) : PosixWritableFile(std::move(path)), direct_(set_flags(O_DIRECT)) {
-    buffer_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, kBytes)));
+    buffer_.reset(static_cast<std::byte*>(std::aligned_alloc(kBytes, kBytes)));
     if (!buffer_) throw std::bad_alloc();
+    ::madvise(buffer_.get(), kBytes, MADV_HUGEPAGE);  // a hint: one page is quickly handed to the device
   }
 
   void write(std::span<const std::byte> bytes) override {
@@ -155,7 +157,7 @@ class DirectFile final : public PosixWritableFile {
   struct Free {
     void operator()(std::byte* bytes) const { std::free(bytes); }
   };
-  static constexpr size_t kAlignment = 4096, kBytes = size_t{1} << 20;
+  static constexpr size_t kBytes = size_t{2} << 20;  // a huge page
 
   bool direct_;
   std::unique_ptr<std::byte, Free> buffer_;

@@ -61,7 +61,7 @@ TEST_F(PosixFiles, AreReadAtAnyPlaceButNotBeyondTheirEnd) {
 
 // Blocks go to the device, the rest through the cache: wherever a file ends, in whatever pieces it comes.
 TEST_F(PosixFiles, AreWrittenPastTheCacheByteForByte) {
-  constexpr size_t kBuffer = 1 << 20;
+  constexpr size_t kBuffer = 2 << 20;
   for (const size_t size : {size_t{0}, size_t{1}, size_t{4096}, kBuffer - 1, kBuffer, kBuffer + 4097, 3 * kBuffer}) {
     std::string text(size, ' ');
     for (size_t i = 0; i < size; ++i) text[i] = static_cast<char>('a' + i * i % 23);
