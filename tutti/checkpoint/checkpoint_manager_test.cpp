@@ -209,6 +209,33 @@ TEST(CheckpointManager, ASnapshotIsReleasedWhenItIsWritten) {
   EXPECT_EQ(manager.checkpoints().size(), 1);
 }
 
+TEST(CheckpointManager, ATensorIsReleasedWhenItIsInTheFileNotWhenTheSaveHasEnded) {
+  const TemporaryFolder folder;
+  static Counting allocator;
+  constexpr int64_t kSize = 1 << 16;
+  const c10::Storage storage(c10::Storage::use_byte_size_t(), kSize * sizeof(float), &allocator, /*resizable=*/false);
+  const Tensor weights = at::empty({0}).set_(storage, 0, {kSize}, {1});
+  weights.zero_();
+  const int before = Counting::alive;
+  std::atomic<int> creates = 0;
+  std::atomic<bool> go_on = false;
+  HookedFileSystem files(checkpoint::posix_file_system(), [&](FileOperation operation) {
+    if (operation == FileOperation::create && ++creates == 2)  // the index: the tensors are in their file
+      while (!go_on) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  });
+  CheckpointManager manager(Checkpoint({{"weights", weights}}), folder.path(), {.async = true, .files = &files});
+  manager.save();
+  weights.fill_(1);
+  for (int i = 0; i < 10'000 && (creates < 2 || Counting::alive > before); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    ReleaseQueue::of_this_thread()->release();
+  }
+  EXPECT_EQ(creates, 2);
+  EXPECT_EQ(Counting::alive, before);
+  go_on = true;
+  EXPECT_EQ(manager.checkpoints().size(), 1);
+}
+
 TEST(CheckpointManager, AnAsynchronousSaveKeepsItsValuesWhateverBecomesOfTheTensors) {
   for (const Snapshot snapshot : {Snapshot::copy_on_write, Snapshot::copies}) {
     const TemporaryFolder folder;

@@ -14,7 +14,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <array>
 
 #include "tests/support/error_of.h"
@@ -91,11 +90,10 @@ TEST(RandomPerspective, TakesStraightLinesToStraightLines) {
   const auto at = [&](int64_t row, int64_t column) {
     return std::array{moved[row][column][0].item<double>(), moved[row][column][1].item<double>()};
   };
-  for (int64_t row = 0; row < 9; ++row) {
+  for (int64_t row = 0; row < 7; ++row) {  // which come from inside
     const auto [x0, y0] = at(row, 1);
     const auto [x1, y1] = at(row, 3);
     const auto [x2, y2] = at(row, 5);
-    if (std::min({x0, y0, x1, y1, x2, y2}) < 0) continue;  // outside
     EXPECT_NEAR((x1 - x0) * (y2 - y0), (x2 - x0) * (y1 - y0), 1e-3) << row;
   }
 }
