@@ -35,6 +35,12 @@ struct Written {
   ~Written() {
     if (contents && queue) queue->put(std::move(contents));
   }
+
+  // A piece is in the file: what trains on need not move away from it any more.
+  void release(size_t tensor, size_t piece) const {
+    Tensor done = std::move(contents->tensors[tensor].pieces[piece].tensor);
+    if (queue) queue->put(std::make_shared<Tensor>(std::move(done)));
+  }
 };
 
 }  // namespace
@@ -93,7 +99,10 @@ fs::path CheckpointManager::save(std::optional<int64_t> number) {
 fs::path CheckpointManager::State::save_in_background(std::optional<int64_t> number) {
   if (next_number == 0) next_number = folder.next_number();  // who has the lock asks the disk once
   if (!number) checkpoint::Folder::check_number(*(number = next_number));
-  const auto write = [this, number](Written written) { folder.save(*written.contents, number); };
+  const auto write = [this, number](const Written& written) {
+    folder.save(*written.contents, number,
+                {.beside_work = true, .written = [&](size_t tensor, size_t piece) { written.release(tensor, piece); }});
+  };
   const bool shared = snapshot == Snapshot::copy_on_write;
   Written written{
       std::make_shared<checkpoint::Contents>(checkpoint::snapshot(checkpoint::state_of(checkpoint.objects()), shared)),

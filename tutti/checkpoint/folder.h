@@ -13,6 +13,7 @@
 #include "tutti/checkpoint/contents.h"
 #include "tutti/checkpoint/file_system.h"
 #include "tutti/checkpoint/reader.h"
+#include "tutti/checkpoint/writer.h"
 
 namespace tutti::checkpoint {
 
@@ -60,7 +61,8 @@ class Folder {
   // check_number(); data_loss
   // if the new one cannot be opened, and then nothing is deleted. Where the list cannot be written or a deletion fails
   // the checkpoint is safe, and there is only a warning.
-  std::filesystem::path save(const Contents& contents, std::optional<int64_t> number = {});
+  std::filesystem::path save(const Contents& contents, std::optional<int64_t> number = {},
+                             const WriteOptions& options = {});
 
   // Calls `restore` with the newest checkpoint. If that is damaged (data_loss, from opening it or from `restore`) goes
   // on with the one before, and so on; one warning then names all that were damaged. Returns the one that was restored,

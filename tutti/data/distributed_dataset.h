@@ -100,9 +100,9 @@ class DistributedDataset {
   // rows. With one replica each element is that replica's. TF: experimental_distribute_dataset.
   // Throws: invalid_argument for elements that are known not to be batched; where only running tells, iterating throws
   // it; what auto-sharding throws.
-  DistributedDataset(const Dataset<T>& dataset, int num_replicas, Placement placement = {},
+  DistributedDataset(const Dataset<T>& dataset, int num_replicas, Placer placer = {},
                      int64_t per_replica_buffer_size = 1)
-      : num_replicas_(num_replicas), placement_(std::move(placement)) {
+      : num_replicas_(num_replicas), placer_(std::move(placer)) {
     add(graph::deal_to_replicas(dataset.node(), {.replicas_per_worker = num_replicas}), per_replica_buffer_size);
   }
 
@@ -110,9 +110,9 @@ class DistributedDataset {
   // each pipeline, the first replicas for the first. A replica for which the last step has none gets zero rows; where
   // all elements have one shape, as with drop_remainder, that step is left out.
   // TF: distribute_datasets_from_function.
-  DistributedDataset(const std::vector<Dataset<T>>& pipelines, int num_replicas, Placement placement = {},
+  DistributedDataset(const std::vector<Dataset<T>>& pipelines, int num_replicas, Placer placer = {},
                      int64_t per_replica_buffer_size = 1)
-      : num_replicas_(num_replicas), placement_(std::move(placement)) {
+      : num_replicas_(num_replicas), placer_(std::move(placer)) {
     for (const Dataset<T>& pipeline : pipelines) add(pipeline.node(), per_replica_buffer_size);
     if (pipelines.empty() || num_replicas_ % static_cast<int>(pipelines.size()) != 0)
       throw Error(ErrorCode::invalid_argument, str("distribute: ", pipelines.size(), " pipelines for ", num_replicas,
@@ -120,7 +120,7 @@ class DistributedDataset {
   }
 
   DistributedIterator<T> begin() const {
-    return DistributedIterator<T>(graph::ReplicaSteps(pipelines_, num_replicas_, placement_));
+    return DistributedIterator<T>(graph::ReplicaSteps(pipelines_, num_replicas_, placer_));
   }
   std::default_sentinel_t end() const { return {}; }
 
@@ -140,7 +140,7 @@ class DistributedDataset {
 
   std::vector<graph::NodePtr> pipelines_;
   int num_replicas_;
-  Placement placement_;
+  Placer placer_;
 };
 
 }  // namespace tutti::data

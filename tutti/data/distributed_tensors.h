@@ -5,7 +5,7 @@
 
 #include "tutti/core/per_replica.h"
 #include "tutti/data/graph/replica_steps.h"
-#include "tutti/data/placement.h"
+#include "tutti/data/placer.h"
 #include "tutti/data/rebatch.h"
 #include "tutti/data/structure.h"
 
@@ -14,8 +14,8 @@ namespace tutti::data {
 namespace distributed_tensors_internal {
 
 template <class T>
-T placed(T value, int replica_id, const Placement& placement) {
-  return from_element<T>(graph::place(to_element(std::move(value)), replica_id, placement));
+T placed(T value, int replica_id, const Placer& placer) {
+  return from_element<T>(graph::place(to_element(std::move(value)), replica_id, placer));
 }
 
 }  // namespace distributed_tensors_internal
@@ -24,9 +24,9 @@ T placed(T value, int replica_id, const Placement& placement) {
 // are views; one replica gets the whole. Throws: invalid_argument for a scalar leaf, unequal numbers of rows, no
 // replica.
 template <class T>
-PerReplica<T> distribute_tensors(T value, int num_replicas, const Placement& placement = {}) {
+PerReplica<T> distribute_tensors(T value, int num_replicas, const Placer& placer = {}) {
   using distributed_tensors_internal::placed;
-  if (num_replicas == 1) return PerReplica<T>({placed(std::move(value), 0, placement)});
+  if (num_replicas == 1) return PerReplica<T>({placed(std::move(value), 0, placer)});
   graph::Element whole = to_element(std::move(value));
   const std::vector<graph::Leaf> leaves = whole.leaves();
   const int64_t num_rows = graph::num_rows(leaves, "distribute");
@@ -34,22 +34,21 @@ PerReplica<T> distribute_tensors(T value, int num_replicas, const Placement& pla
   for (int replica = 0; replica < num_replicas; ++replica) {
     const RowRange rows = replica_rows(num_rows, {.replica_id = replica, .num_replicas = num_replicas});
     graph::Element slice(graph::narrow_rows(leaves, rows.first, rows.count), whole.keys());
-    values.push_back(from_element<T>(graph::place(std::move(slice), replica, placement)));
+    values.push_back(from_element<T>(graph::place(std::move(slice), replica, placer)));
   }
   return PerReplica<T>(std::move(values));
 }
 
 // A vector of examples, cut the same way.
 template <class T>
-PerReplica<std::vector<T>> distribute_tensors(std::vector<T> examples, int num_replicas,
-                                              const Placement& placement = {}) {
+PerReplica<std::vector<T>> distribute_tensors(std::vector<T> examples, int num_replicas, const Placer& placer = {}) {
   std::vector<std::vector<T>> values;
   for (int replica = 0; replica < num_replicas; ++replica) {
     const RowRange rows =
         replica_rows(static_cast<int64_t>(examples.size()), {.replica_id = replica, .num_replicas = num_replicas});
     std::vector<T>& slice = values.emplace_back();
     for (int64_t row = rows.first; row < rows.first + rows.count; ++row)
-      slice.push_back(distributed_tensors_internal::placed(std::move(examples[row]), replica, placement));
+      slice.push_back(distributed_tensors_internal::placed(std::move(examples[row]), replica, placer));
   }
   return PerReplica<std::vector<T>>(std::move(values));
 }

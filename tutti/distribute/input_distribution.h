@@ -42,22 +42,21 @@ class InputDistribution {
                                          const data::InputOptions& options = {}) const {
     require_cross_replica("distribute");
     data::check_input_options("distribute", options, /*per_replica=*/false);
-    return data::DistributedDataset<T>(dataset, num_replicas(), placement_for(options),
-                                       options.per_replica_buffer_size);
+    return data::DistributedDataset<T>(dataset, num_replicas(), placer_for(options), options.per_replica_buffer_size);
   }
   PerReplica<Tensor> distribute(const Tensor& value) const {
     require_cross_replica("distribute");
-    return data::distribute_tensors(value, num_replicas(), placement());
+    return data::distribute_tensors(value, num_replicas(), placer());
   }
   template <class... Ts>
   PerReplica<std::tuple<Ts...>> distribute(const std::tuple<Ts...>& values) const {
     require_cross_replica("distribute");
-    return data::distribute_tensors(values, num_replicas(), placement());
+    return data::distribute_tensors(values, num_replicas(), placer());
   }
   template <BatchRange Loader>
   data::DistributedLoader<Loader> distribute(Loader& loader) const {
     require_cross_replica("distribute");
-    return data::DistributedLoader<Loader>(loader, num_replicas(), placement());
+    return data::DistributedLoader<Loader>(loader, num_replicas(), placer());
   }
 
   // Calls f(InputContext) for each input pipeline, on this thread and outside of scopes: it makes its Dataset, batched
@@ -69,7 +68,7 @@ class InputDistribution {
 
  protected:
   // Puts a tensor where a replica computes.
-  virtual data::Placement placement() const = 0;
+  virtual data::Placer placer() const = 0;
   // Whether InputReplicationMode::per_replica is there.
   virtual bool has_pipelines_of_replicas() const { return false; }
   // Throws failed_precondition in the function of a replica, or under another strategy.
@@ -77,8 +76,8 @@ class InputDistribution {
   int num_replicas() const { return static_cast<int>(num_replicas_in_sync()); }
 
  private:
-  data::Placement placement_for(const data::InputOptions& options) const {
-    return options.fetch_to_device || options.place_dataset_on_device ? placement() : data::Placement();
+  data::Placer placer_for(const data::InputOptions& options) const {
+    return options.fetch_to_device || options.place_dataset_on_device ? placer() : data::Placer();
   }
 };
 
@@ -94,7 +93,7 @@ auto InputDistribution::distribute_datasets_from_function(const F& f, const data
   for (int i = 0; i < num_pipelines; ++i)
     pipelines.push_back(f(data::InputContext{
         .num_input_pipelines = num_pipelines, .input_pipeline_id = i, .num_replicas_in_sync = num_replicas()}));
-  return data::DistributedDataset(pipelines, num_replicas(), placement_for(options), options.per_replica_buffer_size);
+  return data::DistributedDataset(pipelines, num_replicas(), placer_for(options), options.per_replica_buffer_size);
 }
 
 }  // namespace tutti

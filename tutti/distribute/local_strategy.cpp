@@ -118,7 +118,7 @@ void LocalStrategy::run_replicas(FunctionRef<void(int replica)> function, const 
   state_->runner->run(function, options, state_->sum);
 }
 
-data::Placement LocalStrategy::placement() const {
+data::Placer LocalStrategy::placer() const {
   const auto& devices = state_->mesh.devices();
   std::vector<c10::Device> targets;
   for (const Device& device : devices) targets.push_back(torch_device(device));

@@ -32,7 +32,7 @@ class LocalStrategy : public Strategy {
 
  private:
   void run_replicas(FunctionRef<void(int replica)> function, const RunOptions& options) final;
-  data::Placement placement() const final;
+  data::Placer placer() const final;
 
   struct State;
   std::unique_ptr<State> state_;

@@ -251,14 +251,18 @@ std::shared_ptr<const CompiledOutputs> ModelImpl::make_objectives() const {
 void ModelImpl::run_step(Step step, PerReplica<Batch>& shards, const std::map<int64_t, double>& class_weight,
                          RunningLogs& running) {
   GlobalBatch global{.size = 0, .num_replicas = strategy_.num_replicas_in_sync()};
+  std::vector<layers::ShardPlace> places;
   for (size_t replica = 0; replica < shards.size(); ++replica) {
     Batch& shard = shards[replica];
+    places.push_back({.first_sample = global.size, .num_samples = shard.size()});
     global.size += shard.size();
     if (!class_weight.empty()) shard.sample_weight = weigh_classes(shard, class_weight);
   }
   const auto step_of = [&](const Batch& shard) {
     const layers::CallOptions options;
-    const layers::CallContext context({}, options);  // for a step that calls its layers itself: masks go with tensors
+    const auto replica = static_cast<size_t>(std::max(0, ThreadView::current().replica));
+    // For a step that calls its layers itself: masks go with tensors.
+    const layers::CallContext context({}, options, {.shard = places[replica]});
     return step == Step::train ? train_step(shard, global) : test_step(shard, global);
   };
   running.add(strategy_.run(step_of, shards).values(), global.size,

@@ -10,6 +10,7 @@
 #include "tutti/core/error.h"
 #include "tutti/core/log.h"
 #include "tutti/core/str.h"
+#include "tutti/device/free_threads.h"
 #include "tutti/keras/callbacks/number_text.h"
 #include "tutti/tensor/view.h"
 
@@ -137,6 +138,8 @@ History fit(const Model& model, const Batches& batches, const FitOptions& option
   check_positive("fit", "validation_freq", options.validation_freq);
   const OutsideOfScopes outside(model, "fit");
   Epochs epochs(model, batches, options.steps_per_epoch);
+  std::optional<FreeThreads> threads;
+  if (options.threads == FitThreads::free && model.model().strategy().num_replicas_in_sync() == 1) threads.emplace();
 
   Progress progress(std::cout, options.verbose);
   History history;
@@ -156,6 +159,7 @@ History fit(const Model& model, const Batches& batches, const FitOptions& option
     const auto end = [&](int64_t batch, const RunningLogs& so_far) {
       for (const auto& callback : options.callbacks) callback->on_train_batch_end(state, batch, so_far);
       progress.step(batch + 1, so_far);
+      if (threads) threads->look();
       return !state.stop_training;
     };
     const int64_t num_steps =

@@ -34,12 +34,12 @@ NodePtr deal_to_replicas(const NodePtr& input, const WorkerSlot& slot) {
   return auto_shard(dealt, {.num_pipelines = slot.num_workers, .index = slot.worker, .num_replicas = num_replicas});
 }
 
-Element place(Element element, int replica_id, const Placement& placement) {
-  if (!placement) return element;
+Element place(Element element, int replica_id, const Placer& placer) {
+  if (!placer) return element;
   const Keys keys = element.keys();
   std::vector<Leaf> leaves = std::move(element).leaves();
   for (Leaf& leaf : leaves)
-    if (auto* tensor = std::get_if<Tensor>(&leaf)) *tensor = placement(*tensor, replica_id);
+    if (auto* tensor = std::get_if<Tensor>(&leaf)) *tensor = placer(*tensor, replica_id);
   return Element(std::move(leaves), keys);
 }
 
@@ -62,8 +62,8 @@ Element no_rows(const Element& other, bool row_sizes_vary) {
 
 }  // namespace
 
-ReplicaSteps::ReplicaSteps(const std::vector<NodePtr>& pipelines, int num_replicas, Placement placement)
-    : num_replicas_(static_cast<size_t>(num_replicas)), placement_(std::move(placement)) {
+ReplicaSteps::ReplicaSteps(const std::vector<NodePtr>& pipelines, int num_replicas, Placer placer)
+    : num_replicas_(static_cast<size_t>(num_replicas)), placer_(std::move(placer)) {
   passes_.reserve(pipelines.size());
   for (const NodePtr& pipeline : pipelines) passes_.emplace_back(pipeline);
   row_sizes_vary_ = std::ranges::any_of(pipelines, [](const NodePtr& pipeline) { return pipeline->row_sizes_vary; });
@@ -107,7 +107,7 @@ RestoredPasses ReplicaSteps::read(const Tensor& state) {
 std::vector<Element> ReplicaSteps::placed(const std::vector<Element>& step) const {
   std::vector<Element> placed;
   for (size_t replica = 0; replica < step.size(); ++replica)
-    placed.push_back(place(step[replica], static_cast<int>(replica), placement_));
+    placed.push_back(place(step[replica], static_cast<int>(replica), placer_));
   return placed;
 }
 

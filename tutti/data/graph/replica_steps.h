@@ -1,7 +1,7 @@
 #pragma once
 
 #include "tutti/data/graph/node.h"
-#include "tutti/data/placement.h"
+#include "tutti/data/placer.h"
 #include "tutti/data/rebatch.h"
 
 namespace tutti::data::graph {
@@ -21,14 +21,14 @@ int64_t compute_batch_size(const NodePtr& input);
 NodePtr deal_to_replicas(const NodePtr& input, const WorkerSlot& slot);
 
 // The element with every tensor where the replica computes.
-Element place(Element element, int replica_id, const Placement& placement);
+Element place(Element element, int replica_id, const Placer& placer);
 
 // One pass over steps: each takes one element per replica. Replicas for which the last step has none get zero rows; if
 // the pipelines' elements are uniform, that step is left out instead.
 class ReplicaSteps {
  public:
   // Each pipeline feeds as many replicas, the first pipeline the first ones.
-  ReplicaSteps(const std::vector<NodePtr>& pipelines, int num_replicas, Placement placement);
+  ReplicaSteps(const std::vector<NodePtr>& pipelines, int num_replicas, Placer placer);
 
   // The elements of the next step, one per replica, or nothing at the end. After an exception it goes on with that
   // step, behind what failed.
@@ -46,7 +46,7 @@ class ReplicaSteps {
   size_t num_replicas_;
   bool row_sizes_vary_;
   bool uniform_;
-  Placement placement_;
+  Placer placer_;
   std::vector<Element> step_;    // the last one, before it is placed
   std::vector<Element> filled_;  // of the first replicas, when an error came out for the next one
   std::vector<size_t> without_;  // those of them for which nothing is left, ascending
