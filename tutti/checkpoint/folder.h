@@ -40,6 +40,7 @@ class Folder {
          std::function<std::chrono::system_clock::time_point()> now = std::chrono::system_clock::now);
 
   const std::filesystem::path& directory() const { return directory_; }
+  FileSystem& files() const { return files_; }
   // "DIRECTORY/ckpt-7"
   std::filesystem::path path_of(int64_t number) const;
   // The complete checkpoints, oldest first, in the order of saving. Work in progress and leftovers are not among them.

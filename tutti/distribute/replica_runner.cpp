@@ -12,11 +12,11 @@
 
 namespace tutti {
 
-ReplicaRunner::ReplicaRunner(Strategy& strategy, const Mesh& mesh)
+ReplicaRunner::ReplicaRunner(Strategy& strategy, const Mesh& mesh, const std::shared_ptr<Processes>& processes)
     : strategy_(strategy),
       mesh_(MeshShape::of(mesh)),
       devices_(mesh_->devices.begin(), mesh_->devices.end()),
-      generators_(devices_),
+      generators_(devices_, processes),
       rendezvous_(static_cast<int>(mesh.num_devices())),
       workers_(static_cast<int>(mesh.num_devices())) {}
 

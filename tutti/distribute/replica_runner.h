@@ -19,7 +19,7 @@ namespace tutti {
 // and random numbers, with the caller's gradient and autocast modes, and, on a CPU beside others, one intra-op thread.
 class ReplicaRunner {
  public:
-  ReplicaRunner(Strategy& strategy, const Mesh& mesh);
+  ReplicaRunner(Strategy& strategy, const Mesh& mesh, const std::shared_ptr<Processes>& processes = {});
 
   // Leaves that no scope made join `gradients`. Throws as Strategy::run.
   void run(FunctionRef<void(int replica)> function, const RunOptions& options,

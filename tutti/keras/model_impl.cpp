@@ -14,6 +14,7 @@
 #include "tutti/keras/layer_names.h"
 #include "tutti/keras/layers/call_context_internal.h"
 #include "tutti/keras/optimizers/loss_scale_optimizer.h"
+#include "tutti/keras/process_shares.h"
 
 namespace tutti::keras {
 namespace {
@@ -258,6 +259,7 @@ void ModelImpl::run_step(Step step, PerReplica<Batch>& shards, const std::map<in
     global.size += shard.size();
     if (!class_weight.empty()) shard.sample_weight = weigh_classes(shard, class_weight);
   }
+  strategy_.sum_over_processes({&global.size, 1}, "size of the batch");
   const auto step_of = [&](const Batch& shard) {
     const layers::CallOptions options;
     const auto replica = static_cast<size_t>(std::max(0, ThreadView::current().replica));
@@ -265,8 +267,12 @@ void ModelImpl::run_step(Step step, PerReplica<Batch>& shards, const std::map<in
     const layers::CallContext context({}, options, {.shard = places[replica]});
     return step == Step::train ? train_step(shard, global) : test_step(shard, global);
   };
-  running.add(strategy_.run(step_of, shards).values(), global.size,
-              str(name(), step == Step::train ? ".fit" : ".evaluate"));
+  const PerReplica<StepShare> here = strategy_.run(step_of, shards);
+  const std::string function = str(name(), step == Step::train ? ".fit" : ".evaluate");
+  if (const auto& processes = strategy_.processes())
+    running.add(shares_of_all_processes(*processes, here.values()), global.size, function);
+  else
+    running.add(here.values(), global.size, function);
 }
 
 void ModelImpl::require_compiled(const char* function) const {

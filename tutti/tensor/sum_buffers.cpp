@@ -18,6 +18,7 @@ constexpr int64_t kMinTilesOfSum = 64;
 // Whether element i of every value lies, as it is, at the same place of a dense buffer in host memory.
 bool are_dense_alike(const BufferSum& item) {
   const Tensor& first = item.values[0];
+  if (item.result.defined() && item.result.strides() != first.strides()) return false;
   return std::all_of(item.values.begin(), item.values.end(), [&](const Tensor& value) {
     return value.layout() == at::kStrided && value.is_cpu() && value.is_non_overlapping_and_dense() &&
            value.scalar_type() == first.scalar_type() && value.sizes() == first.sizes() &&
@@ -25,10 +26,14 @@ bool are_dense_alike(const BufferSum& item) {
   });
 }
 
+// One value is its own sum, but where another place is given for it.
+bool is_to_be_summed(const BufferSum& item) { return item.values.size() > 1 || item.result.defined(); }
+
 void sum_by_ops(BufferSum& item) {
   Tensor sum = item.values[0];
   for (size_t i = 1; i < item.values.size(); ++i) sum = sum.add(item.values[i].to(sum.device()));
-  item.result = item.divisor == 1 ? sum : sum.div(item.divisor);
+  if (item.divisor != 1) sum = sum.div(item.divisor);
+  item.result = item.result.defined() ? item.result.copy_(sum) : sum;
   for (int i = 0; i < item.num_copies; ++i) item.copies.push_back(item.result.clone());
 }
 
@@ -52,11 +57,12 @@ void sum_buffers(std::span<BufferSum> items, const ParallelCall& parallel, SumLi
   reductions.reserve(items.size());
   for (BufferSum& item : items) {
     const auto dtype = dtype_of(item.values[0].scalar_type());
-    if (!dtype || item.values.size() == 1 || !are_dense_alike(item)) {
+    if (!dtype || !is_to_be_summed(item) || !are_dense_alike(item)) {
       sum_by_ops(item);
       continue;
     }
-    item.result = is_ours_alone(item.values[0]) ? item.values[0] : at::empty_like(item.values[0]);
+    if (!item.result.defined())
+      item.result = is_ours_alone(item.values[0]) ? item.values[0] : at::empty_like(item.values[0]);
     const size_t first = inputs.size(), first_output = outputs.size();
     outputs.push_back(item.result.mutable_data_ptr());
     for (int i = 0; i < item.num_copies; ++i)
