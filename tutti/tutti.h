@@ -94,6 +94,7 @@
 #include "tutti/files/npy.h"
 #include "tutti/function/function.h"
 #include "tutti/function/program.h"
+#include "tutti/function/repeat.h"
 #include "tutti/keras/activations.h"
 #include "tutti/keras/callbacks/backup_and_restore.h"
 #include "tutti/keras/callbacks/callback.h"

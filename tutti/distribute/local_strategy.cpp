@@ -9,6 +9,7 @@
 #include "tutti/distribute/reduce_gradients.h"
 #include "tutti/distribute/replica_runner.h"
 #include "tutti/distribute/strategy_place.h"
+#include "tutti/tensor/call_recorder.h"
 #include "tutti/tensor/registration.h"
 #include "tutti/tensor/scope.h"
 #include "tutti/tensor/torch_device.h"
@@ -49,6 +50,7 @@ class LocalScope final : public StrategyScope {
   }
 
  private:
+  UnrecordedGuard unrecorded_;  // variables are made once
   StrategyPlace place_;
   ThreadViewGuard inside_;
   InitialValues* initial_;

@@ -70,9 +70,13 @@ void ReplicaGenerators::follow_seed() {
   const RandomSeed seed = random_seed();
   if (!seeded_.empty() && seeded_[0] == seed) return;
   seeded_ = {seed};
-  generators_.clear();
-  for (size_t r = 0; r < devices_.size(); ++r)
-    generators_.push_back(make_replica_generator(seed.seed, static_cast<int>(first_replica() + r), devices_[r]));
+  for (size_t r = 0; r < devices_.size(); ++r) {
+    at::Generator seeded = make_replica_generator(seed.seed, static_cast<int>(first_replica() + r), devices_[r]);
+    if (r < generators_.size())
+      generators_[r].set_state(seeded.get_state());  // recorded functions hold it
+    else
+      generators_.push_back(std::move(seeded));
+  }
 }
 
 void ReplicaGenerators::check_seed() {

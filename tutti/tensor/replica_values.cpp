@@ -12,6 +12,7 @@
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/tensor/across_processes.h"
+#include "tutti/tensor/call_recorder.h"
 #include "tutti/tensor/copy_on_write.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/view.h"
@@ -227,6 +228,11 @@ void ReplicaValues::read() {
   const std::lock_guard lock(mutex_);
   if (in_use() || read_.load(std::memory_order_relaxed) == now) return;
   if (diverged()) {
+    // What replicas wrote before a recording began is no part of it.
+    std::optional<UnrecordedGuard> before_the_recording;
+    if (const auto* recorder = CallRecorder::current();
+        recorder && std::ranges::none_of(shares_, [&](const Tensor& own) { return recorder->has_written(own); }))
+      before_the_recording.emplace();
     if (read_only()) {
       drop_all();
       throw Error(
