@@ -12,11 +12,13 @@
 #include <map>
 #include <mutex>
 #include <numeric>
+#include <utility>
 
 #include "tutti/collectives/packing.h"
 #include "tutti/core/bytes.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/tensor/call_recorder.h"
 #include "tutti/tensor/dtype_of.h"
 #include "tutti/tensor/spec.h"
 
@@ -119,14 +121,26 @@ void write_tensor(ByteWriter& writer, const Tensor& tensor) {
 
 Tensor read_tensor(ByteReader& reader) {
   if (reader.number() == 0) return {};
-  const auto dtype = static_cast<at::ScalarType>(reader.number_in(0, static_cast<int64_t>(at::ScalarType::NumOptions)));
+  const auto dtype =
+      static_cast<at::ScalarType>(reader.number_in(0, static_cast<int64_t>(at::ScalarType::Undefined) - 1));
   std::vector<int64_t> sizes(static_cast<size_t>(reader.number_in(0, 64)));
-  for (int64_t& size : sizes) size = reader.number();
+  int64_t expected = static_cast<int64_t>(c10::elementSize(dtype));
+  for (int64_t& size : sizes) {
+    size = reader.number();
+    if (size < 0 || __builtin_mul_overflow(expected, size, &expected)) reader.damaged("a tensor of impossible sizes");
+  }
   const std::string bytes = reader.text();
+  if (std::cmp_not_equal(expected, bytes.size())) reader.damaged("a tensor of another size than its bytes");
   Tensor tensor = at::empty(sizes, at::TensorOptions(at::kCPU).dtype(dtype));
-  if (tensor.nbytes() != bytes.size()) reader.damaged("a tensor of another size than its bytes");
   std::copy(bytes.begin(), bytes.end(), static_cast<char*>(tensor.mutable_data_ptr()));
   return tensor;
+}
+
+// A replay would leave the other processes waiting.
+void refuse_recording(const char* name, const std::source_location& where) {
+  if (CallRecorder::current())
+    throw Error(ErrorCode::unimplemented,
+                str(name, ": what processes do together cannot be recorded in a function yet; call it outside"), where);
 }
 
 }  // namespace
@@ -144,6 +158,7 @@ std::shared_ptr<Processes> processes_of(const MeshShape& shape) {
 
 void sum_over_processes(Processes& processes, std::span<BufferSum> items, int64_t bytes_per_pack, const char* name,
                         const ParallelCall& parallel, SumPacks& packs, std::source_location where) {
+  refuse_recording(name, where);
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   const at::NoGradGuard no_grad;
   for (BufferSum& item : items) {
@@ -182,6 +197,7 @@ void sum_over_processes(Processes& processes, std::span<BufferSum> items, int64_
 
 std::vector<std::vector<Tensor>> gather_tensors(Processes& processes, std::span<const Tensor> own, const char* name,
                                                 std::source_location where) {
+  refuse_recording(name, where);
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   ByteWriter writer;
   writer.number(static_cast<int64_t>(own.size()));
@@ -197,6 +213,7 @@ std::vector<std::vector<Tensor>> gather_tensors(Processes& processes, std::span<
 
 void broadcast_tensors(Processes& processes, std::span<const Tensor> tensors, const char* name,
                        std::source_location where) {
+  refuse_recording(name, where);
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   const at::NoGradGuard no_grad;
   const int64_t bytes = std::accumulate(tensors.begin(), tensors.end(), int64_t{0}, [](int64_t sum, const Tensor& t) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// In place of MLIR's header, which TensorFlow's wheel ships without those of LLVM that it includes. XLA's client takes a
-// module by value, which is one pointer; nothing here makes one.
+// In place of MLIR's header, which TensorFlow's wheel ships without those of LLVM that it includes. XLA's client takes
+// a module by value, which is one pointer; nothing here makes one.
 namespace mlir {
 
 struct ModuleOp {
