@@ -11,6 +11,7 @@
 #include "tutti/core/str.h"
 #include "tutti/data/graph/file_records.h"
 #include "tutti/data/graph/ops.h"
+#include "tutti/data/graph/rebatch_for_replicas.h"
 #include "tutti/data/graph/replica_steps.h"
 
 namespace tutti::data {
@@ -139,10 +140,19 @@ TEST(AutoShard, ByDataTakesEveryNthElementBeforeAPrefetch) {
 }
 
 TEST(AutoShard, ByDataRebatchesByTheCeiling) {
-  const auto dataset = under(AutoShardPolicy::data, range(8).batch(4).rebatch({2, 1, 1}));
+  const auto dataset =
+      under(AutoShardPolicy::data, Dataset<Tensor>(graph::rebatch_for_replicas(range(8).batch(4).node(), {2, 1, 1})));
   EXPECT_EQ(numbers(part(dataset, 3, 0)), (Numbers{{0, 1}, {4, 5}}));
   EXPECT_EQ(numbers(part(dataset, 3, 2)), (Numbers{{}, {}}));
   EXPECT_EQ(numbers(part(dataset, 1, 0)), (Numbers{{0, 1, 2, 3}, {4, 5, 6, 7}}));
+}
+
+TEST(AutoShard, LeavesTheSizesThatAProgramCuts) {
+  const auto cut = range(8).batch(4).rebatch({2, 1, 1});
+  const Numbers all{{0, 1}, {2}, {3}, {4, 5}, {6}, {7}};
+  for (const AutoShardPolicy policy : {AutoShardPolicy::data, AutoShardPolicy::auto_, AutoShardPolicy::off})
+    EXPECT_EQ(numbers(part(under(policy, cut), 1, 0)), all);
+  EXPECT_EQ(numbers(part(cut, 2, 1)), (Numbers{{2}, {4, 5}, {7}}));
 }
 
 TEST(AutoShard, AutomaticallyIsByFileElseByData) {

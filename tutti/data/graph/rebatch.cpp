@@ -4,6 +4,7 @@
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/data/graph/ops.h"
+#include "tutti/data/graph/rebatch_for_replicas.h"
 
 namespace tutti::data::graph {
 namespace {
@@ -126,13 +127,19 @@ NodePtr rebatch(const NodePtr& input, std::vector<int64_t> sizes, const RebatchO
   if (input->batch_size == kNotBatched)
     throw Error(ErrorCode::invalid_argument, "rebatch: the elements are scalars; call batch first");
   Node node = after(input, [=](const NodePtr& other) { return rebatch(other, sizes, options); });
-  node.role = Role::rebatch;
   node.cardinality = input->cardinality == kInfinite ? kInfinite : kUnknown;
   node.batch_size = kUnknown;
   node.uniform = false;
   node.iterate = [=](const Context& context) {
     return std::make_unique<RebatchIterator>(input->iterate(context), sizes, options);
   };
+  return std::make_shared<const Node>(std::move(node));
+}
+
+NodePtr rebatch_for_replicas(const NodePtr& input, std::vector<int64_t> sizes) {
+  Node node = *rebatch(input, sizes, {});
+  node.rebuild = [sizes](const std::vector<NodePtr>& inputs) { return rebatch_for_replicas(inputs.at(0), sizes); };
+  node.role = Role::rebatch;
   return std::make_shared<const Node>(std::move(node));
 }
 

@@ -13,6 +13,7 @@
 #include "tutti/core/str.h"
 #include "tutti/data/graph/auto_shard.h"
 #include "tutti/data/graph/ops.h"
+#include "tutti/data/graph/rebatch_for_replicas.h"
 #include "tutti/data/graph/state.h"
 #include "tutti/tensor/across_processes.h"
 
@@ -40,7 +41,7 @@ NodePtr deal_to_replicas(const NodePtr& input, const WorkerSlot& slot) {
   if (num_replicas > 1) {
     const int64_t global_batch = compute_batch_size(input);
     dealt = global_batch < 1 ? rebatch_legacy(input, num_replicas)
-                             : rebatch(input, batch_sizes_for_worker(global_batch, slot), {});
+                             : rebatch_for_replicas(input, batch_sizes_for_worker(global_batch, slot));
   }
   return auto_shard(dealt, {.num_pipelines = slot.num_workers, .index = slot.worker, .num_replicas = num_replicas});
 }

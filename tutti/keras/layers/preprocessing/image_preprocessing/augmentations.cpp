@@ -21,7 +21,10 @@ namespace {
 Augmentation augmentation(const Layer& layer) {
   if (const auto random = std::dynamic_pointer_cast<RandomImageLayerImpl>(layer.impl()))
     return [random](const Tensor& images, RandomDraws& draws) { return random->transform_at_random(images, draws); };
-  return [layer](const Tensor& images, RandomDraws&) { return layer(images, {.training = true}); };
+  // Not the layer's own call, which would build it where replicas meet: those without images are not here.
+  return [impl = layer.impl()](const Tensor& images, RandomDraws&) {
+    return impl->call_all({images}, {.training = true})[0];
+  };
 }
 
 }  // namespace
