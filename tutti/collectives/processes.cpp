@@ -110,7 +110,8 @@ std::string Processes::fates(ErrorCode code) {
     text += str(rank == 0 ? "; rank " : ", rank ", rank, " is ", task_name(rank));
   if (!cluster_) return text;
   try {
-    if (code == ErrorCode::unavailable) cluster_->barrier("why a process is lost", kTimeOfCause);  // is told, and throws
+    if (code == ErrorCode::unavailable)
+      cluster_->barrier("why a process is lost", kTimeOfCause);  // is told, and throws
     if (code != ErrorCode::deadline_exceeded) return text;
     std::string members = cluster_->describe_members();
     while (members.ends_with('\n')) members.pop_back();
