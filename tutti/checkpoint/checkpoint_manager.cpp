@@ -52,12 +52,10 @@ struct CheckpointManager::State {
   bool async;
   Snapshot snapshot;
   pid_t process = getpid();
-  std::unique_ptr<checkpoint::FileLock> lock = nullptr;            // from the first save on
-  std::future<void> pending = {};                                  // the save in the background
-  int64_t next_number = 0;                                         // of asynchronous saves; zero: the disk knows
-  std::shared_ptr<Processes> processes = Processes::of_program();  // all of which save together
+  std::unique_ptr<checkpoint::FileLock> lock = nullptr;  // from the first save on
+  std::future<void> pending = {};                        // the save in the background
+  int64_t next_number = 0;                               // of asynchronous saves; zero: the disk knows
 
-  bool writes() const { return !processes || processes->is_chief(); }
   fs::path save(checkpoint::Contents contents, std::optional<int64_t> number);
   // Where it will be.
   fs::path save_in_background(checkpoint::Contents contents, std::optional<int64_t> number);
@@ -97,8 +95,8 @@ fs::path CheckpointManager::save(std::optional<int64_t> number) {
     before = std::current_exception();
   }
   checkpoint::Contents contents = checkpoint::state_of(state_->checkpoint.objects());
-  fs::path path =
-      on_chief(state_->processes, "checkpoint", [&] { return state_->save(std::move(contents), number).string(); });
+  fs::path path = on_chief(Processes::of_program(), "checkpoint",
+                           [&] { return state_->save(std::move(contents), number).string(); });
   if (before) std::rethrow_exception(before);
   return path;
 }
@@ -139,7 +137,7 @@ void CheckpointManager::wait() {
   if (getpid() != state_->process)
     throw Error(ErrorCode::failed_precondition,
                 "CheckpointManager: it was made by another process, of which this one is a fork; make one here");
-  on_chief(state_->async ? state_->processes : nullptr, "end of a checkpoint", [&] {
+  on_chief(state_->async ? Processes::of_program() : nullptr, "end of a checkpoint", [&] {
     if (const std::exception_ptr error = state_->wait_here()) std::rethrow_exception(error);
     return std::string();
   });
@@ -156,17 +154,18 @@ std::optional<fs::path> CheckpointManager::restore_or_initialize() {
                       ". If that is meant, restore it with checkpoint().restore(folder).expect_partial()"));
     checkpoint::restore(reader, objects);
   };
-  const std::string restored = on_chief(state_->processes, "restoring a checkpoint", [&] {
+  const std::string restored = on_chief(Processes::of_program(), "restoring a checkpoint", [&] {
     return state_->folder.restore_latest(restore).value_or(fs::path()).string();
   });
   if (restored.empty()) return std::nullopt;
-  if (!state_->writes()) restore(checkpoint::Reader(state_->folder.files(), restored));
+  if (const auto processes = Processes::of_program(); processes && !processes->is_chief())
+    restore(checkpoint::Reader(state_->folder.files(), restored));
   return restored;
 }
 
 std::optional<fs::path> CheckpointManager::latest_checkpoint() {
   wait();
-  const std::string latest = on_chief(state_->processes, "newest checkpoint",
+  const std::string latest = on_chief(Processes::of_program(), "newest checkpoint",
                                       [&] { return state_->folder.latest().value_or(fs::path()).string(); });
   return latest.empty() ? std::nullopt : std::optional<fs::path>(latest);
 }

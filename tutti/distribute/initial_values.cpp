@@ -36,11 +36,17 @@ void finish_write(const at::Tensor& tensor, const Components& buffers) {
 
 }  // namespace
 
-void InitialValues::add(const std::vector<at::Tensor>& made) {
-  for (const at::Tensor& tensor : made) waiting_.emplace_back(tensor.getIntrusivePtr());
+void InitialValues::add_made_in(Scope& scope) {
+  for (const at::Tensor& tensor : scope.take_made()) waiting_.emplace_back(tensor.getIntrusivePtr());
+}
+
+void InitialValues::close(Scope& scope) {
+  add_made_in(scope);
+  std::erase(open_, &scope);
 }
 
 void InitialValues::take_from_chief() {
+  for (Scope* scope : open_) add_made_in(*scope);
   if (waiting_.empty()) return;
   const GlobalViewGuard global_view;
   const at::AutoDispatchBelowADInplaceOrView below_autograd;

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tutti/collectives/processes.h"
-#include "tutti/core/tensor_fwd.h"
+#include "tutti/tensor/scope.h"
 
 namespace tutti {
 
@@ -15,12 +15,17 @@ class InitialValues {
  public:
   explicit InitialValues(std::shared_ptr<Processes> processes) : processes_(std::move(processes)) {}
 
-  void add(const std::vector<at::Tensor>& made);
-  // Every process calls it. A scope that is still open keeps what was made in it to itself.
+  // Between the two, variables are made in the scope.
+  void open(Scope& scope) { open_.push_back(&scope); }
+  void close(Scope& scope);
+  // Of all that were made since the last call. Every process calls it.
   void take_from_chief();
 
  private:
+  void add_made_in(Scope& scope);
+
   std::shared_ptr<Processes> processes_;
+  std::vector<Scope*> open_;
   std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>> waiting_;
 };
 

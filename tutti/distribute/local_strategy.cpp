@@ -38,15 +38,15 @@ class LocalScope final : public StrategyScope {
       : place_{.strategy = &strategy, .rendezvous = current_rendezvous(), .entered_at = location},
         inside_({.strategy = &place_}),
         initial_(initial),
-        scope_(mesh, std::move(group)) {}
+        scope_(mesh, std::move(group)) {
+    if (initial_) initial_->open(scope_);
+  }
   ~LocalScope() override {
-    if (initial_) initial_->add(scope_.take_made());
+    if (initial_) initial_->close(scope_);
   }
 
   void finish() override {
-    if (!initial_) return;
-    initial_->add(scope_.take_made());
-    initial_->take_from_chief();
+    if (initial_) initial_->take_from_chief();
   }
 
  private:

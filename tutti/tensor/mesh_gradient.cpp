@@ -291,13 +291,12 @@ void MeshMeta::take_global_gradient(size_t replica) {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   Tensor& own = leaves_[replica].mutable_grad();
   const Tensor gradient = plain(grad_).to(leaves_[replica].device());
-  if (group_->op() == ReduceOp::sum && !group_->is_first_process())
-    ;  // the first replica of all, which is in another process, takes it
-  else if (own.defined())
+  const bool is_for_other_process = group_->op() == ReduceOp::sum && !group_->is_first_process();
+  if (own.defined() && !is_for_other_process)
     own = gradient.add(own);
-  else if (moves_to_first())
+  else if (moves_to_first() && !is_for_other_process)
     own = gradient;
-  else
+  else if (!moves_to_first())
     own = share_or_copy(gradient);
   if (moves_to_first()) {
     set_global_gradient({});
