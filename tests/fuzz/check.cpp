@@ -237,7 +237,7 @@ class Comparison {
 
 Verdict check(const Program& program, const std::function<void()>& note) {
   try {
-    if (program.place == Place::recorded) {
+    if (is_recorded(program.place)) {
       note();
       return check_recorded(program);
     }

@@ -64,7 +64,8 @@ std::string error_of(const Verdict& verdict) {
 std::vector<Place> places_of(const std::string& name) {
   // Separate buffers are where most of the work is.
   const std::vector<Place> all{Place::merged, Place::separate, Place::separate, Place::in_parts, Place::replicas};
-  if (name == to_string(Place::recorded)) return {Place::recorded};
+  for (const Place place : {Place::recorded, Place::recorded_merged, Place::recorded_separate})
+    if (name == to_string(place)) return {place};
   std::vector<Place> places;
   for (const Place place : all)
     if (to_string(place).find(name) == 0) places.push_back(place);
@@ -232,7 +233,8 @@ int main(int argc, char** argv) {
   app.add_option("--first", options.first, "the number of the first program");
   app.add_option("--only", options.only, "only ops whose name has this");
   app.add_option("--place", options.place, "only there")
-      ->check(CLI::IsMember({"merged", "separate", "in parts", "replicas", "recorded"}));
+      ->check(CLI::IsMember(
+          {"merged", "separate", "in parts", "replicas", "recorded", "recorded merged", "recorded separate"}));
   app.add_flag("--list", options.list, "tells the ops");
   CLI11_PARSE(app, argc, argv);
   // Registered before the children are made, so that they need not do it themselves.

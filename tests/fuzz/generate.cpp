@@ -59,7 +59,7 @@ class Generator {
     habits_.dtype = dice_.pick(kTypes);
     habits_.gradients = (at::isFloatingType(habits_.dtype) || at::isComplexType(habits_.dtype)) && dice_.chance(70);
     habits_.odd = dice_.chance(15);
-    habits_.huge = program_.place != Place::recorded && dice_.chance(3);  // a recording keeps what it made
+    habits_.huge = !is_recorded(program_.place) && dice_.chance(3);  // a recording keeps what it made
   }
 
   const c10::OperatorHandle& choose_op() {

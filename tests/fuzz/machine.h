@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "program.h"
+#include "tutti/mesh/mesh.h"
 
 namespace tutti::fuzz {
 
@@ -72,6 +73,9 @@ std::optional<Failure> failure_of(const std::function<void()>& f);
 Outcome run_plain(const Program& program, double noise = 0, uint64_t noise_seed = 0);
 // In global view.
 Outcome run_on_mesh(const Program& program);
+// Where such a program's inputs lie, and an input there, without requires_grad.
+Mesh mesh_of(const Program& program);
+Tensor on_mesh(const Input& input, const Mesh& mesh);
 
 struct ReplicaOutcomes {
   std::vector<Outcome> replicas;

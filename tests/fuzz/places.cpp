@@ -18,14 +18,18 @@ namespace {
 
 constexpr uint64_t kSeed = 5;  // of the numbers that ops draw
 
+}  // namespace
+
 Mesh mesh_of(const Program& program) {
   std::vector<MeshDimension> dimensions;
   for (size_t d = 0; d < program.mesh.size(); ++d)
     dimensions.push_back({std::string(1, static_cast<char>('x' + d)), program.mesh[d]});
   return {dimensions,
           configure_logical_cpus(static_cast<int>(program.num_devices())),
-          {.merge = program.place == Place::merged}};
+          {.merge = program.place == Place::merged || program.place == Place::recorded_merged}};
 }
+
+namespace {
 
 Layout layout_of(const Input& input, const Mesh& mesh) {
   const auto name = [&](int d) { return mesh.dimensions()[static_cast<size_t>(d)].name; };
@@ -53,12 +57,16 @@ Tensor as_terms(const Tensor& value, const Layout& layout, int dimension) {
   return dtensor::pack(components, layout);
 }
 
+}  // namespace
+
 Tensor on_mesh(const Input& input, const Mesh& mesh) {
   const Tensor value = make_value(input);
   if (input.plain) return value;
   const Layout layout = layout_of(input, mesh);
   return input.unreduced < 0 ? distribute_tensor(value, layout) : as_terms(value, layout, input.unreduced);
 }
+
+namespace {
 
 Tensor with_noise(Tensor value, double noise) {
   if (noise == 0 || !(value.is_floating_point() || value.is_complex())) return value;

@@ -55,6 +55,8 @@ std::string to_string(Place place) {
     case Place::in_parts: return "in parts";
     case Place::replicas: return "replicas";
     case Place::recorded: return "recorded";
+    case Place::recorded_merged: return "recorded merged";
+    case Place::recorded_separate: return "recorded separate";
   }
   return "";
 }

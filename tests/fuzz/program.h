@@ -53,7 +53,8 @@ struct Statement {
 };
 
 // Where a program's inputs lie.
-enum class Place : uint8_t { merged, separate, in_parts, replicas, recorded };
+enum class Place : uint8_t { merged, separate, in_parts, replicas, recorded, recorded_merged, recorded_separate };
+inline bool is_recorded(Place place) { return place >= Place::recorded; }
 
 struct Program {
   static constexpr int kResults = 64;  // slots of a statement

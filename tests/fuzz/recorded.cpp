@@ -7,10 +7,12 @@
 
 #include <cstring>
 
+#include "machine.h"
 #include "print.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/function/function.h"
+#include "tutti/tensor/mesh_tensor.h"
 
 namespace tutti::fuzz {
 namespace {
@@ -23,8 +25,9 @@ bool is_argument(const Input& input) { return !input.requires_grad && input.slot
 class World {
  public:
   explicit World(const Program& program) : program_(program), inputs_only_{.inputs = program.inputs} {
+    if (program.place != Place::recorded) mesh_ = mesh_of(program);
     for (const Input& input : program.inputs)
-      if (!is_argument(input)) kept_[input.slot] = make_value(input).set_requires_grad(input.requires_grad);
+      if (!is_argument(input)) kept_[input.slot] = placed(input).set_requires_grad(input.requires_grad);
   }
 
   std::vector<Tensor> arguments(int run) const {
@@ -32,7 +35,7 @@ class World {
     for (Input input : program_.inputs)
       if (is_argument(input)) {
         if (input.elements != Elements::indices) input.start += 2 * run;
-        tensors.push_back(make_value(input));
+        tensors.push_back(placed(input));
       }
     return tensors;
   }
@@ -56,6 +59,8 @@ class World {
   }
 
  private:
+  Tensor placed(const Input& input) const { return mesh_ ? on_mesh(input, *mesh_) : make_value(input); }
+
   std::map<int, Tensor> slots(const std::vector<Tensor>& arguments) const {
     std::map<int, Tensor> slots = kept_;
     size_t next = 0;
@@ -66,12 +71,14 @@ class World {
 
   const Program& program_;
   const Program inputs_only_;
+  std::optional<Mesh> mesh_;
   std::map<int, Tensor> kept_;
 };
 
 Tensor dense(const Tensor& tensor) {
   const at::NoGradGuard no_grad;
-  return at::zeros(tensor.sizes(), tensor.options()).copy_(tensor);
+  const Tensor whole = gather(tensor);
+  return at::zeros(whole.sizes(), whole.options()).copy_(whole);
 }
 
 std::string difference(const Tensor& a, const Tensor& b) {

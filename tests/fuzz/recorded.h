@@ -4,9 +4,9 @@
 
 namespace tutti::fuzz {
 
-// Runs the program five times on plain tensors, and five times as a recorded function, and compares every bit: inputs
-// that need a gradient, and every second other one, stay the same tensors; the others are arguments with other values
-// each time. A program that cannot be recorded, and says so, is "invalid".
+// Runs the program five times as it is, on plain tensors or on a mesh, and five times as a recorded function, and
+// compares every bit: inputs that need a gradient, and every second other one, stay the same tensors; the others are
+// arguments with other values each time. A program that cannot be recorded, and says so, is "invalid".
 Verdict check_recorded(const Program& program);
 
 }  // namespace tutti::fuzz

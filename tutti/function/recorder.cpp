@@ -454,7 +454,12 @@ void Recorder::take_leaves() {
       leaf.found_none_and_left_none = !leaf.had_gradient;
       continue;
     }
-    if (!gradient.defined() || !is_plain(gradient)) continue;
+    if (!gradient.defined())
+      throw Error(ErrorCode::unimplemented,
+                  str(name_, ": a variable of shape ", str_list(leaf.tensor.sizes()),
+                      " that lies in several buffers has a gradient in grad() when the function ends, which cannot be "
+                      "recorded. Call zero_grad() at the end, or compute with autograd::grad()"));
+    if (!is_plain(gradient)) continue;
     if (is_mesh_tensor(leaf.tensor.grad())) leaf.exit_spec = mesh_impl(leaf.tensor.grad()).spec();
     const auto found = buffer_of_.find(gradient.storage().unsafeGetStorageImpl());
     if (found == buffer_of_.end() || found->second == leaf.entry_buffer) continue;

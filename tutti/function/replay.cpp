@@ -160,6 +160,7 @@ void Replay::make_steps(const std::vector<const Program::Call*>& calls) {
           if (number >= 0) step.resolved &= has_plain_keys(value(number).geometry);
     if (step.out_op) {
       step.form = Form::out;
+      if (step.resolved) step.native = native_kernel_of(call->op->schema().name(), step.arguments);
       step.out_arguments = step.arguments;
       for (const Program::Operand& result : call->results) step.out_arguments.push_back(build(result));
       for (const int made : step.makes)
@@ -303,6 +304,10 @@ void Replay::run_functional(Step& step) {
   take_results(step);
 }
 
+void Replay::run_out(Step& step) {
+  step.native ? step.native(step.out_arguments) : call(*step.out_op, step.out_arguments, step.resolved);
+}
+
 bool Replay::gave_the_same(const Step& step) const {
   for (size_t i = 0; i < step.call->results.size(); ++i) {
     const int number = step.call->results[i].values[0];
@@ -323,7 +328,7 @@ void Replay::prove(Step& step) {
   for (const int made : step.makes) memory.push_back(storage(made).data());
   bool same = true;
   try {
-    call(*step.out_op, step.out_arguments, step.resolved);
+    run_out(step);
   } catch (const std::exception&) {
     same = false;
   }
@@ -350,7 +355,7 @@ void Replay::run_step(Step& step) {
   switch (step.form) {
     case Form::in_place: call(*step.call->op, step.arguments, step.resolved); break;
     case Form::functional: run_functional(step); break;
-    case Form::out: step.proven ? call(*step.out_op, step.out_arguments, step.resolved) : prove(step); break;
+    case Form::out: step.proven ? run_out(step) : prove(step); break;
     case Form::host_step: step.call->host_step(step.inputs); break;
   }
   for (const int unused : step.frees)

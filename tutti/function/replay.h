@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "tutti/function/native_kernel.h"
 #include "tutti/function/program.h"
 
 namespace tutti {
@@ -34,6 +35,7 @@ class Replay {
     bool proven = false;    // out: whether it was seen to give the bits of the functional form
     bool resolved = false;  // the kernel of the CPU key is called, past the other keys
     std::optional<c10::OperatorHandle> out_op = {};
+    NativeKernel native = nullptr;  // in the place of out_op
     Stack arguments = {};
     Stack out_arguments = {};
     std::vector<Tensor> inputs = {};      // of a host step
@@ -65,6 +67,7 @@ class Replay {
   void run_step(Step& step);
   void call(const c10::OperatorHandle& op, const Stack& arguments, bool resolved);
   void run_functional(Step& step);
+  void run_out(Step& step);
   void prove(Step& step);
   void take_results(Step& step);
   void take(int value, const Tensor& made);

@@ -11,6 +11,7 @@
 #include "tutti/core/str.h"
 #include "tutti/function/compare.h"
 #include "tutti/function/recorder.h"
+#include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/view.h"
 
 namespace tutti {
@@ -48,6 +49,23 @@ void check_arguments(const std::string& name, at::ArrayRef<Tensor> plain) {
                              ", on ", tensor.device(),
                              "; dense plain tensors on the CPU can be recorded. run_functions_eagerly(true) "
                              "runs the function as it is"));
+  }
+}
+
+// A mesh tensor whose shape is changed in place has others from then on.
+void refuse_other_components(const std::string& name, at::ArrayRef<Tensor> arguments, at::ArrayRef<Tensor> plain) {
+  auto next = plain.begin();
+  for (const Tensor& argument : arguments) {
+    if (!is_mesh_tensor(argument)) {
+      ++next;
+      continue;
+    }
+    for (const Tensor& component : mesh_impl(argument).components())
+      if (next == plain.end() || !component.is_same(*next++))
+        throw Error(ErrorCode::failed_precondition,
+                    str(name,
+                        ": the function changes the shape of a mesh tensor that is its argument, which a replay "
+                        "would not; work on a view of it: t(), unsqueeze(), …"));
   }
 }
 
@@ -191,9 +209,11 @@ Traces::Outcome Traces::record(Trace& trace, const Call& call) {
   Recorder recorder(options_.name, leaves);
   TakenApart results;
   {
-    std::vector<Tensor> copies = recorder.take_arguments(call.arguments.plain);
+    const std::vector<Tensor> copies = recorder.take_arguments(call.arguments.plain);
     const RecordGuard guard(recorder);
-    const std::vector<Tensor> returned = call.body(put_together(std::move(copies), call.arguments.values));
+    const std::vector<Tensor> arguments = put_together(copies, call.arguments.values);
+    const std::vector<Tensor> returned = call.body(arguments);
+    refuse_other_components(options_.name, arguments, copies);
     results = take_apart(returned);
     for (size_t i = 0; i < returned.size(); ++i)
       if (recorder.is_from_outside(returned[i])) results.values[i].same_as = returned[i];

@@ -107,6 +107,7 @@ Tensor ReplicaValues::share_of(const MeshTensorImpl& part, const ThreadView& vie
 void ReplicaValues::look() {
   const std::lock_guard lock(mutex_);
   if (!live_.load(std::memory_order_relaxed)) {
+    const UnrecordedGuard looks;
     share_all(is_sum() ? num_terms() : 1);
     live_.store(true, std::memory_order_release);
   }

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <ATen/core/stack.h>
+
+#include <string>
+
+namespace tutti {
+
+// Code of ours that does what an op of LibTorch does, bit for bit and faster. It takes the arguments of the op's out=
+// form. Threads: any.
+using NativeKernel = void (*)(const torch::jit::Stack& arguments);
+
+// For a call with such arguments; their memory is not looked at. Null where there is none.
+NativeKernel native_kernel_of(const std::string& op, const torch::jit::Stack& arguments);
+
+}  // namespace tutti

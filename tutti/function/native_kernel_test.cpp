@@ -1,0 +1,65 @@
+#include "tutti/function/native_kernel.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/max_pool2d_with_indices.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <limits>
+
+namespace tutti {
+namespace {
+
+using at::Tensor;
+
+torch::jit::Stack pooling(const Tensor& x, bool ceils) {
+  const std::vector<int64_t> two{2, 2}, zero{0, 0}, one{1, 1};
+  return {x, two, two, zero, one, ceils};
+}
+
+void expect_pooled_as_by_libtorch(const Tensor& x) {
+  const auto [values, indices] = at::max_pool2d_with_indices(x, {2, 2}, {2, 2});
+  torch::jit::Stack arguments = pooling(x, false);
+  const NativeKernel kernel = native_kernel_of("aten::max_pool2d_with_indices", arguments);
+  ASSERT_TRUE(kernel);
+  const Tensor own = at::empty(values.sizes(), values.options()), where = at::empty(indices.sizes(), indices.options());
+  arguments.insert(arguments.end(), {own, where});
+  kernel(arguments);
+  EXPECT_EQ(std::memcmp(own.const_data_ptr(), values.const_data_ptr(), values.nbytes()), 0) << x;
+  EXPECT_EQ(std::memcmp(where.const_data_ptr(), indices.const_data_ptr(), indices.nbytes()), 0) << x;
+}
+
+TEST(NativeKernel, PoolsAsLibTorchDoes) {
+  for (const int64_t height : {2, 3, 6, 11})
+    for (const int64_t width : {2, 5, 8, 17, 64}) {
+      expect_pooled_as_by_libtorch(at::randn({3, 2, height, width}));
+      expect_pooled_as_by_libtorch(at::randint(3, {5, height, width}).to(at::kFloat));  // equal ones
+    }
+}
+
+TEST(NativeKernel, PoolsNaNsAndInfinitiesAsLibTorchDoes) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity(), kNaN = std::numeric_limits<float>::quiet_NaN();
+  for (int i = 0; i < 20; ++i) {
+    const Tensor x = at::randn({2, 3, 6, 10}), kind = at::randint(5, x.sizes());
+    x.masked_fill_(kind == 0, kNaN).masked_fill_(kind == 1, -kInfinity).masked_fill_(kind == 2, kInfinity);
+    x.select(1, 0).fill_(-kInfinity);
+    expect_pooled_as_by_libtorch(x);
+  }
+}
+
+TEST(NativeKernel, LeavesOtherPoolingsToLibTorch) {
+  const std::string op = "aten::max_pool2d_with_indices";
+  EXPECT_FALSE(native_kernel_of(op, pooling(at::randn({2, 2, 4, 4}).to(at::kDouble), false)));
+  EXPECT_FALSE(native_kernel_of(op, pooling(at::randn({2, 2, 4, 4}).transpose(2, 3), false)));
+  EXPECT_FALSE(native_kernel_of(op, pooling(at::randn({2, 2, 4, 5}), true)));
+  EXPECT_TRUE(native_kernel_of(op, pooling(at::randn({2, 2, 4, 6}), true)));
+  auto three = pooling(at::randn({2, 2, 6, 6}), false);
+  three[1] = std::vector<int64_t>{3, 3};
+  EXPECT_FALSE(native_kernel_of(op, three));
+}
+
+}  // namespace
+}  // namespace tutti
