@@ -32,6 +32,11 @@ class Writer {
       : program_(program), options_(options), builder_(options.precision), memory_(builder_) {}
 
   ProgramText write() {
+    if (!program_.meshes.empty() || program_.runs_replicas)
+      throw Error(ErrorCode::unimplemented,
+                  str("the function ", options_.name,
+                      " uses values of a mesh or runs replicas, and compiled functions are of "
+                      "plain tensors"));
     for (const Program::Buffer& buffer : program_.buffers) memory_.add(buffer.bytes);
     take_arguments();
     for (size_t i = 0; i < program_.calls.size(); ++i) write_call(program_.calls[i], i);

@@ -33,8 +33,8 @@ struct ProgramText {
   std::vector<Gradient> gradients;     // that the function leaves in leaves
 };
 
-// Throws: unimplemented for a call without a lowering, with its name and where it is in the program; for random numbers
-// and native steps.
+// Throws: unimplemented for a call without a lowering, with its name and where it is in the program; for random
+// numbers, native steps, and values of a mesh.
 ProgramText write_program(const Program& program, const ProgramTextOptions& options = {});
 
 }  // namespace tutti::tpu
