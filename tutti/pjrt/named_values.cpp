@@ -2,6 +2,7 @@
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/pjrt/abi.h"
 
 namespace tutti::pjrt {
 namespace {

@@ -7,9 +7,11 @@
 #include <variant>
 #include <vector>
 
-#include "tutti/pjrt/abi.h"
-
 namespace tutti::pjrt {
+
+namespace abi {
+struct NamedValue;
+}
 
 // What a client is asked for, and what plugins and devices say of themselves.
 using NamedValue = std::variant<std::string, int64_t, std::vector<int64_t>, float, bool>;

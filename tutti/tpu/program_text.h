@@ -1,0 +1,40 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tutti/function/program.h"
+#include "tutti/stablehlo/builder.h"
+
+namespace tutti::tpu {
+
+struct ProgramTextOptions {
+  std::string name = "function";  // of the module, and in errors
+  stablehlo::Precision precision = stablehlo::Precision::highest;
+};
+
+// A recorded program as StableHLO, and what its arguments and results are. State that it writes is both: each step's
+// result is the next step's argument, in the same memory.
+struct ProgramText {
+  struct Part {
+    int buffer;            // of the program
+    stablehlo::Type type;  // dense, from the buffer's first element on
+    int result = -1;       // of an argument: the result that is this buffer afterwards
+  };
+  struct Gradient {
+    int leaf;    // of the program
+    int result;  // -1: the leaf has none afterwards
+  };
+
+  std::string module;
+  std::vector<Part> arguments;         // the function's arguments, and what it reads of memory outside of it
+  std::vector<stablehlo::Type> types;  // of the module's results
+  std::vector<int> results;            // of the function's results the module's, or -1 for an undefined tensor
+  std::vector<Gradient> gradients;     // that the function leaves in leaves
+};
+
+// Throws: unimplemented for a call without a lowering, with its name and where it is in the program; for random
+// numbers, native steps, and values of a mesh.
+ProgramText write_program(const Program& program, const ProgramTextOptions& options = {});
+
+}  // namespace tutti::tpu
