@@ -26,8 +26,9 @@ int64_t global_step_of(const checkpoint::Reader& reader);
 Batch first_batch(const BatchIterator& input, ModeKeys mode);
 
 // Makes the run's variables and gives them their values: hooks begin, those of the spec too, the checkpoint is
-// restored, and the hooks hear of the session. Returns the model function's spec.
-EstimatorSpec begin_session(ModelRun& run, const Batch& batch, Hooks& hooks, const std::function<void()>& give_values);
+// restored, and the hooks hear of the session. `model_made` is called when the model function was.
+void begin_session(ModelRun& run, const Batch& batch, Hooks& hooks, const std::function<void()>& model_made,
+                   const std::function<void()>& give_values);
 
 // Calls a member of each hook.
 template <class... Parameters, class... Arguments>

@@ -1,5 +1,6 @@
 #include "tutti/estimator/model_run.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/scalar_tensor.h>
 
@@ -243,7 +244,6 @@ void ModelRun::save(const BatchIterator* input) {
   const auto keep = config_->keep_checkpoint_max;
   CheckpointManagerOptions options{.max_to_keep = keep && *keep > 0 ? keep : std::nullopt};
   options.keep_every = std::chrono::seconds(static_cast<int64_t>(config_->keep_checkpoint_every_n_hours * 3600));
-  log_info(str("Saving checkpoints for ", global_step(), " into ", (model_dir_ / "ckpt").string(), '.'));
   CheckpointManager(Checkpoint(std::move(objects)), model_dir_, options).save(global_step());
 }
 

@@ -118,6 +118,7 @@ class Training {
  private:
   void save() {
     const bool is_last = ended_ || (last_step_ && run_.global_step() >= *last_step_);
+    log_info(str("Saving checkpoints for ", run_.global_step(), " into ", (run_.model_dir() / "ckpt").string(), '.'));
     run_.save(is_last ? nullptr : &input_);
     saved_with_input_ = is_last ? std::nullopt : std::optional(run_.global_step());
   }
