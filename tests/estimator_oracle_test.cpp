@@ -585,16 +585,84 @@ bool train_and_evaluate_case(const Json& test) {
   return comparison.holds();
 }
 
+Json or_null(const auto& value) { return value ? Json(*value) : Json(); }
+Json text_or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
+
+// The jobs as TensorFlow writes them: a list where all tasks are named.
+Json jobs_of(const RunTask& task) {
+  Json jobs = Json::object();
+  for (const auto& [job, tasks] : task.cluster_spec) {
+    const bool is_list = !tasks.empty() && tasks.rbegin()->first + 1 == static_cast<int64_t>(tasks.size());
+    jobs[job] = is_list ? Json::array() : Json::object();
+    for (const auto& [index, address] : tasks)
+      if (is_list)
+        jobs[job].push_back(address);
+      else
+        jobs[job][std::to_string(index)] = address;
+  }
+  return jobs;
+}
+
+bool run_config(const Json& test) {
+  RunConfigOptions options;
+  for (const auto& [name, value] : test.at("arguments").items()) {
+    const auto integer = value.is_number_integer() ? std::optional(value.get<int64_t>()) : std::nullopt;
+    if (name == "model_dir")
+      options.model_dir = value;
+    else if (name == "tf_random_seed")
+      options.tf_random_seed = value.get<uint64_t>();
+    else if (name == "save_summary_steps")
+      options.save_summary_steps = value;
+    else if (name == "save_checkpoints_steps") {
+      options.save_checkpoints_steps = integer;
+      if (value.is_null()) options.save_checkpoints_secs = {};  // given, so that there is no default
+    } else if (name == "save_checkpoints_secs")
+      options.save_checkpoints_secs = value.is_null() ? std::nullopt : std::optional(value.get<double>());
+    else if (name == "keep_checkpoint_max")
+      options.keep_checkpoint_max = integer;
+    else if (name == "keep_checkpoint_every_n_hours")
+      options.keep_checkpoint_every_n_hours = value;
+    else if (name == "log_step_count_steps")
+      options.log_step_count_steps = integer;
+    else
+      throw std::runtime_error("the argument " + name + " of RunConfig is not read yet");
+  }
+  cluster::Environment::Variables variables;
+  if (!test["tf_config"].is_null()) variables["TF_CONFIG"] = test["tf_config"];
+  const RunConfig config(options, cluster::Environment(variables));
+  if (!test.contains("expected")) return false;
+  const RunTask& task = config.task();
+  const Json found{{"model_dir", text_or_null(config->model_dir)},
+                   {"tf_random_seed", or_null(config->tf_random_seed)},
+                   {"save_summary_steps", config->save_summary_steps},
+                   {"save_checkpoints_steps", or_null(config->save_checkpoints_steps)},
+                   {"save_checkpoints_secs", or_null(config->save_checkpoints_secs)},
+                   {"keep_checkpoint_max", or_null(config->keep_checkpoint_max)},
+                   {"keep_checkpoint_every_n_hours", config->keep_checkpoint_every_n_hours},
+                   {"log_step_count_steps", or_null(config->log_step_count_steps)},
+                   {"service", task.service.empty() ? Json() : Json(task.service)},
+                   {"task_type", task.task_type},
+                   {"task_id", task.task_id},
+                   {"global_id_in_cluster", or_null(task.global_id_in_cluster)},
+                   {"is_chief", task.is_chief},
+                   {"master", task.master},
+                   {"evaluation_master", task.evaluation_master},
+                   {"num_ps_replicas", task.num_ps_replicas},
+                   {"num_worker_replicas", task.num_worker_replicas},
+                   {"cluster_spec", jobs_of(task)}};
+  Comparison comparison(test, 0);
+  for (const auto& [name, value] : found.items())
+    comparison.that(value == test["expected"].at(name),
+                    str(name, " is ", value.dump(), ", recorded ", test["expected"].at(name).dump()));
+  return comparison.holds();
+}
+
 bool run_kind(const Json& test) {
   const Silence silence;
-  static const std::map<std::string, bool (*)(const Json&)> kinds{{"model_fn", model_fn},
-                                                                  {"canned", canned},
-                                                                  {"head", head},
-                                                                  {"hooks", hooks},
-                                                                  {"checkpoints", checkpoints},
-                                                                  {"log", log_lines},
-                                                                  {"warm_start", warm_start},
-                                                                  {"train_and_evaluate", train_and_evaluate_case}};
+  static const std::map<std::string, bool (*)(const Json&)> kinds{
+      {"model_fn", model_fn},     {"canned", canned},           {"head", head},
+      {"hooks", hooks},           {"checkpoints", checkpoints}, {"log", log_lines},
+      {"run_config", run_config}, {"warm_start", warm_start},   {"train_and_evaluate", train_and_evaluate_case}};
   const auto kind = kinds.find(test.at("kind"));
   if (kind == kinds.end()) throw std::runtime_error("the kind " + test.at("kind").dump() + " is not run yet");
   return kind->second(test);

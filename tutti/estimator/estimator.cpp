@@ -50,6 +50,10 @@ Estimator::Estimator(ModelFn model_fn, EstimatorOptions options) {
   if (!options.params.empty() && !model_fn.takes_params())
     throw Error(ErrorCode::invalid_argument, str("Estimator: params are given ('", options.params.begin()->first,
                                                  "'), and the model function takes none"));
+  if (const RunTask& task = options.config.task(); !task.is_alone())
+    throw Error(ErrorCode::unimplemented,
+                str("Estimator: TF_CONFIG makes this process the ", task.task_type, ' ', task.task_id,
+                    " of a job of several processes, which estimators cannot join yet; each would train alone"));
   auto model_dir = model_dir_of(options);
   state_ = std::make_shared<const State>(State{.model_fn = std::move(model_fn),
                                                .model_dir = std::move(model_dir),

@@ -7,7 +7,13 @@
 
 namespace tutti::estimator {
 
-RunConfig::RunConfig(RunConfigOptions options) : options_(std::move(options)) {
+RunConfig::RunConfig(RunConfigOptions options, const cluster::Environment& environment)
+    : options_(std::move(options)), task_(read_run_task(environment)) {
+  if (!task_.model_dir.empty() && !options_.model_dir.empty() && task_.model_dir != options_.model_dir)
+    throw Error(ErrorCode::invalid_argument,
+                str("RunConfig: model_dir is '", options_.model_dir, "', and that of TF_CONFIG '", task_.model_dir,
+                    "'; give one of them, or the same"));
+  if (options_.model_dir.empty()) options_.model_dir = task_.model_dir;
   const auto require = [](bool holds, const char* field, double value, const char* what) {
     if (!holds) throw Error(ErrorCode::invalid_argument, str("RunConfig: ", field, " is ", value, "; it is ", what));
   };

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "tutti/distribute/strategy.h"
+#include "tutti/estimator/run_task.h"
 
 namespace tutti::estimator {
 
@@ -45,18 +46,23 @@ struct RunConfigOptions {
   LossScaling loss_scaling = LossScaling::per_replica;
 };
 
-// How an Estimator runs. A value. Throws: invalid_argument for checkpoints by steps and by seconds at once, or a number
-// out of range. TF: tf.estimator.RunConfig.
+// How an Estimator runs. A value. Throws: invalid_argument for checkpoints by steps and by seconds at once, a number
+// out of range, another model_dir than that of TF_CONFIG, and as read_run_task. TF: tf.estimator.RunConfig.
 class RunConfig {
  public:
   RunConfig() : RunConfig(RunConfigOptions()) {}
-  explicit RunConfig(RunConfigOptions options);
+  explicit RunConfig(RunConfigOptions options,
+                     const cluster::Environment& environment = cluster::Environment::of_process());
+
+  // Which task of a job this process is.
+  const RunTask& task() const { return task_; }
 
   const RunConfigOptions& operator*() const { return options_; }
   const RunConfigOptions* operator->() const { return &options_; }
 
  private:
   RunConfigOptions options_;
+  RunTask task_;
 };
 
 }  // namespace tutti::estimator
