@@ -118,8 +118,13 @@ class Watch : public SessionRunHook {
 // One case's Estimator and the calls on it.
 class Calls {
  public:
-  Calls(const Estimator& estimator, const Json& test, Comparison& comparison)
-      : estimator_(estimator), test_(test), comparison_(comparison), initial_(test.value("initial", Json())) {}
+  // `alone`: the same in the same folder without strategies.
+  Calls(const Estimator& estimator, const Json& test, Comparison& comparison, const Estimator* alone = nullptr)
+      : estimator_(estimator),
+        alone_(alone),
+        test_(test),
+        comparison_(comparison),
+        initial_(test.contains("initial") && test["initial"].is_object() ? test["initial"] : Json()) {}
 
   void run() {
     for (size_t i = 0; i < test_["calls"].size(); ++i) {
@@ -127,9 +132,9 @@ class Calls {
       const std::string where = str("call ", i, " (", call["call"].get<std::string>(), "): ");
       try {
         answer(call, expected, where);
-        comparison_.that(!expected.contains("error"), where + "was to fail");
+        comparison_.that(!expected.contains("error") || is_defect(), where + "was to fail");
       } catch (const Error& error) {
-        comparison_.that(expected.contains("error"), str(where, "fails: ", error.what()));
+        comparison_.that(expected.contains("error") && !is_defect(), str(where, "fails: ", error.what()));
       }
     }
   }
@@ -141,6 +146,9 @@ class Calls {
   static std::optional<int64_t> optional(const Json& call, const char* name) {
     return call.contains(name) && !call[name].is_null() ? std::optional(call[name].get<int64_t>()) : std::nullopt;
   }
+
+  // A fault of TensorFlow's: here the calls succeed.
+  bool is_defect() const { return test_.value("defect", false); }
 
   void answer(const Json& call, const Json& expected, const std::string& where) {
     const std::string kind = call["call"];
@@ -166,7 +174,7 @@ class Calls {
     const auto watch = std::make_shared<Watch>(std::exchange(initial_, Json()));
     estimator_.train(input(call),
                      {.hooks = {watch}, .steps = optional(call, "steps"), .max_steps = optional(call, "max_steps")});
-    if (!expected.contains("losses")) return;
+    if (!expected.contains("losses") || is_defect()) return;
     const Json& losses = expected["losses"];
     comparison_.that(watch->losses.size() == losses.size(), str(where, watch->losses.size(), " steps"));
     for (size_t i = 0; i < std::min(losses.size(), watch->losses.size()); ++i)
@@ -178,7 +186,12 @@ class Calls {
   void evaluate(const Json& call, const Json& expected, const std::string& where) {
     const Metrics metrics =
         estimator_.evaluate(input(call), {.steps = optional(call, "steps"), .name = call.value("name", "")});
-    if (!expected.contains("metrics")) return;
+    if (!expected.contains("metrics") || is_defect()) return;
+    if (expected.value("defect", false)) {  // TensorFlow leaves batches out; all count, as on one device
+      for (const auto& [name, value] : alone_->evaluate(input(call)))
+        comparison_.number(where + name, metrics.at(name), value);
+      return;
+    }
     comparison_.that(metrics.size() == expected["metrics"].size(), where + "other metrics");
     if (test_.value("random", false)) return;
     for (const auto& [name, value] : expected["metrics"].items())
@@ -193,7 +206,7 @@ class Calls {
       options.predict_keys = {call["predict_keys"].get<std::string>()};
     std::vector<data::Columns> found;
     for (const data::Columns& prediction : estimator_.predict(input(call), options)) found.push_back(prediction);
-    if (!expected.contains("predictions")) return;
+    if (!expected.contains("predictions") || is_defect()) return;
     comparison_.that(found.size() == expected["predictions"].size(), str(where, found.size(), " predictions"));
     if (test_.value("random", false)) return;
     for (size_t i = 0; i < std::min(found.size(), expected["predictions"].size()); ++i) {
@@ -206,7 +219,7 @@ class Calls {
   // Those of the model; slots of optimizers have names of Keras here, and most of them are compared by what they do.
   void variables(const Json& expected, const std::string& where) {
     const std::vector<std::string> names = estimator_.get_variable_names();
-    if (!expected.contains("variables")) return;
+    if (!expected.contains("variables") || is_defect()) return;
     for (const auto& [recorded, value] : expected["variables"].items()) {
       const std::string name = Watch::own_name(recorded);
       if (std::ranges::find(names, name) != names.end())
@@ -216,7 +229,7 @@ class Calls {
     }
   }
   static bool is_slot(const std::string& name) {
-    if (name.starts_with("training/") || name.starts_with("beta")) return true;
+    if (name.starts_with("training/") || name.ends_with("_power")) return true;
     for (const char* end : {"/Momentum", "/Adagrad", "/Adam", "/Adam_1", "/Ftrl", "/Ftrl_1", "/RMSProp", "/RMSProp_1",
                             "/RMSProp_2", "/Adadelta", "/Adadelta_1"})
       if (name.ends_with(end)) return true;
@@ -224,6 +237,7 @@ class Calls {
   }
 
   const Estimator& estimator_;
+  const Estimator* alone_;
   const Json& test_;
   Comparison& comparison_;
   Json initial_;
@@ -272,8 +286,10 @@ bool model_fn(const Json& test) {
        .config = config_of(test.value("config", Json::object()), train ? StrategyRef(*train) : StrategyRef(),
                            eval ? StrategyRef(*eval) : StrategyRef()),
        .params = params});
+  const Estimator alone(oracle::model_fn_of(test["model"]),
+                        {.model_dir = folder, .config = config_of({}, {}, {}), .params = params});
   Comparison comparison(test, tolerance_of(test));
-  Calls(estimator, test, comparison).run();
+  Calls(estimator, test, comparison, &alone).run();
   std::filesystem::remove_all(folder);
   return comparison.holds();
 }
@@ -320,6 +336,9 @@ bool head(const Json& test) {
   } catch (const Error& error) {
     comparison.that(expected["evaluate"].contains("error"), error.what());
   }
+  if (expected["predictions"].contains("error"))
+    return comparison.that(code_of([&] { (void)head.predictions(logits); }).has_value(), "logits were to be refused"),
+           comparison.holds();
   const data::Columns predictions = head.predictions(logits);
   for (const auto& [name, value] : expected["predictions"].items())
     comparison.tensor(name, predictions.at(name), value);
@@ -665,7 +684,14 @@ bool run_kind(const Json& test) {
       {"run_config", run_config}, {"warm_start", warm_start},   {"train_and_evaluate", train_and_evaluate_case}};
   const auto kind = kinds.find(test.at("kind"));
   if (kind == kinds.end()) throw std::runtime_error("the kind " + test.at("kind").dump() + " is not run yet");
-  return kind->second(test);
+  try {
+    return kind->second(test);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    std::cout << "  " << test.at("name") << ": " << error.what() << '\n';
+    return false;
+  }
 }
 
 TEST(EstimatorOracle, HoldsInEveryCase) {

@@ -292,7 +292,10 @@ Input input_of(const Json& json) {
 estimator::ModelFn model_fn_of(const Json& model) { return RecordedModel{model}; }
 
 estimator::OptimizerChoice optimizer_of(const Json& json, bool v1) {
-  if (json.is_string() && !v1) return json.get<std::string>();
+  if (json.is_string()) {
+    const estimator::OptimizerChoice by_name(json.get<std::string>());  // which refuses other names
+    if (!v1) return by_name;
+  }
   const Json settings = json.is_string() ? Json{{"name", json}, {"learning_rate", 0.2}} : json;
   return [settings, v1] { return made_optimizer(settings, v1, {}); };
 }
