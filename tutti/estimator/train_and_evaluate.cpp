@@ -72,6 +72,7 @@ EvalSpec::EvalSpec(EvalSpecOptions options) : options_(std::move(options)) {
 std::pair<Metrics, std::vector<std::string>> train_and_evaluate(const Estimator& estimator, const TrainSpec& train_spec,
                                                                 const EvalSpec& eval_spec) {
   const RunConfigOptions& config = *estimator.config();
+  log_info("Running training and evaluation locally (non-distributed).");
   log_info(
       str("Start train and evaluate loop. The evaluate will happen after every checkpoint. Checkpoint frequency is "
           "determined based on RunConfig arguments: save_checkpoints_steps ",
