@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 
@@ -30,7 +30,7 @@ enum class LossScaling {
 };
 
 // Stands for "every 600 seconds, unless save_checkpoints_steps is given".
-inline constexpr double kUnlessBySteps = -1;
+inline constexpr double kUnlessBySteps = -std::numeric_limits<double>::infinity();
 
 struct RunConfigOptions {
   std::string model_dir = {};
