@@ -6,8 +6,8 @@ add_library(tutti_options INTERFACE)
 target_compile_options(tutti_options INTERFACE -Wall -Wextra -Werror -Wno-missing-field-initializers
   # GCC 12 invents overlaps and lengths in std::string (its bugs 105651, 105329) and values of c10::SmallVector that were
   # never set; where sources are compiled together, it takes their anonymous namespaces for a header's.
-  $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict -Wno-stringop-overflow -Wno-array-bounds -Wno-maybe-uninitialized
-    -Wno-subobject-linkage>)
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict -Wno-stringop-overflow -Wno-stringop-overread -Wno-array-bounds
+    -Wno-maybe-uninitialized -Wno-subobject-linkage>)
 # LibTorch's headers then include only the operators they need, which saves a third of the compile time.
 target_compile_definitions(tutti_options INTERFACE AT_PER_OPERATOR_HEADERS)
 if(TUTTI_SANITIZE)

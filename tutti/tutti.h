@@ -93,6 +93,7 @@
 #include "tutti/dtensor/pack.h"
 #include "tutti/dtensor/relayout.h"
 #include "tutti/dtensor/stateless_random.h"
+#include "tutti/estimator/estimators.h"
 #include "tutti/files/npy.h"
 #include "tutti/function/function.h"
 #include "tutti/function/program.h"

@@ -305,8 +305,10 @@ Tensor LayerImpl::add_weight(const std::string& name, const Shape& shape, const 
 
 void LayerImpl::track(Weight weight) {
   if (!weight.layer) weight.layer = this;
-  set_path(weight.value, weight.name);
-  if (weight.constraint) constrain(weight.value, *weight.constraint);
+  if (!has_source()) {  // whose weights have it from where they were made: replicas come here at once
+    set_path(weight.value, weight.name);
+    if (weight.constraint) constrain(weight.value, *weight.constraint);
+  }
   weights_.push_back(std::move(weight));
 }
 

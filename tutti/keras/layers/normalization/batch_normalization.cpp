@@ -14,6 +14,7 @@
 #include "tutti/distribute/variable.h"
 #include "tutti/keras/layers/axis.h"
 #include "tutti/keras/layers/normalization/affine_internal.h"
+#include "tutti/keras/weight_source.h"
 #include "tutti/tensor/view.h"
 
 namespace tutti::keras::layers {
@@ -97,9 +98,14 @@ class BatchNormalizationImpl : public AffineImpl {
  private:
   // Each replica follows its own shards; outside the first replica's statistics count, as in Keras.
   Tensor add_moving(const std::string& name, const Tensor& initial) {
-    Tensor value = variable(initial, {.name = name,
-                                      .aggregation = VariableAggregation::only_first_replica,
-                                      .synchronization = VariableSynchronization::on_read});
+    const auto make = [&] {
+      return variable(initial, {.name = name,
+                                .aggregation = VariableAggregation::only_first_replica,
+                                .synchronization = VariableSynchronization::on_read});
+    };
+    if (source_ && source_ == WeightSource::current())
+      return source_->weight(str(this->name(), '/', name), initial.sizes().vec(), /*trainable=*/false, make);
+    Tensor value = make();
     module()->register_buffer(name, value);
     track({.name = name, .value = value, .trainable = false});
     return value;
@@ -155,6 +161,7 @@ class BatchNormalizationImpl : public AffineImpl {
     moving_variance_.mul_(options_.momentum).add_(variance, 1 - options_.momentum);
   }
 
+  WeightSource* source_ = WeightSource::current();  // that was in force where the layer was made
   BatchNormalizationOptions options_;
   Tensor moving_mean_;
   Tensor moving_variance_;

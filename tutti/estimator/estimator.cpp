@@ -1,0 +1,129 @@
+#include "tutti/estimator/estimator.h"
+
+#include <ATen/ops/scalar_tensor.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "tutti/checkpoint/folder.h"
+#include "tutti/checkpoint/reader.h"
+#include "tutti/core/error.h"
+#include "tutti/core/str.h"
+#include "tutti/estimator/estimator_state_internal.h"
+#include "tutti/estimator/log.h"
+
+namespace tutti::estimator {
+namespace {
+
+constexpr std::string_view kVariables = "variables/";  // before their names in a checkpoint
+
+std::filesystem::path new_temporary_folder() {
+  std::string name = (std::filesystem::temp_directory_path() / "tutti_estimator_XXXXXX").string();
+  if (!mkdtemp(name.data())) throw Error(ErrorCode::unavailable, str("Estimator: cannot make the folder ", name));
+  log_info(str("Using temporary folder as model directory: ", name));
+  return name;
+}
+
+std::filesystem::path model_dir_of(const EstimatorOptions& options) {
+  const std::string& own = options.model_dir;
+  const std::string& configured = options.config->model_dir;
+  if (!own.empty() && !configured.empty() && own != configured)
+    throw Error(ErrorCode::invalid_argument, str("Estimator: model_dir is '", own, "', and that of config '",
+                                                 configured, "'; give one of them, or the same"));
+  if (own.empty() && configured.empty()) return new_temporary_folder();
+  return std::filesystem::absolute(own.empty() ? configured : own);
+}
+
+checkpoint::Reader newest(const std::filesystem::path& model_dir) {
+  auto& files = checkpoint::posix_file_system();
+  const auto latest = checkpoint::Folder(files, model_dir).latest();
+  if (!latest)
+    throw Error(ErrorCode::not_found,
+                str("Estimator: there is no checkpoint in ", model_dir, " yet; train() saves some"));
+  return {files, *latest};
+}
+
+}  // namespace
+
+Estimator::Estimator(ModelFn model_fn, EstimatorOptions options) {
+  if (!options.params.empty() && !model_fn.takes_params())
+    throw Error(ErrorCode::invalid_argument, str("Estimator: params are given ('", options.params.begin()->first,
+                                                 "'), and the model function takes none"));
+  if (const RunTask& task = options.config.task(); !task.is_alone())
+    throw Error(ErrorCode::unimplemented,
+                str("Estimator: TF_CONFIG makes this process the ", task.task_type, ' ', task.task_id,
+                    " of a job of several processes, which estimators cannot join yet; each would train alone"));
+  auto model_dir = model_dir_of(options);
+  state_ = std::make_shared<const State>(State{.model_fn = std::move(model_fn),
+                                               .model_dir = std::move(model_dir),
+                                               .config = std::move(options.config),
+                                               .params = std::move(options.params),
+                                               .warm_start = std::move(options.warm_start_from)});
+}
+
+std::filesystem::path Estimator::export_saved_model(const std::filesystem::path&) const {
+  throw Error(
+      ErrorCode::unimplemented,
+      "Estimator::export_saved_model: saved programs cannot be written yet; the checkpoints of model_dir have all "
+      "variables, and checkpoint::Reader reads them");
+}
+
+std::optional<std::filesystem::path> Estimator::latest_checkpoint() const {
+  return checkpoint::Folder(checkpoint::posix_file_system(), model_dir()).latest();
+}
+
+std::vector<std::string> Estimator::get_variable_names() const {
+  const checkpoint::Reader reader = newest(model_dir());
+  std::vector<std::string> names{"global_step"};
+  for (const auto& tensor : reader.tensors())
+    if (tensor.name.starts_with(kVariables)) names.push_back(tensor.name.substr(kVariables.size()));
+  std::ranges::sort(names);
+  return names;
+}
+
+Tensor Estimator::get_variable_value(const std::string& name) const {
+  const checkpoint::Reader reader = newest(model_dir());
+  if (name == "global_step") return at::scalar_tensor(global_step_of(reader), at::kLong);
+  const std::string full = str(kVariables, name);
+  if (!reader.find(full))
+    throw Error(ErrorCode::not_found, str("Estimator: ", reader.folder(), " has no variable '", name, "', but ",
+                                          str_list(get_variable_names())));
+  return reader.read(full);
+}
+
+const std::filesystem::path& Estimator::model_dir() const { return state_->model_dir; }
+const RunConfig& Estimator::config() const { return state_->config; }
+const Params& Estimator::params() const { return state_->params; }
+
+int64_t global_step_of(const checkpoint::Reader& reader) {
+  const auto found = reader.values().find(str(kVariables, "global_step"));
+  if (found == reader.values().end() || !std::holds_alternative<int64_t>(found->second))
+    throw Error(ErrorCode::failed_precondition,
+                str("Estimator: ", reader.folder(), " is no checkpoint of an Estimator: it has no global_step"));
+  return std::get<int64_t>(found->second);
+}
+
+Batch first_batch(const BatchIterator& input, ModeKeys mode) {
+  if (auto batch = input.peek()) return *std::move(batch);
+  throw Error(ErrorCode::invalid_argument,
+              str("Estimator, mode ", to_string(mode), ": input_fn gave no batch, and the first one makes the model"));
+}
+
+void begin_session(ModelRun& run, const Batch& batch, Hooks& hooks, const std::function<void()>& model_made,
+                   const std::function<void()>& give_values) {
+  const EstimatorSpec spec = run.create(batch);
+  const auto& own = spec->mode == ModeKeys::train  ? spec->training_hooks
+                    : spec->mode == ModeKeys::eval ? spec->evaluation_hooks
+                                                   : spec->prediction_hooks;
+  hooks.insert(hooks.end(), own.begin(), own.end());
+  call_hooks(hooks, &SessionRunHook::begin);
+  model_made();
+  log_info("Graph was finalized.");
+  give_values();
+  log_info("Running local_init_op.");
+  log_info("Done running local_init_op.");
+  call_hooks(hooks, &SessionRunHook::after_create_session, static_cast<Session&>(run));
+}
+
+}  // namespace tutti::estimator

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "tutti/data/dataset.h"
+#include "tutti/estimator/hooks.h"
+#include "tutti/estimator/model_fn.h"
+#include "tutti/estimator/model_run.h"
+
+namespace tutti::estimator {
+
+struct EstimatorOptions {
+  std::string model_dir = {};  // empty: the config's, or a new folder of the system's temporary ones
+  RunConfig config = RunConfig();
+  Params params = {};
+  std::optional<WarmStartSettings> warm_start_from = {};  // where model_dir has no checkpoint yet
+};
+
+struct TrainOptions {
+  Hooks hooks = {};
+  std::optional<int64_t> steps = {};      // more
+  std::optional<int64_t> max_steps = {};  // in all; at most one of the two. None: to the end of the input
+  Listeners saving_listeners = {};
+};
+
+struct EvaluateOptions {
+  std::optional<int64_t> steps = {};  // none: to the end of the input
+  Hooks hooks = {};
+  std::filesystem::path checkpoint_path = {};  // empty: the newest
+  std::string name = {};                       // of one among several evaluations: its numbers go to eval_NAME
+};
+
+struct PredictOptions {
+  std::vector<std::string> predict_keys = {};  // empty: all
+  Hooks hooks = {};
+  std::filesystem::path checkpoint_path = {};
+  bool yield_single_examples = true;  // else batches
+};
+
+// By name: "loss", "global_step", and the model's metrics.
+using Metrics = std::map<std::string, double>;
+
+// A model that trains, evaluates and predicts by itself, and keeps what it learnt in a folder. The model function
+// describes it: layers that are made in it find their weights by name, so that it is called anew for each batch, and
+// once before the first, with its data, to make them. A shared handle. One thread at a time. TF:
+// tf.estimator.Estimator.
+//
+// Under a strategy each replica takes a batch of its own in each step, and the loss is what LossScaling says. A
+// training that was killed goes on from the newest checkpoint, bit for bit: at its place in the input, and with its
+// random numbers.
+class Estimator {
+ public:
+  // Throws: invalid_argument for two model_dirs, or params that the model function does not take.
+  explicit Estimator(ModelFn model_fn, EstimatorOptions options = {});
+
+  // Throws: invalid_argument for steps and max_steps together, or below 1, and for what the model function returns;
+  // failed_precondition for a model_dir of another model, and a loss that is not a number; what the functions throw.
+  const Estimator& train(const InputFn& input_fn, const TrainOptions& options = {}) const;
+  // The mean of the loss over batches and the metrics over rows, all batches counted.
+  Metrics evaluate(const InputFn& input_fn, const EvaluateOptions& options = {}) const;
+  // A dataset of what is predicted for each example, in order; computed while it is iterated.
+  data::Dataset<data::Columns> predict(const InputFn& input_fn, const PredictOptions& options = {}) const;
+  // Throws: unimplemented.
+  std::filesystem::path export_saved_model(const std::filesystem::path& export_dir_base) const;
+
+  std::optional<std::filesystem::path> latest_checkpoint() const;
+  // Of the newest checkpoint: variables, slots of optimizers, "global_step". Throw: not_found before the first, and for
+  // another name.
+  std::vector<std::string> get_variable_names() const;
+  Tensor get_variable_value(const std::string& name) const;
+
+  const std::filesystem::path& model_dir() const;
+  const RunConfig& config() const;
+  const Params& params() const;
+
+ private:
+  struct State;
+  std::shared_ptr<const State> state_;
+};
+
+}  // namespace tutti::estimator

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "tutti/checkpoint/reader.h"
+#include "tutti/estimator/estimator.h"
+
+namespace tutti::estimator {
+
+struct Estimator::State {
+  ModelFn model_fn;
+  std::filesystem::path model_dir;
+  RunConfig config;
+  Params params;
+  std::optional<WarmStartSettings> warm_start;
+
+  ModelRun run(ModeKeys mode) const { return {model_fn, params, config, model_dir, mode}; }
+};
+
+// How many updates a checkpoint has seen. Throws: failed_precondition for one that no Estimator wrote.
+int64_t global_step_of(const checkpoint::Reader& reader);
+
+// The first batch of an input, by which a model is made. Throws: invalid_argument, with the mode, where there is none.
+Batch first_batch(const BatchIterator& input, ModeKeys mode);
+
+// Makes the run's variables and gives them their values: hooks begin, those of the spec too, the checkpoint is
+// restored, and the hooks hear of the session. `model_made` is called when the model function was.
+void begin_session(ModelRun& run, const Batch& batch, Hooks& hooks, const std::function<void()>& model_made,
+                   const std::function<void()>& give_values);
+
+// Calls a member of each hook.
+template <class... Parameters, class... Arguments>
+void call_hooks(const Hooks& hooks, void (SessionRunHook::*member)(Parameters...), Arguments&&... arguments) {
+  for (const auto& hook : hooks) ((*hook).*member)(arguments...);
+}
+
+}  // namespace tutti::estimator

@@ -1,0 +1,23 @@
+#pragma once
+
+// All of estimators, and the feature columns that they stand on.
+#include "tutti/estimator/baseline.h"
+#include "tutti/estimator/dnn.h"
+#include "tutti/estimator/dnn_linear_combined.h"
+#include "tutti/estimator/estimator.h"
+#include "tutti/estimator/estimator_spec.h"
+#include "tutti/estimator/head.h"
+#include "tutti/estimator/hooks.h"
+#include "tutti/estimator/input.h"
+#include "tutti/estimator/linear.h"
+#include "tutti/estimator/log.h"
+#include "tutti/estimator/losses.h"
+#include "tutti/estimator/mode_keys.h"
+#include "tutti/estimator/model_call.h"
+#include "tutti/estimator/model_fn.h"
+#include "tutti/estimator/model_run.h"
+#include "tutti/estimator/optimizer_choice.h"
+#include "tutti/estimator/run_config.h"
+#include "tutti/estimator/session_run_hook.h"
+#include "tutti/estimator/train_and_evaluate.h"
+#include "tutti/feature_column/feature_columns.h"

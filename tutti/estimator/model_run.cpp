@@ -1,0 +1,279 @@
+#include "tutti/estimator/model_run.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/scalar_tensor.h>
+
+#include <algorithm>
+#include <numeric>
+#include <regex>
+#include <utility>
+
+#include "tutti/checkpoint/checkpoint_manager.h"
+#include "tutti/checkpoint/folder.h"
+#include "tutti/checkpoint/restore_state.h"
+#include "tutti/core/error.h"
+#include "tutti/core/log.h"
+#include "tutti/core/str.h"
+#include "tutti/distribute/gradients.h"
+#include "tutti/distribute/replica_context.h"
+#include "tutti/estimator/log.h"
+#include "tutti/estimator/model_call.h"
+#include "tutti/tensor/mesh_tensor.h"
+
+namespace tutti::estimator {
+namespace {
+
+// The variables alone, as evaluation and prediction restore them.
+class VariablesOnly : public Savable {
+ public:
+  explicit VariablesOnly(VariableStore& store) : store_(store) {}
+  void visit_state(StateVisitor& visitor) override { store_.visit_variables(visitor); }
+
+ private:
+  VariableStore& store_;
+};
+
+std::filesystem::path newest_checkpoint(const std::filesystem::path& path) {
+  auto& files = checkpoint::posix_file_system();
+  if (checkpoint::is_checkpoint(files, path)) return path;
+  if (const auto latest = checkpoint::Folder(files, path).latest()) return *latest;
+  throw Error(ErrorCode::not_found, str("warm start: there is no checkpoint at ", path));
+}
+
+}  // namespace
+
+struct ModelRun::Call {
+  EstimatorSpec spec;
+  bool loss_is_sum;
+  std::map<std::string, Tensor> summaries;
+};
+
+ModelRun::ModelRun(const ModelFn& model_fn, const Params& params, const RunConfig& config,
+                   std::filesystem::path model_dir, ModeKeys mode)
+    : model_fn_(model_fn),
+      params_(params),
+      config_(config),
+      model_dir_(std::move(model_dir)),
+      mode_(mode),
+      strategy_((mode == ModeKeys::train  ? config->train_distribute
+                 : mode == ModeKeys::eval ? config->eval_distribute
+                                          : StrategyRef())
+                    .get()) {
+  if (!strategy_) strategy_ = &get_strategy();
+}
+
+void ModelRun::refuse(const std::string& message, ErrorCode code) const {
+  throw Error(code, str("model_fn, mode ", to_string(mode_), ": ", message));
+}
+
+int ModelRun::num_replicas() const { return static_cast<int>(strategy_->num_replicas_in_sync()); }
+
+ModelRun::Call ModelRun::call_model(const Batch& batch) {
+  ModelCall call(store_, mode_);
+  const keras::WeightSourceGuard guard(call);
+  if (mode_ != ModeKeys::predict && !batch.labels.empty() && !model_fn_.takes_labels())
+    refuse("it takes no labels, and input_fn gives some");
+  EstimatorSpec spec =
+      model_fn_(batch.features, mode_ == ModeKeys::predict ? Input() : batch.labels, mode_, params_, config_);
+  if (spec->mode != mode_) refuse(str("it returned an EstimatorSpec of mode ", to_string(spec->mode)));
+  return {std::move(spec), call.loss_is_sum(), call.summaries()};
+}
+
+std::vector<ModelRun::Call> ModelRun::call_on_replicas(const std::vector<Batch>& batches, bool updates) {
+  const at::AutoGradMode grad_mode(mode_ == ModeKeys::train);
+  const std::vector<double> weights = updates ? weights_of(batches) : std::vector<double>();
+  std::vector<std::optional<Call>> calls(batches.size());
+  strategy_->run([&] {
+    const auto replica = static_cast<size_t>(get_replica_context().replica_id_in_sync_group());
+    if (replica >= batches.size()) return;
+    calls[replica].emplace(call_model(batches[replica]));
+    if (updates) update(*calls[replica], weights[replica]);
+  });
+  std::vector<Call> results;
+  for (auto& call : calls) results.push_back(*std::move(call));
+  return results;
+}
+
+std::vector<double> ModelRun::weights_of(const std::vector<Batch>& batches) const {
+  std::vector<double> weights(batches.size(), 1.0 / static_cast<double>(batches.size()));
+  if (config_->loss_scaling == LossScaling::per_replica) return weights;
+  std::ranges::transform(batches, weights.begin(), [](const Batch& batch) { return double(num_rows(batch)); });
+  const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
+  for (double& weight : weights) weight /= sum;
+  return weights;
+}
+
+void ModelRun::update(const Call& call, double weight) {
+  const auto& updates = call.spec->train_op.updates;
+  if (updates.size() != store_.optimizers().size())
+    refuse(str("its train_op has ", updates.size(), " updates, and had ", store_.optimizers().size(),
+               " the first time; each call describes the same step"));
+  // All gradients first: the updates change what the graph was computed with.
+  std::vector<std::vector<Tensor>> found(updates.size());
+  for (size_t i = 0; i < updates.size(); ++i) {
+    if (!found[i].empty()) continue;
+    const bool shared =
+        std::ranges::all_of(updates, [&](const auto& other) { return other.loss.is_same(updates[i].loss); });
+    const size_t end = shared && !store_.optimizers()[i].scales_loss() ? updates.size() : i + 1;
+    std::vector<Tensor> variables;
+    for (size_t j = i; j < end; ++j)
+      variables.insert(variables.end(), updates[j].variables.begin(), updates[j].variables.end());
+    const Tensor loss = call.loss_is_sum || weight == 1 ? updates[i].loss : updates[i].loss * weight;
+    const std::vector<Tensor> all = gradients(store_.optimizers()[i].scale_loss(loss), variables);
+    auto next = all.begin();
+    for (size_t j = i; j < end; ++j) {
+      found[j].assign(next, next + static_cast<int64_t>(updates[j].variables.size()));
+      next += static_cast<int64_t>(updates[j].variables.size());
+    }
+  }
+  for (size_t i = 0; i < updates.size(); ++i) {
+    const keras::optimizers::Optimizer& optimizer = store_.optimizers()[i];
+    const keras::optimizers::Optimizer now(updates[i].optimizer);
+    if (!now.has_schedule()) follow_learning_rate(i, now.learning_rate());
+    optimizer.apply_gradients(found[i], updates[i].variables);
+  }
+}
+
+void ModelRun::follow_learning_rate(size_t optimizer, double rate) {
+  if (rate == learning_rates_[optimizer]) return;
+  get_replica_context().meet("an Estimator's learning rate", [&] {
+    store_.optimizers()[optimizer].set_learning_rate(rate);
+    learning_rates_[optimizer] = rate;
+  });
+}
+
+void ModelRun::note_learning_rates() {
+  learning_rates_.clear();
+  for (const auto& optimizer : store_.optimizers())
+    learning_rates_.push_back(optimizer.has_schedule() ? 0 : optimizer.learning_rate());
+}
+
+Tensor ModelRun::loss_of(const std::vector<Call>& calls, const std::vector<double>& weights) const {
+  if (!calls[0].spec->loss.defined()) return {};
+  const c10::NoGradGuard no_grad;
+  Tensor sum;
+  for (size_t i = 0; i < calls.size(); ++i) {
+    const Tensor loss = calls[i].spec->loss.detach();
+    const Tensor share = calls[i].loss_is_sum || weights[i] == 1 ? loss : loss * weights[i];
+    sum = sum.defined() ? sum + share.to(sum.device()) : share;
+  }
+  return sum;
+}
+
+EstimatorSpec ModelRun::create(const Batch& batch) {
+  log_info("Calling model_fn.");
+  std::vector<Call> calls = call_on_replicas(std::vector<Batch>(static_cast<size_t>(num_replicas()), batch), false);
+  store_.reset_untrained();
+  if (mode_ == ModeKeys::train) make_optimizers(calls[0].spec);
+  log_info("Done calling model_fn.");
+  return std::move(calls[0].spec);
+}
+
+void ModelRun::make_optimizers(const EstimatorSpec& spec) {
+  if (!spec->train_op.counts_step)
+    refuse("its train_op does not count; hand get_global_step() to minimize, or the training never comes to a step");
+  for (const auto& update : spec->train_op.updates) {
+    if (update.variables.empty())
+      refuse("its train_op has no variable to update: no layer with weights was made in it");
+    store_.optimizers().emplace_back(update.optimizer);
+    store_.optimized().push_back(update.variables);
+    store_.optimizers().back().build(update.variables);
+  }
+  note_learning_rates();
+}
+
+void ModelRun::restore(const std::filesystem::path& folder, BatchIterator* input) {
+  const checkpoint::Reader reader(checkpoint::posix_file_system(), folder);
+  const auto require_all = [&](const checkpoint::Differences& differences) {
+    if (!differences.missing.empty())
+      refuse(str("the checkpoint ", folder, " is of another model: ", differences.to_string()),
+             ErrorCode::failed_precondition);
+  };
+  if (mode_ != ModeKeys::train) {
+    VariablesOnly variables(store_);
+    const std::vector<checkpoint::NamedTrackable> objects{{"variables", variables}};
+    require_all(checkpoint::compare(reader, objects));
+    checkpoint::restore(reader, objects);
+    return;
+  }
+  std::vector<checkpoint::NamedTrackable> objects{{"variables", store_}};
+  if (input && reader.has_one_that_starts_with("input/")) objects.push_back({"input", *input});
+  const Checkpoint checkpoint(objects);
+  require_all(checkpoint::compare(reader, objects));
+  checkpoint.restore(folder).expect_partial();
+  note_learning_rates();
+}
+
+void ModelRun::warm_start(const WarmStartSettings& settings) {
+  if (settings.ckpt_to_initialize_from.empty())
+    throw Error(ErrorCode::invalid_argument, "WarmStartSettings: ckpt_to_initialize_from is empty; name a folder");
+  const auto folder = newest_checkpoint(settings.ckpt_to_initialize_from);
+  const checkpoint::Reader reader(checkpoint::posix_file_system(), folder);
+  const auto patterns = settings.vars_to_warm_start.value_or(std::vector<std::string>());
+  for (const auto& [name, variable] : store_.trainable()) {
+    const auto matches = [&name = name](const std::string& pattern) {
+      return std::regex_search(name, std::regex(pattern), std::regex_constants::match_continuous);
+    };
+    if (!std::ranges::any_of(patterns, matches)) continue;
+    const auto renamed = settings.var_name_to_prev_var_name.find(name);
+    const std::string& before = renamed == settings.var_name_to_prev_var_name.end() ? name : renamed->second;
+    if (!reader.find("variables/" + before))
+      throw Error(ErrorCode::invalid_argument, str("warm start: ", folder, " has no variable '", before, '\''));
+    reader.read("variables/" + before, variable);
+    log_info(str("Warm-starting variable: ", name, "; prev_var_name: ", before == name ? "Unchanged" : before));
+  }
+}
+
+StepResult ModelRun::step(const std::vector<Batch>& batches) {
+  const bool trains = mode_ == ModeKeys::train;
+  std::vector<Call> calls = call_on_replicas(batches, trains);
+  StepResult result;
+  result.values.global_step = store_.global_step();
+  result.values.loss = loss_of(calls, weights_of(batches));
+  result.values.tensors = calls[0].summaries;
+  for (const auto& [name, value] : calls[0].spec->predictions.numbers) result.values.tensors[name] = value.detach();
+  if (trains) store_.set_global_step(store_.global_step() + 1);
+  for (Call& call : calls) result.specs.push_back(std::move(call.spec));
+  return result;
+}
+
+void ModelRun::save(const BatchIterator* input) {
+  std::vector<checkpoint::NamedTrackable> objects{{"variables", store_}};
+  if (input) objects.push_back({"input", const_cast<BatchIterator&>(*input)});
+  const auto keep = config_->keep_checkpoint_max;
+  CheckpointManagerOptions options{.max_to_keep = keep && *keep > 0 ? keep : std::nullopt};
+  options.keep_every = std::chrono::seconds(static_cast<int64_t>(config_->keep_checkpoint_every_n_hours * 3600));
+  CheckpointManager(Checkpoint(std::move(objects)), model_dir_, options).save(global_step());
+}
+
+void ModelRun::save_checkpoint() {
+  if (!saver_) refuse("only training saves checkpoints", ErrorCode::failed_precondition);
+  saver_();
+}
+
+std::vector<std::string> ModelRun::variable_names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : store_.tensors()) names.push_back(name);
+  return names;
+}
+
+Tensor ModelRun::variable(const std::string& name) const {
+  const auto tensors = store_.tensors();
+  const auto found = tensors.find(name);
+  if (found == tensors.end())
+    throw Error(ErrorCode::not_found, str("there is no variable '", name, "', but ", str_list(variable_names())));
+  const c10::NoGradGuard no_grad;
+  return (is_mesh_tensor(found->second) ? gather(found->second) : found->second).detach().clone();
+}
+
+int64_t num_rows(const Batch& batch) {
+  const Input& features = batch.features;
+  if (features.is_text()) return features.strings().shape().at(0);
+  if (!features.is_columns()) return features.tensor().size(0);
+  const data::Columns& columns = features.columns();
+  if (!columns.numbers.empty()) return columns.numbers.begin()->second.size(0);
+  return columns.strings.empty() ? 0 : columns.strings.begin()->second.shape().at(0);
+}
+
+}  // namespace tutti::estimator

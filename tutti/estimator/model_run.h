@@ -1,0 +1,92 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tutti/estimator/estimator_spec.h"
+#include "tutti/estimator/input.h"
+#include "tutti/estimator/model_fn.h"
+#include "tutti/estimator/run_config.h"
+#include "tutti/estimator/session_run_hook.h"
+#include "tutti/estimator/variable_store.h"
+
+namespace tutti::estimator {
+
+// Which variables begin with the values that another model learnt. TF: tf.estimator.WarmStartSettings.
+struct WarmStartSettings {
+  // A checkpoint's folder, or a model_dir, of which the newest is taken; required.
+  std::filesystem::path ckpt_to_initialize_from = {};
+  // Expressions of which one matches the beginning of a trained variable's name; nothing: none is taken over.
+  std::optional<std::vector<std::string>> vars_to_warm_start = {{".*"}};
+  std::map<std::string, std::string> var_name_to_prev_var_name = {};
+};
+
+// What a step on all replicas gave.
+struct StepResult {
+  RunValues values;
+  std::vector<EstimatorSpec> specs;  // of the replicas that had a batch
+};
+
+// One run of a model function in one mode under one strategy: its variables, and step after step its calls.
+class ModelRun : public Session {
+ public:
+  ModelRun(const ModelFn& model_fn, const Params& params, const RunConfig& config, std::filesystem::path model_dir,
+           ModeKeys mode);
+
+  // Calls the model function for the first time, which makes its variables and the optimizers' slots; updates nothing.
+  // Returns the spec of the first replica.
+  EstimatorSpec create(const Batch& batch);
+  // The variables as a checkpoint has them; in training also the optimizers, the random numbers and, where it is there,
+  // the place in the input. Throws: failed_precondition, with all names, for a checkpoint of another model.
+  void restore(const std::filesystem::path& checkpoint, BatchIterator* input);
+  void warm_start(const WarmStartSettings& settings);
+  // Calls the model function, each replica with its batch, and in training updates the variables. At most as many
+  // batches as there are replicas, in training exactly.
+  StepResult step(const std::vector<Batch>& batches);
+
+  // Of training: also saves the place in this input, unless it is null.
+  void save(const BatchIterator* input);
+  void set_saver(std::function<void()> saver) { saver_ = std::move(saver); }
+
+  int num_replicas() const;
+  Strategy& strategy() const { return *strategy_; }
+  VariableStore& store() { return store_; }
+
+  int64_t global_step() const override { return store_.global_step(); }
+  const std::filesystem::path& model_dir() const override { return model_dir_; }
+  std::vector<std::string> variable_names() const override;
+  Tensor variable(const std::string& name) const override;
+  void save_checkpoint() override;
+
+ private:
+  struct Call;  // of the model function on one replica
+  Call call_model(const Batch& batch);
+  std::vector<Call> call_on_replicas(const std::vector<Batch>& batches, bool updates);
+  void update(const Call& call, double weight);
+  std::vector<double> weights_of(const std::vector<Batch>& batches) const;
+  Tensor loss_of(const std::vector<Call>& calls, const std::vector<double>& weights) const;
+  void make_optimizers(const EstimatorSpec& spec);
+  void follow_learning_rate(size_t optimizer, double rate);
+  void note_learning_rates();
+  [[noreturn]] void refuse(const std::string& message, ErrorCode code = ErrorCode::invalid_argument) const;
+
+  const ModelFn& model_fn_;
+  const Params& params_;
+  const RunConfig& config_;
+  std::filesystem::path model_dir_;
+  ModeKeys mode_;
+  Strategy* strategy_;
+  VariableStore store_;
+  std::vector<double> learning_rates_;  // that the optimizers have; written where all replicas wait
+  std::function<void()> saver_;
+};
+
+// The rows of a batch: of its first tensor, text or column.
+int64_t num_rows(const Batch& batch);
+
+}  // namespace tutti::estimator

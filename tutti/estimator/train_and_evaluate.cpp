@@ -1,0 +1,90 @@
+#include "tutti/estimator/train_and_evaluate.h"
+
+#include <memory>
+
+#include "tutti/core/error.h"
+#include "tutti/core/str.h"
+#include "tutti/estimator/log.h"
+
+namespace tutti::estimator {
+namespace {
+
+void require(bool holds, const std::string& message) {
+  if (!holds) throw Error(ErrorCode::invalid_argument, message);
+}
+
+// Evaluates what was saved.
+class EvaluationListener : public CheckpointSaverListener {
+ public:
+  EvaluationListener(const Estimator& estimator, const EvalSpec& spec) : estimator_(estimator), spec_(spec) {}
+
+  void begin() override { timer_.emplace(std::nullopt, std::max(spec_->throttle_secs, 1e-9)); }
+  bool after_save(Session&, int64_t global_step) override {
+    if (is_first_) {  // nothing was learnt yet
+      is_first_ = false;
+      return false;
+    }
+    if (timer_->should_trigger(global_step))
+      evaluate(global_step);
+    else
+      log_info(str("Skip the current checkpoint eval due to throttle secs (", spec_->throttle_secs, " secs)."));
+    return false;
+  }
+  void end(Session&, int64_t global_step) override {
+    if (last_evaluated_ != global_step) evaluate(global_step);
+  }
+
+  const Metrics& metrics() const { return metrics_; }
+
+ private:
+  void evaluate(int64_t global_step) {
+    timer_->trigger(global_step);
+    last_evaluated_ = global_step;
+    metrics_ =
+        estimator_.evaluate(spec_->input_fn, {.steps = spec_->steps, .hooks = spec_->hooks, .name = spec_->name});
+  }
+
+  const Estimator& estimator_;
+  const EvalSpec& spec_;
+  std::optional<StepTimer> timer_;
+  bool is_first_ = true;
+  std::optional<int64_t> last_evaluated_;
+  Metrics metrics_;
+};
+
+}  // namespace
+
+TrainSpec::TrainSpec(TrainSpecOptions options) : options_(std::move(options)) {
+  require(static_cast<bool>(options_.input_fn), "TrainSpec: there is no input_fn");
+  require(!options_.max_steps || *options_.max_steps > 0,
+          str("TrainSpec: max_steps is ", options_.max_steps.value_or(0), "; it is positive"));
+}
+
+EvalSpec::EvalSpec(EvalSpecOptions options) : options_(std::move(options)) {
+  require(static_cast<bool>(options_.input_fn), "EvalSpec: there is no input_fn");
+  require(!options_.steps || *options_.steps > 0,
+          str("EvalSpec: steps is ", options_.steps.value_or(0), "; it is positive"));
+  require(options_.start_delay_secs >= 0,
+          str("EvalSpec: start_delay_secs is ", options_.start_delay_secs, "; it is 0 or more"));
+  require(options_.throttle_secs >= 0, str("EvalSpec: throttle_secs is ", options_.throttle_secs, "; it is 0 or more"));
+}
+
+std::pair<Metrics, std::vector<std::string>> train_and_evaluate(const Estimator& estimator, const TrainSpec& train_spec,
+                                                                const EvalSpec& eval_spec) {
+  const RunConfigOptions& config = *estimator.config();
+  log_info("Running training and evaluation locally (non-distributed).");
+  log_info(
+      str("Start train and evaluate loop. The evaluate will happen after every checkpoint. Checkpoint frequency is "
+          "determined based on RunConfig arguments: save_checkpoints_steps ",
+          config.save_checkpoints_steps ? std::to_string(*config.save_checkpoints_steps) : "None",
+          " or save_checkpoints_secs ",
+          config.save_checkpoints_secs ? number_text(*config.save_checkpoints_secs) : "None", '.'));
+  const auto evaluation = std::make_shared<EvaluationListener>(estimator, eval_spec);
+  Listeners listeners = train_spec->saving_listeners;
+  listeners.push_back(evaluation);
+  estimator.train(train_spec->input_fn,
+                  {.hooks = train_spec->hooks, .max_steps = train_spec->max_steps, .saving_listeners = listeners});
+  return {evaluation->metrics(), {}};
+}
+
+}  // namespace tutti::estimator

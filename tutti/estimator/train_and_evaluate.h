@@ -1,0 +1,56 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tutti/estimator/estimator.h"
+
+namespace tutti::estimator {
+
+struct TrainSpecOptions {
+  InputFn input_fn = {};
+  std::optional<int64_t> max_steps = {};  // of the global step; none: to the end of the input
+  Hooks hooks = {};
+  Listeners saving_listeners = {};
+};
+
+// What train_and_evaluate trains with. Throws: invalid_argument for max_steps below 1, or no input_fn.
+// TF: tf.estimator.TrainSpec.
+class TrainSpec {
+ public:
+  explicit TrainSpec(TrainSpecOptions options);
+  const TrainSpecOptions* operator->() const { return &options_; }
+
+ private:
+  TrainSpecOptions options_;
+};
+
+struct EvalSpecOptions {
+  InputFn input_fn = {};
+  std::optional<int64_t> steps = 100;  // none: to the end of the input
+  std::string name = {};
+  Hooks hooks = {};
+  double start_delay_secs = 120;  // of an evaluator that is a task of its own
+  double throttle_secs = 600;     // from one evaluation to the next, at least
+};
+
+// What train_and_evaluate evaluates with. Throws: invalid_argument for steps below 1, negative seconds, or no input_fn.
+// TF: tf.estimator.EvalSpec.
+class EvalSpec {
+ public:
+  explicit EvalSpec(EvalSpecOptions options);
+  const EvalSpecOptions* operator->() const { return &options_; }
+
+ private:
+  EvalSpecOptions options_;
+};
+
+// Trains, and evaluates after each checkpoint, but not more often than throttle_secs, and after the last step. Returns
+// the last evaluation, nothing if there was none, and what exporters exported: nothing, as saved programs cannot be
+// written yet. In one process. Throws: as Estimator::train and evaluate. TF: tf.estimator.train_and_evaluate.
+std::pair<Metrics, std::vector<std::string>> train_and_evaluate(const Estimator& estimator, const TrainSpec& train_spec,
+                                                                const EvalSpec& eval_spec);
+
+}  // namespace tutti::estimator
