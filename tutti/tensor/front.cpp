@@ -99,7 +99,8 @@ Tensor place(const ScopeState& scope, Tensor value) {
   const Layout* layout = scope_layout(scope, value.dim());
   if (!layout) return make_mesh_tensor(scope.shape, std::move(value));
   const Spec* spec = spec_of("call_with_layout", *layout, value.sizes());
-  return make_mesh_tensor(spec, spec->num_components == 1 ? cut(value, spec) : own_pieces(value, spec));
+  return make_mesh_tensor(spec, spec->num_components == 1 ? cut(value, spec) : own_pieces(value, spec),
+                          value.strides());
 }
 
 // In a scope a factory function's result becomes a mesh tensor.

@@ -21,6 +21,10 @@ c10::SmallVector<int, 2> unnamed_writes(const c10::FunctionSchema& schema);
 bool changes_geometry(const c10::OperatorHandle& op);
 // Whether it returns the elements in other sizes, in the same row-major order.
 bool keeps_order(const std::string& name);
+// Whether its arguments name strides, and so places in the memory of the tensor.
+bool names_strides(const std::string& name);
+// Whether LibTorch's kernel gives the result other strides than LibTorch says of tensors without memory.
+bool chooses_strides(const std::string& name);
 // Whether a program calls it to get sharded values in a plain tensor.
 bool gives_plain_values(const std::string& name);
 // Whether it makes sparse tensors of mesh tensors, and is looked up under their key.
