@@ -159,7 +159,8 @@ class Comparison {
     // What a replica asked of requires_grad_() is its own; of a tensor that replicas share, so is the graph of a write.
     if (all_ && seen.requires_grad != wanted.requires_grad && !seen.is_gradient && !is_shared(seen.slot))
       return {"requires_grad", str(what, " requires a gradient: ", seen.requires_grad, ", not ", wanted.requires_grad)};
-    if (!seen.is_gradient && !is_out(seen.slot) && strides_that_count(seen) != strides_that_count(wanted))
+    if (!seen.is_gradient && !is_out(seen.slot) && !is_result_of_gradient(seen.slot) &&
+        strides_that_count(seen) != strides_that_count(wanted))
       return {"strides", what + " of sizes " + str_list(seen.sizes) + " has strides " + str_list(seen.strides) +
                              ", not " + str_list(wanted.strides)};
     return {};
@@ -188,6 +189,14 @@ class Comparison {
                                       (slot >= statement.result && slot < statement.result + Program::kResults)))
           return true;
       return false;
+    });
+  }
+
+  // How a gradient lies depends on the formulas, of which a mesh has its own for products.
+  bool is_result_of_gradient(int slot) const {
+    return std::any_of(program_.statements.begin(), program_.statements.end(), [&](const Statement& statement) {
+      return statement.kind == Statement::Kind::gradient && slot >= statement.result &&
+             slot < statement.result + Program::kResults;
     });
   }
 

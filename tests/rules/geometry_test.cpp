@@ -277,6 +277,7 @@ TEST(Geometry, ThatAllReplicasShareIsNotChangedByOne) {
     EXPECT_EQ(code_of([&] { x.resize_({2}); }), ErrorCode::failed_precondition);
     Tensor out = x;
     EXPECT_EQ(code_of([&] { torch::abs_out(out, torch::ones({5})); }), ErrorCode::failed_precondition);
+    EXPECT_EQ(code_of([&] { at::_foreach_abs_out({out}, {torch::ones({5})}); }), ErrorCode::failed_precondition);
     torch::abs_out(out, -torch::ones({2, 3}));
     EXPECT_EQ(x.sum().item<double>(), 6);
     EXPECT_EQ((x + 1).sizes(), (std::vector<int64_t>{2, 3}));

@@ -88,6 +88,7 @@ class CompositeOut final : public c10::OperatorKernel {
     const auto items = is_list ? outs[0].toListRef() : at::ArrayRef<at::IValue>(outs);
     if (!std::all_of(items.begin(), items.end(), on_mesh))
       return op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
+    const c10::AutoGradMode graphs(at::GradMode::is_enabled() && !is_list);  // out= forms of lists make none
     const torch::jit::Stack twins = check_sizes(op, arguments);
     torch::jit::drop(*stack, outs.size());
     composed_.callBoxed(*stack);
@@ -102,9 +103,7 @@ class CompositeOut final : public c10::OperatorKernel {
   }
 
  private:
-  // LibTorch's out= forms of lists have no graph.
   static void take_values(at::ArrayRef<at::IValue> outs, const std::vector<Tensor>& values) {
-    const at::NoGradGuard no_grad;
     TORCH_CHECK(outs.size() == values.size(), "expected ", values.size(), " tensors in out, got ", outs.size());
     for (size_t i = 0; i < values.size(); ++i) take_value(outs[i].toTensor(), values[i]);
   }

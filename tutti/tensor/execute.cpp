@@ -486,13 +486,10 @@ bool lay_out_as_named(const c10::OperatorHandle& op, at::ArrayRef<IValue> argume
       std::any_of(arguments.begin() + 1, arguments.end(), [](const IValue& v) { return v.isInt(); });
   if (mesh_impl(tensor).is_part() && names_begin) refuse("its offset is one in the memory");
   const Tensor gathered = call[0].toTensor(), memory = laid_out(gathered, tensor.strides());
-  if (!tensor.is_non_overlapping_and_dense()) {
-    Stack shown = call;
-    shown[0] = laid_out(at::ones_like(gathered, at::kBool), tensor.strides());
-    if (op.schema().name() == "aten::as_strided") {
-      op.callBoxed(shown);
-      if (!shown[0].toTensor().all().item<bool>()) refuse("it asks for elements");
-    }
+  if (!tensor.is_non_overlapping_and_dense() && !op.schema().name().ends_with("_scatter")) {
+    const Tensor shown = laid_out(at::ones_like(gathered, at::kBool), tensor.strides());
+    if (!shown.as_strided(call[1].toDimVector(), call[2].toDimVector()).all().item<bool>())
+      refuse("it asks for elements");
   }
   call[0] = memory;
   return !memory.is_same(gathered);

@@ -127,8 +127,12 @@ void front_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack
       const at::IValue before = argument.is_out() ? (*stack)[i] : at::IValue();
       note_writes(op, argument, (*stack)[i]);
       localize((*stack)[i]);
-      if (before.isTensor() && is_mesh_tensor(before.toTensor()))
-        own_storage(outs.emplace_back(before.toTensor(), (*stack)[i].toTensor()).second);
+      const auto add_out = [&](const Tensor& shared, const Tensor& own) {
+        if (is_mesh_tensor(shared)) own_storage(outs.emplace_back(shared, own).second);
+      };
+      if (before.isTensor()) add_out(before.toTensor(), (*stack)[i].toTensor());
+      for (size_t item = 0; before.isTensorList() && item < before.toListRef().size(); ++item)
+        add_out(before.toListRef()[item].toTensor(), (*stack)[i].toListRef()[item].toTensor());
     }
     op.callBoxed(*stack);
     for (const auto& [shared, own] : outs) refuse_resized(op, shared, own);

@@ -30,12 +30,14 @@ bool changes_geometry(const c10::OperatorHandle& op) {
   return op.hasTag(at::Tag::inplace_view) && op.schema().name() != "aten::detach_";
 }
 
+bool shares_memory_unsaid(const std::string& name) { return name.starts_with("aten::unsafe_split"); }
+
 bool keeps_order(const std::string& name) { return name == "aten::view" || name == "aten::_unsafe_view"; }
 
 bool names_strides(const std::string& name) { return name.starts_with("aten::as_strided"); }
 
 bool chooses_strides(const std::string& name) {
-  return name.ends_with("pad3d") || name.ends_with("channel_shuffle") || name == "aten::slow_conv_transpose2d";
+  return name.ends_with("pad3d") || name.ends_with("shuffle") || name == "aten::slow_conv_transpose2d";
 }
 
 bool gives_plain_values(const std::string& name) { return name == "aten::copy_"; }

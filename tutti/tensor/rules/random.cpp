@@ -109,6 +109,7 @@ DrawnResults decompose_normal(at::ArrayRef<IValue> a) {
   const Tensor& like = a[has_mean ? 0 : 1].toTensor();
   const bool broadcasts = has_mean && has_deviation && like.sizes() != a[1].toTensor().sizes();
   Tensor result = broadcasts ? like.add(a[1].toTensor()) : at::empty_like(like, at::MemoryFormat::Contiguous);
+  if (result.numel() == 0) return std::vector<IValue>{result};  // of any type
   result.normal_(0, has_deviation ? 1 : a[1].toDouble(), generator_of(a[2]));
   if (has_deviation) result.mul_(a[1].toTensor());
   return std::vector<IValue>{has_mean ? result.add_(a[0].toTensor()) : result.add_(a[0].toDouble())};
