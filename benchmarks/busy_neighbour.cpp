@@ -3,6 +3,9 @@
 //
 //   ./dev bench busy_neighbour
 //
+// Fit: an epoch of Keras `fit` with a network of 1200, 48 and 2 units, in batches of 64, beside the neighbour: `raw_us`
+// with the threads as they are set, `ours_us` with those that are free.
+//
 // replicas:0 is the plain LibTorch loop on all cores, whose threads wait for each other in every op. Here `raw_us` is
 // the quiet step and `ours_us` the disturbed one, of the same program; read `ratio`.
 #include <sys/prctl.h>
@@ -56,6 +59,23 @@ void Cnn(benchmark::State& state) {
 }
 
 BENCHMARK(Cnn)->ArgName("replicas")->Arg(0)->Arg(1)->Arg(2)->Arg(8)->Iterations(31)->UseManualTime();
+
+void Fit(benchmark::State& state) {
+  at::set_num_threads(static_cast<int>(std::thread::hardware_concurrency()));
+  const keras::Sequential model({keras::layers::Dense({.units = 48, .activation = keras::activations::relu}),
+                                 keras::layers::Dense({.units = 2})});
+  model.compile({.optimizer = keras::optimizers::SGD({.learning_rate = 0.01}), .loss = "mse"});
+  const Tensor x = torch::rand({64 * 2000, 1200}), y = torch::rand({64 * 2000, 2});
+  const Neighbour neighbour;
+  const auto train = [&](keras::FitThreads threads) {
+    return [&, threads] {
+      model.fit(x, y, {.batch_size = 64, .verbose = keras::Verbose::silent, .shuffle = false, .threads = threads});
+    };
+  };
+  compare(state, 1, train(keras::FitThreads::as_set), train(keras::FitThreads::free));
+}
+
+BENCHMARK(Fit)->Iterations(11)->UseManualTime();
 
 }  // namespace
 }  // namespace tutti::benchmarks

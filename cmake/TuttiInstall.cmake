@@ -11,6 +11,7 @@ install(EXPORT tuttiTargets NAMESPACE tutti:: DESTINATION "${package_dir}")
 configure_package_config_file(cmake/tuttiConfig.cmake.in tuttiConfig.cmake INSTALL_DESTINATION "${package_dir}")
 write_basic_package_version_file(tuttiConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES
+  cmake/TuttiGrpc.cmake
   cmake/TuttiTorch.cmake
   "${CMAKE_CURRENT_BINARY_DIR}/tuttiConfig.cmake"
   "${CMAKE_CURRENT_BINARY_DIR}/tuttiConfigVersion.cmake"

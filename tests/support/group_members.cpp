@@ -9,6 +9,7 @@
 #include <cstring>
 #include <thread>
 
+#include "tests/support/ring_members.h"
 #include "tests/support/shared_array.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
@@ -37,12 +38,19 @@ std::vector<std::string> on_threads(const Groups& groups, const std::function<vo
 std::vector<std::string> in_processes(const Groups& groups, const std::function<void(Group&)>& f) {
   using Text = std::array<char, 4096>;
   const SharedArray<Text> errors(groups.size());
+  const SharedArray<std::atomic<size_t>> num_done(1);
   std::vector<pid_t> children;
   std::fflush(nullptr);
   for (size_t rank = 0; rank < groups.size(); ++rank) {
+    auto* later = dynamic_cast<LaterMember*>(groups[rank].get());
+    if (later) later->will_join();
     children.push_back(fork());
     if (children.back() != 0) continue;
+    if (later) later->join();
     const std::string error = error_in(f, *groups[rank]);
+    for (++num_done[0]; later && num_done[0] < groups.size();)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (later) later->leave();  // when all are done, as members that are threads do
     error.copy(errors[rank].data(), errors[rank].size() - 1);
     std::fflush(nullptr);
     _exit(testing::Test::HasFailure() ? 1 : 0);

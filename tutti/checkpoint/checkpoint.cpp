@@ -3,6 +3,7 @@
 #include <set>
 
 #include "tutti/checkpoint/writer.h"
+#include "tutti/collectives/processes.h"
 #include "tutti/core/error.h"
 #include "tutti/core/log.h"
 #include "tutti/core/str.h"
@@ -51,7 +52,11 @@ Checkpoint::Checkpoint(std::vector<checkpoint::NamedTrackable> objects) : object
 }
 
 void Checkpoint::write(const std::filesystem::path& folder) const {
-  checkpoint::write(checkpoint::posix_file_system(), folder, checkpoint::state_of(objects_));
+  const checkpoint::Contents contents = checkpoint::state_of(objects_);
+  on_chief(Processes::of_program(), "checkpoint", [&] {
+    checkpoint::write(checkpoint::posix_file_system(), folder, contents);
+    return std::string();
+  });
 }
 
 RestoreStatus Checkpoint::restore(const std::filesystem::path& folder) const {

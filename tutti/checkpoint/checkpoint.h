@@ -38,8 +38,9 @@ class [[nodiscard]] RestoreStatus {
 // Objects under names, whose state is saved and restored together: Checkpoint({{"net", *net}, {"optimizer", optimizer},
 // {"step", step}}). The state of all random numbers is saved with them. Names in a checkpoint are "net/0.weight",
 // "optimizer/0/exp_avg": those of the object graph, so that it is restored onto any strategy, mesh, layout and number
-// of replicas. Values that replicas hold apart are saved aggregated. Outlived by the objects; used outside of replicas,
-// by one thread at a time. TF: tf.train.Checkpoint.
+// of replicas. Values that replicas hold apart are saved aggregated. Of processes that train together, all call write
+// and restore: the chief writes, all read. Outlived by the objects; used outside of replicas, by one thread at a time.
+// TF: tf.train.Checkpoint.
 class Checkpoint {
  public:
   // Throws: invalid_argument for a name that is empty, given twice, has a '/', or is "random_state".
@@ -47,7 +48,8 @@ class Checkpoint {
       : Checkpoint(std::vector<checkpoint::NamedTrackable>(objects)) {}
   explicit Checkpoint(std::vector<checkpoint::NamedTrackable> objects);
 
-  // Writes the folder, all of it or nothing, in the place of a checkpoint that is there. Throws: already_exists where
+  // Writes the folder, all of it or nothing, in the place of a checkpoint that is there. With several processes it
+  // returns, or throws, in all when the chief has written. Throws: already_exists where
   // something else is there; invalid_argument for a path that ends in '/'; as checkpoint::write; invalid_argument for a
   // value that cannot be saved, such as an on_read variable without an aggregation; unimplemented for an optimizer
   // whose state is not known.

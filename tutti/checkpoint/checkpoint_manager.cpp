@@ -7,6 +7,7 @@
 #include <future>
 
 #include "tutti/checkpoint/folder.h"
+#include "tutti/collectives/processes.h"
 #include "tutti/core/error.h"
 #include "tutti/core/log.h"
 #include "tutti/core/release_queue.h"
@@ -35,6 +36,12 @@ struct Written {
   ~Written() {
     if (contents && queue) queue->put(std::move(contents));
   }
+
+  // A piece is in the file: what trains on need not move away from it any more.
+  void release(size_t tensor, size_t piece) const {
+    Tensor done = std::move(contents->tensors[tensor].pieces[piece].tensor);
+    if (queue) queue->put(std::make_shared<Tensor>(std::move(done)));
+  }
 };
 
 }  // namespace
@@ -45,12 +52,17 @@ struct CheckpointManager::State {
   bool async;
   Snapshot snapshot;
   pid_t process = getpid();
-  std::unique_ptr<checkpoint::FileLock> lock = nullptr;  // from the first save on
-  std::future<void> pending = {};                        // the save in the background
-  int64_t next_number = 0;                               // of asynchronous saves; zero: the disk knows
+  std::unique_ptr<checkpoint::FileLock> lock = nullptr;            // from the first save on
+  std::future<void> pending = {};                                  // the save in the background
+  int64_t next_number = 0;                                         // of asynchronous saves; zero: the disk knows
+  std::shared_ptr<Processes> processes = Processes::of_program();  // all of which save together
 
+  bool writes() const { return !processes || processes->is_chief(); }
+  fs::path save(checkpoint::Contents contents, std::optional<int64_t> number);
   // Where it will be.
-  fs::path save_in_background(std::optional<int64_t> number);
+  fs::path save_in_background(checkpoint::Contents contents, std::optional<int64_t> number);
+  // What the save in the background threw.
+  std::exception_ptr wait_here();
 };
 
 CheckpointManager::CheckpointManager(Checkpoint checkpoint, fs::path directory, CheckpointManagerOptions options) {
@@ -69,71 +81,94 @@ CheckpointManager::~CheckpointManager() {
     return;
   }
   try {
-    wait();
+    if (const std::exception_ptr error = state_->wait_here()) std::rethrow_exception(error);
   } catch (const std::exception& error) {
     warn(str("the last checkpoint in '", directory().string(), "' was not saved: ", error.what()));
   }
 }
 
+// State is read by all processes; the chief has the rest to do.
 fs::path CheckpointManager::save(std::optional<int64_t> number) {
   if (number) checkpoint::Folder::check_number(*number);
-  if (!state_->lock) state_->lock = state_->folder.lock();
-  if (!state_->async) return state_->folder.save(checkpoint::state_of(state_->checkpoint.objects()), number);
   std::exception_ptr before;
   try {
-    wait();
+    if (state_->async) wait();
   } catch (...) {
     before = std::current_exception();
   }
-  fs::path path = state_->save_in_background(number);
+  checkpoint::Contents contents = checkpoint::state_of(state_->checkpoint.objects());
+  fs::path path =
+      on_chief(state_->processes, "checkpoint", [&] { return state_->save(std::move(contents), number).string(); });
   if (before) std::rethrow_exception(before);
   return path;
 }
 
-fs::path CheckpointManager::State::save_in_background(std::optional<int64_t> number) {
+fs::path CheckpointManager::State::save(checkpoint::Contents contents, std::optional<int64_t> number) {
+  if (!lock) lock = folder.lock();
+  return async ? save_in_background(std::move(contents), number) : folder.save(contents, number);
+}
+
+fs::path CheckpointManager::State::save_in_background(checkpoint::Contents contents, std::optional<int64_t> number) {
   if (next_number == 0) next_number = folder.next_number();  // who has the lock asks the disk once
   if (!number) checkpoint::Folder::check_number(*(number = next_number));
-  const auto write = [this, number](Written written) { folder.save(*written.contents, number); };
+  const auto write = [this, number](const Written& written) {
+    folder.save(*written.contents, number,
+                {.beside_work = true, .written = [&](size_t tensor, size_t piece) { written.release(tensor, piece); }});
+  };
   const bool shared = snapshot == Snapshot::copy_on_write;
-  Written written{
-      std::make_shared<checkpoint::Contents>(checkpoint::snapshot(checkpoint::state_of(checkpoint.objects()), shared)),
-      shared ? ReleaseQueue::of_this_thread() : nullptr};
+  Written written{std::make_shared<checkpoint::Contents>(checkpoint::snapshot(std::move(contents), shared)),
+                  shared ? ReleaseQueue::of_this_thread() : nullptr};
   next_number = std::max(next_number, *number + 1);
   pending = std::async(std::launch::async, write, std::move(written));
   return folder.path_of(*number);
+}
+
+std::exception_ptr CheckpointManager::State::wait_here() {
+  const auto queue = ReleaseQueue::of_this_thread();
+  std::exception_ptr error;
+  if (pending.valid()) try {
+      pending.get();
+    } catch (...) {
+      error = std::current_exception();
+    }
+  queue->release();
+  return error;
 }
 
 void CheckpointManager::wait() {
   if (getpid() != state_->process)
     throw Error(ErrorCode::failed_precondition,
                 "CheckpointManager: it was made by another process, of which this one is a fork; make one here");
-  const auto queue = ReleaseQueue::of_this_thread();
-  std::exception_ptr error;
-  if (state_->pending.valid()) try {
-      state_->pending.get();
-    } catch (...) {
-      error = std::current_exception();
-    }
-  queue->release();
-  if (error) std::rethrow_exception(error);
+  on_chief(state_->async ? state_->processes : nullptr, "end of a checkpoint", [&] {
+    if (const std::exception_ptr error = state_->wait_here()) std::rethrow_exception(error);
+    return std::string();
+  });
 }
 
 std::optional<fs::path> CheckpointManager::restore_or_initialize() {
   wait();
   const auto& objects = state_->checkpoint.objects();
-  return state_->folder.restore_latest([&](const checkpoint::Reader& reader) {
+  const auto restore = [&](const checkpoint::Reader& reader) {
     const checkpoint::Differences differences = checkpoint::compare(reader, objects);
     if (!differences.none())
       throw Error(ErrorCode::failed_precondition,
                   str("restoring '", reader.folder().string(), "': ", differences.to_string(),
                       ". If that is meant, restore it with checkpoint().restore(folder).expect_partial()"));
     checkpoint::restore(reader, objects);
+  };
+  const std::string restored = on_chief(state_->processes, "restoring a checkpoint", [&] {
+    return state_->folder.restore_latest(restore).value_or(fs::path()).string();
   });
+  if (restored.empty()) return std::nullopt;
+  if (!state_->writes()) restore(checkpoint::Reader(state_->folder.files(), restored));
+  return restored;
 }
 
 std::optional<fs::path> CheckpointManager::latest_checkpoint() {
   wait();
-  return state_->folder.latest();
+  const std::string latest = on_chief(state_->processes, "newest checkpoint",
+                                      [&] { return state_->folder.latest().value_or(fs::path()).string(); });
+  return latest.empty() ? std::nullopt : std::optional<fs::path>(latest);
 }
 
 std::vector<fs::path> CheckpointManager::checkpoints() {

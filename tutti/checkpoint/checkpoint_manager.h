@@ -39,6 +39,10 @@ struct CheckpointManagerOptions {
 // The destructor waits; an error that nobody was told is then logged. Of a snapshot nothing is kept once it is written
 // and the thread that called save() is here, in a PreemptionCheckpointHandler, at an iterator's next element or a
 // strategy's next run.
+//
+// Of processes that train together, all make the same calls: the chief writes and looks for what is there, all read the
+// same checkpoint, and the chief's errors are thrown in all. Who waits for a save waits at most as long as for any
+// other collective (CommunicationOptions::timeout).
 class CheckpointManager {
  public:
   // A relative directory is looked up here and now. Throws: invalid_argument for none, or a max_to_keep below 1.

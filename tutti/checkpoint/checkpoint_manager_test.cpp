@@ -1,5 +1,6 @@
 #include "tutti/checkpoint/checkpoint_manager.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
@@ -17,6 +18,7 @@
 #include "tests/support/error_of.h"
 #include "tests/support/hooked_file_system.h"
 #include "tests/support/temporary_folder.h"
+#include "tutti/checkpoint/reader.h"
 #include "tutti/core/release_queue.h"
 #include "tutti/core/str.h"
 
@@ -205,6 +207,65 @@ TEST(CheckpointManager, ASnapshotIsReleasedWhenItIsWritten) {
   }
   EXPECT_EQ(Counting::alive, 1);
   EXPECT_EQ(manager.checkpoints().size(), 1);
+}
+
+TEST(CheckpointManager, ATensorIsReleasedWhenItIsInTheFileNotWhenTheSaveHasEnded) {
+  const TemporaryFolder folder;
+  static Counting allocator;
+  constexpr int64_t kSize = 1 << 16;
+  const c10::Storage storage(c10::Storage::use_byte_size_t(), kSize * sizeof(float), &allocator, /*resizable=*/false);
+  const Tensor weights = at::empty({0}).set_(storage, 0, {kSize}, {1});
+  weights.zero_();
+  const int before = Counting::alive;
+  std::atomic<int> creates = 0;
+  std::atomic<bool> go_on = false;
+  HookedFileSystem files(checkpoint::posix_file_system(), [&](FileOperation operation) {
+    if (operation == FileOperation::create && ++creates == 2)  // the index: the tensors are in their file
+      while (!go_on) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  });
+  CheckpointManager manager(Checkpoint({{"weights", weights}}), folder.path(), {.async = true, .files = &files});
+  manager.save();
+  weights.fill_(1);
+  for (int i = 0; i < 10'000 && (creates < 2 || Counting::alive > before); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    ReleaseQueue::of_this_thread()->release();
+  }
+  EXPECT_EQ(creates, 2);
+  EXPECT_EQ(Counting::alive, before);
+  go_on = true;
+  EXPECT_EQ(manager.checkpoints().size(), 1);
+}
+
+TEST(CheckpointManager, AnAsynchronousSaveKeepsItsValuesWhateverBecomesOfTheTensors) {
+  for (const Snapshot snapshot : {Snapshot::copy_on_write, Snapshot::copies}) {
+    const TemporaryFolder folder;
+    constexpr int64_t kSize = 1 << 20;
+    Tensor grown = at::full({kSize}, 1.0F), replaced = at::full({kSize}, 2.0F), dropped = at::full({kSize}, 3.0F);
+    Tensor tied = at::full({kSize}, 4.0F), row = tied.view({4, -1})[1], turned = at::full({4, kSize / 4}, 5.0F).t();
+    CheckpointManager manager(Checkpoint({{"grown", grown},
+                                          {"replaced", replaced},
+                                          {"dropped", dropped},
+                                          {"tied", tied},
+                                          {"row", row},
+                                          {"turned", turned}}),
+                              folder.path(), {.async = true, .snapshot = snapshot});
+    const auto path = manager.save();
+    grown.resize_({2 * kSize}).zero_();
+    replaced.set_data(at::zeros({3}));
+    dropped.reset();
+    row.zero_();
+    turned.mul_(-1);
+    manager.wait();
+    const checkpoint::Reader reader(checkpoint::posix_file_system(), path);
+    int64_t value = 0;
+    for (const char* name : {"grown", "replaced", "dropped", "tied"}) {
+      const Tensor saved = reader.read(name);
+      EXPECT_EQ(saved.numel(), kSize) << name;
+      EXPECT_TRUE(saved.eq(++value).all().item<bool>()) << name;
+    }
+    EXPECT_TRUE(reader.read("row").eq(4).all().item<bool>());
+    EXPECT_TRUE(reader.read("turned").eq(5).all().item<bool>());
+  }
 }
 
 // As an iterator of a dataset: looks at a state before it takes it.

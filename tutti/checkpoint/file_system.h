@@ -58,6 +58,9 @@ class FileSystem {
 
   // The file must not exist. It is locked while it is written.
   virtual std::unique_ptr<WritableFile> create(const std::filesystem::path& file) = 0;
+  // The same, for a large file that is written while others compute: past the system's cache where the disk can do
+  // that, which takes less of the processors, and longer.
+  virtual std::unique_ptr<WritableFile> create_uncached(const std::filesystem::path& file) { return create(file); }
   virtual std::unique_ptr<ReadableFile> open(const std::filesystem::path& file) = 0;
   // The parent must exist, the directory must not.
   virtual void create_directory(const std::filesystem::path& directory) = 0;

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "tutti/checkpoint/checkpoint_list.h"
-#include "tutti/checkpoint/writer.h"
 #include "tutti/core/error.h"
 #include "tutti/core/log.h"
 #include "tutti/core/str.h"
@@ -139,14 +138,14 @@ std::unique_ptr<FileLock> Folder::lock() {
                   "other first, or give this one a directory of its own"));
 }
 
-fs::path Folder::save(const Contents& contents, std::optional<int64_t> number) {
+fs::path Folder::save(const Contents& contents, std::optional<int64_t> number, const WriteOptions& options) {
   if (number) check_number(*number);
   make_directory();
   attempt("what a process that was killed left behind could not be removed", [&] { remove_leftovers(); });
   CheckpointList all = list();
   if (!number) number = all.next_number();
   const fs::path path = path_of(*number);
-  write(files_, path, contents);
+  write(files_, path, contents, options);
 
   const auto now = std::chrono::duration_cast<std::chrono::seconds>(now_().time_since_epoch());
   all.add({.number = *number, .saved_at = now.count()});

@@ -13,6 +13,7 @@
 #include "tutti/checkpoint/contents.h"
 #include "tutti/checkpoint/file_system.h"
 #include "tutti/checkpoint/reader.h"
+#include "tutti/checkpoint/writer.h"
 
 namespace tutti::checkpoint {
 
@@ -39,6 +40,7 @@ class Folder {
          std::function<std::chrono::system_clock::time_point()> now = std::chrono::system_clock::now);
 
   const std::filesystem::path& directory() const { return directory_; }
+  FileSystem& files() const { return files_; }
   // "DIRECTORY/ckpt-7"
   std::filesystem::path path_of(int64_t number) const;
   // The complete checkpoints, oldest first, in the order of saving. Work in progress and leftovers are not among them.
@@ -60,7 +62,8 @@ class Folder {
   // check_number(); data_loss
   // if the new one cannot be opened, and then nothing is deleted. Where the list cannot be written or a deletion fails
   // the checkpoint is safe, and there is only a warning.
-  std::filesystem::path save(const Contents& contents, std::optional<int64_t> number = {});
+  std::filesystem::path save(const Contents& contents, std::optional<int64_t> number = {},
+                             const WriteOptions& options = {});
 
   // Calls `restore` with the newest checkpoint. If that is damaged (data_loss, from opening it or from `restore`) goes
   // on with the one before, and so on; one warning then names all that were damaged. Returns the one that was restored,

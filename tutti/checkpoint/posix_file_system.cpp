@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/uio.h>
@@ -10,6 +11,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <new>
 #include <system_error>
 #include <utility>
 
@@ -62,7 +66,7 @@ class PosixLock final : public FileLock {
   Descriptor descriptor_;  // ends the lock
 };
 
-class PosixWritableFile final : public WritableFile {
+class PosixWritableFile : public WritableFile {
  public:
   explicit PosixWritableFile(fs::path path)
       : path_(std::move(path)), descriptor_("create", path_, O_WRONLY | O_CREAT | O_EXCL) {
@@ -70,13 +74,7 @@ class PosixWritableFile final : public WritableFile {
   }
 
   void write(std::span<const std::byte> bytes) override {
-    while (!bytes.empty()) {
-      const ssize_t written = ::write(descriptor_.number(), bytes.data(), bytes.size());
-      if (written < 0 && errno == EINTR) continue;
-      if (written < 0) fail("write to", path_);
-      bytes = bytes.subspan(static_cast<size_t>(written));
-      size_ += written;
-    }
+    put(bytes);
     start_writeback();
   }
 
@@ -84,7 +82,32 @@ class PosixWritableFile final : public WritableFile {
     if (::fsync(descriptor_.number()) != 0) fail("sync", path_);
   }
 
+ protected:
+  // Flags of open(), such as O_DIRECT. Returns whether the file takes them.
+  bool set_flags(int flags) const { return ::fcntl(descriptor_.number(), F_SETFL, flags) == 0; }
+
+  void put(std::span<const std::byte> bytes) {
+    while (!bytes.empty()) {
+      const ssize_t written = ::write(descriptor_.number(), bytes.data(), bytes.size());
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0 && errno == EINVAL && refuses_direct()) continue;
+      if (written < 0) fail("write to", path_);
+      bytes = bytes.subspan(static_cast<size_t>(written));
+      size_ += written;
+    }
+  }
+
  private:
+  // Whether the file was direct, which some file systems take and then do not do; it is not any more.
+  bool refuses_direct() const {
+#ifdef O_DIRECT
+    const int flags = ::fcntl(descriptor_.number(), F_GETFL);
+    return flags >= 0 && (flags & O_DIRECT) && set_flags(flags & ~O_DIRECT);
+#else
+    return false;
+#endif
+  }
+
   // Lets the device work while the next bytes are being made, not only when sync() waits for it. A hint: an error would
   // come back from sync().
   void start_writeback() {
@@ -101,6 +124,46 @@ class PosixWritableFile final : public WritableFile {
   int64_t size_ = 0;
   int64_t started_ = 0;  // bytes on their way to the device
 };
+
+#ifdef O_DIRECT
+// Its bytes go from a buffer of our own to the device: nothing is allocated, copied and thrown away again in the
+// system's cache, and what is in there stays. Where the file system cannot do that they go through the cache.
+class DirectFile final : public PosixWritableFile {
+ public:
+  explicit DirectFile(fs::path path) : PosixWritableFile(std::move(path)), direct_(set_flags(O_DIRECT)) {
+    buffer_.reset(static_cast<std::byte*>(std::aligned_alloc(kBytes, kBytes)));
+    if (!buffer_) throw std::bad_alloc();
+    ::madvise(buffer_.get(), kBytes, MADV_HUGEPAGE);  // a hint: one page is quickly handed to the device
+  }
+
+  void write(std::span<const std::byte> bytes) override {
+    while (!bytes.empty()) {
+      const size_t taken = std::min(bytes.size(), kBytes - filled_);
+      std::memcpy(buffer_.get() + filled_, bytes.data(), taken);
+      bytes = bytes.subspan(taken);
+      if ((filled_ += taken) < kBytes) break;
+      put({buffer_.get(), std::exchange(filled_, 0)});
+    }
+  }
+
+  void sync() override {
+    if (direct_) set_flags(0);  // for the rest, which is no whole number of blocks
+    direct_ = false;
+    put({buffer_.get(), std::exchange(filled_, 0)});
+    PosixWritableFile::sync();
+  }
+
+ private:
+  struct Free {
+    void operator()(std::byte* bytes) const { std::free(bytes); }
+  };
+  static constexpr size_t kBytes = size_t{2} << 20;  // a huge page
+
+  bool direct_;
+  std::unique_ptr<std::byte, Free> buffer_;
+  size_t filled_ = 0;
+};
+#endif
 
 class PosixReadableFile final : public ReadableFile {
  public:
@@ -157,6 +220,11 @@ class PosixFileSystem final : public FileSystem {
   std::unique_ptr<WritableFile> create(const fs::path& file) override {
     return std::make_unique<PosixWritableFile>(file);
   }
+#ifdef O_DIRECT
+  std::unique_ptr<WritableFile> create_uncached(const fs::path& file) override {
+    return std::make_unique<DirectFile>(file);
+  }
+#endif
   std::unique_ptr<ReadableFile> open(const fs::path& file) override {
     return std::make_unique<PosixReadableFile>(file);
   }

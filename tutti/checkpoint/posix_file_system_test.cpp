@@ -59,6 +59,26 @@ TEST_F(PosixFiles, AreReadAtAnyPlaceButNotBeyondTheirEnd) {
               AllOf(HasSubstr("data_loss"), HasSubstr("ends at byte 10")));
 }
 
+// Blocks go to the device, the rest through the cache: wherever a file ends, in whatever pieces it comes.
+TEST_F(PosixFiles, AreWrittenPastTheCacheByteForByte) {
+  constexpr size_t kBuffer = 2 << 20;
+  for (const size_t size : {size_t{0}, size_t{1}, size_t{4096}, kBuffer - 1, kBuffer, kBuffer + 4097, 3 * kBuffer}) {
+    std::string text(size, ' ');
+    for (size_t i = 0; i < size; ++i) text[i] = static_cast<char>('a' + i * i % 23);
+    const fs::path path = directory_ / "file";
+    {
+      const auto file = files_.create_uncached(path);
+      const auto bytes = std::as_bytes(std::span(text));
+      for (size_t at = 0, piece = 1; at < size; at += piece, piece = piece * 5 + 3)
+        file->write(bytes.subspan(at, std::min(piece, size - at)));
+      file->sync();
+    }
+    EXPECT_EQ(fs::file_size(path), size);
+    EXPECT_TRUE(read_text(files_, path, size) == text) << size;
+    files_.remove(path);
+  }
+}
+
 TEST_F(PosixFiles, AreReadIntoSeveralPlaces) {
   std::string text;
   for (int i = 0; i < 2000; ++i) text += str(i, ' ');

@@ -3,6 +3,7 @@
 #include <csignal>
 #include <cstdlib>
 
+#include "tutti/collectives/processes.h"
 #include "tutti/core/error.h"
 #include "tutti/core/log.h"
 #include "tutti/core/release_queue.h"
@@ -58,7 +59,9 @@ void PreemptionCheckpointHandler::save_now() {
 
 void PreemptionCheckpointHandler::save_checkpoint_if_preempted() {
   ReleaseQueue::of_this_thread()->release();
-  if (!preempted()) return;
+  const auto processes = Processes::of_program();
+  const bool now = preempted();
+  if (!(processes ? processes->sum(now, "whether to end") > 0 : now)) return;
   if (config_.save_fn) {
     config_.save_fn();
   } else {

@@ -16,7 +16,8 @@ struct TerminationConfig {
 
 // Training that a SIGTERM ends with a checkpoint: the signal is noted, and the next step is preceded by one save and
 // the end of the process with exit code 143 (128 + SIGTERM), which job schedulers restart. The newest checkpoint is
-// restored when this is made. One at a time takes the signal. TF: PreemptionCheckpointHandler.
+// restored when this is made. One at a time takes the signal. Processes that train together make the same calls: where
+// one has the signal, all save before the same step, and all end. TF: PreemptionCheckpointHandler.
 class PreemptionCheckpointHandler {
  public:
   // Throws: as CheckpointManager::restore_or_initialize; failed_precondition if another one has the signal.
@@ -32,6 +33,7 @@ class PreemptionCheckpointHandler {
     return std::forward<Step>(step)();
   }
 
+  // Whether this process is to end.
   bool preempted() const;
   void save_checkpoint_if_preempted();
 

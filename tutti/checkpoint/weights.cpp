@@ -9,6 +9,7 @@
 #include "tutti/checkpoint/contents.h"
 #include "tutti/checkpoint/dtype_names.h"
 #include "tutti/checkpoint/safetensors.h"
+#include "tutti/collectives/processes.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/files/npy.h"
@@ -135,9 +136,17 @@ void overwrite(const Tensor& weight, const Stored& stored) {
 
 void save_weights(const Trackable& object, const std::filesystem::path& file, const WeightNames& names) {
   const c10::NoGradGuard no_grad;
-  const Tensors weights = weights_of(object, names);
-  if (is_npz(file)) return files::write_npz(file, weights);
-  checkpoint::save_safetensors(checkpoint::posix_file_system(), file, weights);
+  Tensors weights = weights_of(object, names);
+  const auto processes = Processes::of_program();
+  for (auto& [name, weight] : weights)
+    if (processes) weight = gather(weight);  // what replicas wrote is read by all processes
+  on_chief(processes, "save_weights", [&] {
+    if (is_npz(file))
+      files::write_npz(file, weights);
+    else
+      checkpoint::save_safetensors(checkpoint::posix_file_system(), file, weights);
+    return std::string();
+  });
 }
 
 RestoreStatus load_weights(const Trackable& object, const std::filesystem::path& file, const WeightNames& names) {

@@ -14,7 +14,8 @@ using WeightNames = std::map<std::string, std::string>;
 
 // The weights of a module or of a Keras layer or model, in a file of other programs' formats, by its ending:
 // .safetensors or .npz. A module's names are LibTorch's, "0.weight", a Keras model's "dense/kernel"; an optimizer is
-// left out. Mesh tensors are gathered. The file appears when it is whole. Outside of replicas. Throws: invalid_argument
+// left out. Mesh tensors are gathered. The file appears when it is whole. Outside of replicas. Of processes that train
+// together all call it, and the chief writes. Throws: invalid_argument
 // for another ending, an object without weights, two weights of one name; unimplemented for dtypes that the format
 // lacks; unavailable or resource_exhausted where the file cannot be written.
 void save_weights(const Trackable& object, const std::filesystem::path& file, const WeightNames& names = {});

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <set>
+#include <thread>
 
 #include "tutti/checkpoint/host_bytes.h"
 #include "tutti/checkpoint/index.h"
+#include "tutti/checkpoint/parallel.h"
 #include "tutti/checkpoint/reader.h"
 #include "tutti/checkpoint/safetensors_header.h"
 #include "tutti/core/crc32c.h"
@@ -74,6 +76,7 @@ void check_place(FileSystem& files, const fs::path& folder) {
 
 // A shard to be written: where it comes from, and its place in the index.
 struct PlannedShard {
+  size_t number;  // of the tensor
   const NamedTensor* tensor;
   const Piece* piece;
   IndexedShard* indexed;
@@ -93,7 +96,7 @@ std::vector<std::vector<PlannedShard>> plan_files(const Contents& contents, Inde
     const NamedTensor& tensor = contents.tensors[i];
     for (size_t file = 0; file < tensor.pieces.size(); ++file) {
       if (file == files.size()) files.emplace_back();
-      files[file].push_back({&tensor, &tensor.pieces[file], &index.tensors[i].shards[file]});
+      files[file].push_back({i, &tensor, &tensor.pieces[file], &index.tensors[i].shards[file]});
     }
   }
   // Wide elements first: all are aligned then.
@@ -141,6 +144,8 @@ void check_room(FileSystem& files, const fs::path& directory, const Index& index
 
 // --- writing ---------------------------------------------------------------------------------------------------------
 
+constexpr size_t kChunksPerThread = 8;
+
 // A file that is written in pieces of at least one chunk: many small tensors cost few system calls.
 class PackedFile {
  public:
@@ -169,15 +174,23 @@ class PackedFile {
   std::vector<std::byte> buffer_;
 };
 
-// Each chunk is read for its checksum, then written while it is in the cache.
-void append_shard(PackedFile& file, const PlannedShard& shard) {
+// Each chunk is read for its checksum, then written while it is in the cache; for this the threads take a few at a
+// time.
+void append_shard(PackedFile& file, const PlannedShard& shard, size_t num_threads) {
   const Tensor host = to_host(shard.piece->tensor);
-  std::span<const std::byte> bytes = bytes_of(host);
-  while (!bytes.empty()) {
-    const auto chunk = bytes.first(std::min<size_t>(bytes.size(), kChunkBytes));
-    shard.indexed->crc32c.push_back(crc32c(chunk.data(), chunk.size()));
-    file.append(chunk);
-    bytes = bytes.subspan(chunk.size());
+  const std::span<const std::byte> bytes = bytes_of(host);
+  const size_t count = num_chunks(bytes.size()), at_once = num_threads > 1 ? kChunksPerThread * num_threads : 1;
+  const auto chunk = [&](size_t i) {
+    return bytes.subspan(i * kChunkBytes, std::min<size_t>(kChunkBytes, bytes.size() - i * kChunkBytes));
+  };
+  auto& checksums = shard.indexed->crc32c;
+  checksums.resize(count);
+  for (size_t begin = 0; begin < count; begin += at_once) {
+    const size_t end = std::min(count, begin + at_once);
+    const auto threads = static_cast<int>(std::min(num_threads, end - begin));
+    for_each_item(end - begin, threads,
+                  [&](size_t i) { checksums[begin + i] = crc32c(chunk(begin + i).data(), chunk(begin + i).size()); });
+    for (size_t i = begin; i < end; ++i) file.append(chunk(i));
   }
 }
 
@@ -230,7 +243,7 @@ void commit(FileSystem& files, TemporaryDirectory& temporary, const fs::path& fo
 
 }  // namespace
 
-void write(FileSystem& files, const fs::path& folder, const Contents& contents) {
+void write(FileSystem& files, const fs::path& folder, const Contents& contents, const WriteOptions& options) {
   const GlobalViewGuard no_scope;  // tensors made here are plain
   check(contents);
   check_place(files, folder);
@@ -242,10 +255,15 @@ void write(FileSystem& files, const fs::path& folder, const Contents& contents) 
 
   remove_abandoned(files, folder);
   TemporaryDirectory temporary(files, fs::path(folder) += temporary_suffix());
+  const size_t num_threads = options.beside_work ? 1 : std::max(1U, std::thread::hardware_concurrency());
   for (size_t i = 0; i < shards.size(); ++i) {
-    PackedFile file(files.create(temporary.path() / index.files[i].name));
+    const fs::path path = temporary.path() / index.files[i].name;
+    PackedFile file(options.beside_work ? files.create_uncached(path) : files.create(path));
     file.append(std::as_bytes(std::span(headers[i])));
-    for (const PlannedShard& shard : shards[i]) append_shard(file, shard);
+    for (const PlannedShard& shard : shards[i]) {
+      append_shard(file, shard, num_threads);
+      if (options.written) options.written(shard.number, i);
+    }
     file.finish();
   }
   write_file(files, temporary.path() / kIndexName, index_text(index));

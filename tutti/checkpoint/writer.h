@@ -2,11 +2,20 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 
 #include "tutti/checkpoint/contents.h"
 #include "tutti/checkpoint/file_system.h"
 
 namespace tutti::checkpoint {
+
+struct WriteOptions {
+  // For a thread beside others that compute: it takes no help, and what it writes goes past the system's cache. Else
+  // checksums are made on all processors.
+  bool beside_work = false;
+  // Called when the file has a piece's elements, which are not read again: the index of its tensor, and its own.
+  std::function<void(size_t tensor, size_t piece)> written = {};
+};
 
 // Writes a checkpoint, the directory `folder`, in the format of docs/checkpoint_format.md. It is written beside, under
 // a temporary name, synced, renamed, and the rename synced: whenever the process or the machine stops, `folder` has all
@@ -15,12 +24,13 @@ namespace tutti::checkpoint {
 // allows.
 //
 // A piece's bytes go from its buffer to the file without a copy where it is contiguous and in CPU memory; others are
-// copied one piece at a time. Replicated values are written once. The calling thread alone works.
+// copied one piece at a time. Replicated values are written once.
 //
 // Throws, before anything is written: invalid_argument for names that are empty, used twice, not UTF-8 or
 // "__metadata__", pieces that do not make up their tensor, and text that is not UTF-8; resource_exhausted where the
 // disk has not enough room; already_exists where there is something that is no checkpoint, or a checkpoint with other
 // things in it; invalid_argument for a path that ends in '/', or names no folder. Then what FileSystem throws.
-void write(FileSystem& files, const std::filesystem::path& folder, const Contents& contents);
+void write(FileSystem& files, const std::filesystem::path& folder, const Contents& contents,
+           const WriteOptions& options = {});
 
 }  // namespace tutti::checkpoint

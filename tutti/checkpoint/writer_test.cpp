@@ -13,6 +13,7 @@
 #include "tests/support/hooked_file_system.h"
 #include "tests/support/temporary_folder.h"
 #include "tutti/checkpoint/folder.h"
+#include "tutti/core/str.h"
 
 namespace tutti::checkpoint {
 namespace {
@@ -85,6 +86,24 @@ TEST_F(Saves, ReplaceALinkAndNotWhatItLeadsTo) {
   EXPECT_EQ(step_of(folder_ / "latest"), 2);
   EXPECT_EQ(step_of(folder_ / "c"), 1);
   EXPECT_FALSE(fs::is_symlink(folder_ / "latest"));
+}
+
+TEST_F(Saves, AreTheSameFilesBesideOtherWork) {
+  Contents contents;
+  for (const int64_t size : {int64_t{3}, int64_t{1} << 18, int64_t{5} << 20})
+    contents.tensors.push_back(named_tensor(str("w", size), at::full({size}, size % 251, at::kByte)));
+  write(posix_file_system(), folder_ / "plain", contents);
+  std::vector<std::pair<size_t, size_t>> written;
+  write(posix_file_system(), folder_ / "beside", contents,
+        {.beside_work = true, .written = [&](size_t tensor, size_t piece) {
+           contents.tensors[tensor].pieces[piece].tensor.reset();  // it is not looked at again
+           written.emplace_back(tensor, piece);
+         }});
+  EXPECT_THAT(written, ElementsAre(std::pair(0, 0), std::pair(1, 0), std::pair(2, 0)));
+  for (const auto& entry : fs::directory_iterator(folder_ / "plain"))
+    EXPECT_TRUE(folder_.read("plain/" + entry.path().filename().string()) ==
+                folder_.read("beside/" + entry.path().filename().string()))
+        << entry.path();
 }
 
 TEST_F(Saves, NeedAName) {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "tests/support/group_members.h"
+#include "tests/support/ring_members.h"
 #include "tests/support/shared_array.h"
 #include "tutti/collectives/collective_queue.h"
 #include "tutti/collectives/group.h"
@@ -39,7 +40,7 @@ struct Implementation {
   MembersAre members = MembersAre::threads;
 };
 
-Groups shared_memory_groups(int size, std::chrono::milliseconds timeout) {
+[[maybe_unused]] Groups shared_memory_groups(int size, std::chrono::milliseconds timeout) {
   const FileDescriptor memory = create_group_memory(size);
   Groups groups;
   for (int rank = 0; rank < size; ++rank)
@@ -47,12 +48,18 @@ Groups shared_memory_groups(int size, std::chrono::milliseconds timeout) {
   return groups;
 }
 
+// TUTTI_RING_OF_PROCESSES: for a binary of its own, as a process that has used gRPC cannot fork others that will.
 std::vector<Implementation> implementations() {
+#ifdef TUTTI_RING_OF_PROCESSES
+  return {{"ring_of_processes", ring_of_processes, MembersAre::processes}};
+#else
   return {
       {"local", [](int size, std::chrono::milliseconds timeout) { return local_groups(size, {.timeout = timeout}); }},
       {"shared_memory_of_threads", shared_memory_groups},
       {"shared_memory_of_processes", shared_memory_groups, MembersAre::processes},
+      {"ring_of_threads", ring_of_threads},
   };
+#endif
 }
 
 constexpr Dtype kDtypes[] = {Dtype::float32,   Dtype::float64,    Dtype::float16, Dtype::bfloat16,

@@ -48,7 +48,8 @@ class DistributedIterator : public Savable {
   }
 
   // Where the iterator is, and back there: see DatasetIterator. A step that was looked at and not passed counts as
-  // still to come. The state belongs to the number of replicas that the dataset was distributed to.
+  // still to come. The state belongs to the number of replicas that the dataset was distributed to, and of processes,
+  // all of which save it together.
   Tensor save_state() { return steps_.save(/*before_last_step=*/value_.has_value()); }
   void restore_state(const Tensor& state) { read_state(state)(); }
   void visit_state(StateVisitor& visitor) override {
@@ -89,7 +90,9 @@ class DistributedIterator : public Savable {
   mutable bool computed_ = false;
 };
 
-// What the replicas of this process get: one element each in every step. TF: tf.distribute.DistributedDataset.
+// What the replicas of this process get: one element each in every step. With several processes these replicas are some
+// of all, the dataset is the same everywhere, and every process takes as many steps: see graph::ReplicaSteps. TF:
+// tf.distribute.DistributedDataset.
 template <class T>
 class DistributedDataset {
  public:
@@ -100,19 +103,19 @@ class DistributedDataset {
   // rows. With one replica each element is that replica's. TF: experimental_distribute_dataset.
   // Throws: invalid_argument for elements that are known not to be batched; where only running tells, iterating throws
   // it; what auto-sharding throws.
-  DistributedDataset(const Dataset<T>& dataset, int num_replicas, Placement placement = {},
-                     int64_t per_replica_buffer_size = 1)
-      : num_replicas_(num_replicas), placement_(std::move(placement)) {
-    add(graph::deal_to_replicas(dataset.node(), {.replicas_per_worker = num_replicas}), per_replica_buffer_size);
+  DistributedDataset(const Dataset<T>& dataset, int num_replicas, Placer placer = {},
+                     int64_t per_replica_buffer_size = 1, std::shared_ptr<Processes> processes = {})
+      : num_replicas_(num_replicas), placer_(std::move(placer)), processes_(std::move(processes)) {
+    add(graph::deal_to_replicas(dataset.node(), graph::slot_of(processes_, num_replicas)), per_replica_buffer_size);
   }
 
   // Every replica takes whole elements of its pipeline, in turn with the others that the pipeline feeds: as many for
   // each pipeline, the first replicas for the first. A replica for which the last step has none gets zero rows; where
   // all elements have one shape, as with drop_remainder, that step is left out.
   // TF: distribute_datasets_from_function.
-  DistributedDataset(const std::vector<Dataset<T>>& pipelines, int num_replicas, Placement placement = {},
-                     int64_t per_replica_buffer_size = 1)
-      : num_replicas_(num_replicas), placement_(std::move(placement)) {
+  DistributedDataset(const std::vector<Dataset<T>>& pipelines, int num_replicas, Placer placer = {},
+                     int64_t per_replica_buffer_size = 1, std::shared_ptr<Processes> processes = {})
+      : num_replicas_(num_replicas), placer_(std::move(placer)), processes_(std::move(processes)) {
     for (const Dataset<T>& pipeline : pipelines) add(pipeline.node(), per_replica_buffer_size);
     if (pipelines.empty() || num_replicas_ % static_cast<int>(pipelines.size()) != 0)
       throw Error(ErrorCode::invalid_argument, str("distribute: ", pipelines.size(), " pipelines for ", num_replicas,
@@ -120,7 +123,7 @@ class DistributedDataset {
   }
 
   DistributedIterator<T> begin() const {
-    return DistributedIterator<T>(graph::ReplicaSteps(pipelines_, num_replicas_, placement_));
+    return DistributedIterator<T>(graph::ReplicaSteps(pipelines_, num_replicas_, placer_, processes_));
   }
   std::default_sentinel_t end() const { return {}; }
 
@@ -140,7 +143,8 @@ class DistributedDataset {
 
   std::vector<graph::NodePtr> pipelines_;
   int num_replicas_;
-  Placement placement_;
+  Placer placer_;
+  std::shared_ptr<Processes> processes_;
 };
 
 }  // namespace tutti::data

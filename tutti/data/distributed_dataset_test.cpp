@@ -66,8 +66,8 @@ TEST(DistributedDataset, AsksForBatches) {
 
 TEST(DistributedDataset, PlacesEachLeafForItsReplica) {
   const auto dataset = from_tensor_slices(at::arange(4), at::arange(4)).batch(4);
-  const Placement placement = [](const Tensor& leaf, int replica_id) { return leaf + 100 * replica_id; };
-  const auto batch = *DistributedDataset(dataset, 2, placement).begin();
+  const Placer placer = [](const Tensor& leaf, int replica_id) { return leaf + 100 * replica_id; };
+  const auto batch = *DistributedDataset(dataset, 2, placer).begin();
   EXPECT_EQ(numbers(std::get<1>(batch[0])), (std::vector<double>{0, 1}));
   EXPECT_EQ(numbers(std::get<1>(batch[1])), (std::vector<double>{102, 103}));
 }
@@ -176,6 +176,17 @@ TEST(DistributedIteratorState, PlacesTheStepThatWasLookedAt) {
   auto again = dataset.begin();
   again.restore_state(iterator.save_state());
   EXPECT_EQ(Numbers({numbers((*again)[0]), numbers((*again)[1])}), seen);
+}
+
+TEST(DistributedIteratorState, OfElementsOfAnotherTypeLeavesTheIteratorWhereItWas) {
+  const auto pairs = range(8).batch(2).map([](const Tensor& x) { return std::tuple(x, x); });
+  auto other = DistributedDataset(pairs, 2).begin();
+  auto iterator = DistributedDataset(range(8).batch(2), 2).begin();
+  ++iterator;
+  EXPECT_NE(error_of([&] { iterator.restore_state(other.save_state()); }), "no error");
+  EXPECT_EQ((*iterator)[1].item<int64_t>(), 3);
+  ++iterator;
+  EXPECT_EQ((*iterator)[1].item<int64_t>(), 5);
 }
 
 TEST(DistributedIteratorState, BelongsToItsNumberOfReplicas) {

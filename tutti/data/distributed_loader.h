@@ -45,7 +45,7 @@ class DistributedLoader {
     void load() {
       value_.reset();
       if (!(position_ == source_->loader_->end()))
-        value_ = distribute_tensors(Batch(*position_), source_->num_replicas_, source_->placement_);
+        value_ = distribute_tensors(Batch(*position_), source_->replicas_, source_->placer_);
     }
 
     const DistributedLoader* source_;
@@ -53,16 +53,16 @@ class DistributedLoader {
     std::optional<PerReplica<Batch>> value_;
   };
 
-  DistributedLoader(Loader& loader, int num_replicas, Placement placement = {})
-      : loader_(&loader), num_replicas_(num_replicas), placement_(std::move(placement)) {}
+  DistributedLoader(Loader& loader, const LocalReplicas& replicas, Placer placer = {})
+      : loader_(&loader), replicas_(replicas), placer_(std::move(placer)) {}
 
   Iterator begin() const { return Iterator(*this); }
   std::default_sentinel_t end() const { return {}; }
 
  private:
   Loader* loader_;
-  int num_replicas_;
-  Placement placement_;
+  LocalReplicas replicas_;
+  Placer placer_;
 };
 
 }  // namespace tutti::data

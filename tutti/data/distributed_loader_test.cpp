@@ -42,8 +42,8 @@ TEST(DistributedLoader, DividesStackedBatches) {
 
 TEST(DistributedLoader, DividesVectorsOfExamples) {
   std::vector<std::vector<LoadedRow>> loader{std::vector<LoadedRow>(3, LoadedRow{at::arange(2), at::arange(2)})};
-  const Placement placement = [](const Tensor& leaf, int replica_id) { return leaf + replica_id; };
-  for (const auto& batch : DistributedLoader(loader, 2, placement)) {
+  const Placer placer = [](const Tensor& leaf, int replica_id) { return leaf + replica_id; };
+  for (const auto& batch : DistributedLoader(loader, 2, placer)) {
     ASSERT_EQ(batch[0].size(), 2U);
     ASSERT_EQ(batch[1].size(), 1U);
     EXPECT_EQ(numbers(batch[1][0].target), (std::vector<double>{1, 2}));

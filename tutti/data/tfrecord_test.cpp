@@ -138,6 +138,16 @@ TEST_F(TFRecords, OfJoinedGzipFilesAreReadAsOneFile) {
               HasSubstr("data_loss"));
 }
 
+// Tapes and object stores pad to whole blocks.
+TEST_F(TFRecords, OfAGzipFileThatIsPaddedWithZerosAreReadToTheirEnd) {
+  const TFRecordOptions gzip{.compression = Compression::gzip};
+  write_records(folder_ / "a", {"one", "two"}, gzip);
+  for (const size_t zeros : {1UL, 511UL, 1UL << 20})
+    EXPECT_THAT(
+        records_of(tfrecord_dataset({folder_.write("padded", folder_.read("a") + std::string(zeros, '\0'))}, gzip)),
+        ElementsAre("one", "two"));
+}
+
 TEST_F(TFRecords, ResumeWhereTheirIteratorWasSaved) {
   for (const TFRecordOptions& options : kAll) {
     write_records(folder_ / "a", {"one", "two", "three"}, options);

@@ -36,37 +36,30 @@ int free_processors(const ProcessorTimes& before, const ProcessorTimes& after, d
   return std::clamp(static_cast<int>(std::floor(free + kLittle)), 1, processors);
 }
 
-}  // namespace tune_threads_internal
-
-namespace {
-
-using tune_threads_internal::ProcessorTimes;
-
-std::optional<ProcessorTimes> processor_times() {
+Usage Usage::now() {
   std::ifstream file("/proc/stat");
-  return tune_threads_internal::parse_processor_times(std::string{std::istreambuf_iterator(file), {}});
-}
-
-double own_seconds() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   const auto seconds = [](const timeval& time) {
     return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
   };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+  return {.all = parse_processor_times(std::string{std::istreambuf_iterator(file), {}}),
+          .own_seconds = seconds(usage.ru_utime) + seconds(usage.ru_stime)};
 }
 
-}  // namespace
+int free_processors(const Usage& before, const Usage& after, std::chrono::duration<double> time) {
+  const int processors = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  if (!before.all || !after.all) return processors;
+  const double own = (after.own_seconds - before.own_seconds) / std::max(1e-3, time.count());
+  return free_processors(*before.all, *after.all, own, processors);
+}
+
+}  // namespace tune_threads_internal
 
 int tune_threads(std::chrono::milliseconds time) {
-  const int processors = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  const double own_before = own_seconds();
-  const auto before = processor_times();
+  const auto before = tune_threads_internal::Usage::now();
   std::this_thread::sleep_for(time);
-  const auto after = processor_times();
-  const double own = (own_seconds() - own_before) / std::max(1e-3, std::chrono::duration<double>(time).count());
-  const int threads =
-      before && after ? tune_threads_internal::free_processors(*before, *after, own, processors) : processors;
+  const int threads = tune_threads_internal::free_processors(before, tune_threads_internal::Usage::now(), time);
   at::set_num_threads(threads);
   return threads;
 }

@@ -24,6 +24,15 @@ struct ProcessorTimes {
 // From the text of /proc/stat; none if it is another.
 std::optional<ProcessorTimes> parse_processor_times(std::string_view text);
 
+// What all processors and this process have done so far.
+struct Usage {
+  std::optional<ProcessorTimes> all = {};  // none where the system does not tell
+  double own_seconds = 0;
+  static Usage now();
+};
+// How many processors nobody else used meanwhile; all, where the system does not tell.
+int free_processors(const Usage& before, const Usage& after, std::chrono::duration<double> time);
+
 // How many of `processors` nobody else used between two times, in which this process used `own` of them.
 int free_processors(const ProcessorTimes& before, const ProcessorTimes& after, double own, int processors);
 

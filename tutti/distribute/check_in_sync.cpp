@@ -10,6 +10,7 @@
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/distribute/replica_context.h"
+#include "tutti/tensor/across_processes.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/view.h"
 
@@ -44,22 +45,48 @@ std::string first_difference(const Tensor& first, const Tensor& other) {
   return str(str_list(place), ": ", number(b), ", replica 0 has ", number(a));
 }
 
-void check(const Tensor& variable, const std::string& position, std::source_location location) {
-  if (!is_mesh_tensor(variable)) return;
-  auto* values = mesh_impl(variable).replica_values();
-  if (!values || (values->policy() && values->policy()->on_read()) || !values->diverged()) return;
-  const at::NoGradGuard no_grad;
-  const GlobalViewGuard global_view;
-  const auto components = values->components();
+// Where a replica of this process has another value than its first one; empty if none has.
+std::string difference_here(ReplicaValues& values) {
+  if (!values.diverged()) return {};
+  const auto components = values.components();
   const Tensor first = components[0].detach();
   for (size_t r = 1; r < components.size(); ++r)
     if (const auto difference = first_difference(first, components[r].detach().to(first.device())); !difference.empty())
-      throw Error(ErrorCode::failed_precondition,
-                  str("check_in_sync: at ", to_string(location), " ", values->describe(), position, ": replica ", r,
-                      " has at ", difference,
-                      "; replicas that write a mirrored variable must write the same value, or the variable needs an "
-                      "aggregation"),
-                  location);
+      return str("replica ", r, " has at ", difference);
+  return {};
+}
+
+// The same, or where the first replica differs from the chief's: of the first process in which one does. In all alike.
+std::string difference_anywhere(Processes& processes, ReplicaValues& values, std::source_location location) {
+  std::string difference = difference_here(values);
+  const Tensor own = values.components()[0].detach().cpu().contiguous();
+  const Tensor chief = own.clone();
+  broadcast_tensors(processes, {&chief, 1}, "check_in_sync", location);
+  if (!difference.empty())
+    difference = str(processes.task_name(), ": ", difference);
+  else if (const auto from_chief = first_difference(chief, own); !from_chief.empty())
+    difference = str(processes.task_name(), " has at ", from_chief, " of ", processes.task_name(0));
+  for (const auto& told : processes.gather({reinterpret_cast<const uint8_t*>(difference.data()), difference.size()},
+                                           "check_in_sync", location))
+    if (!told.empty()) return {told.begin(), told.end()};
+  return {};
+}
+
+void check(const Tensor& variable, const std::string& position, std::source_location location) {
+  if (!is_mesh_tensor(variable)) return;
+  const auto processes = processes_of(*mesh_impl(variable).mesh_shape());
+  auto* values = processes ? &mesh_impl(variable).require_replica_values() : mesh_impl(variable).replica_values();
+  if (!values || (values->policy() && values->policy()->on_read())) return;
+  const at::NoGradGuard no_grad;
+  const GlobalViewGuard global_view;
+  const std::string difference =
+      processes ? difference_anywhere(*processes, *values, location) : difference_here(*values);
+  if (difference.empty()) return;
+  throw Error(ErrorCode::failed_precondition,
+              str("check_in_sync: at ", to_string(location), " ", values->describe(), position, ": ", difference,
+                  "; replicas that write a mirrored variable must write the same value, or the variable needs an "
+                  "aggregation"),
+              location);
 }
 
 void check_all(const std::vector<Tensor>& variables, std::source_location location) {

@@ -28,7 +28,7 @@ class CrossDeviceOps {
   // Shapes: equal in a request. Dtype: kept; but the mean of integers is float64, of 8 and 16 bits float32. One value
   // alone is its own mean, of any dtype. Sparse values are joined, duplicate indices kept; the mean divides them.
   // Throws: invalid_argument for unequal shapes, dtypes or layouts, and for booleans.
-  std::vector<std::vector<Tensor>> batch_reduce(ReduceOp op, std::vector<ReduceRequest> requests) const;
+  virtual std::vector<std::vector<Tensor>> batch_reduce(ReduceOp op, std::vector<ReduceRequest> requests) const;
   // The same of one request.
   std::vector<Tensor> reduce(ReduceOp op, PerReplica<Tensor> values, Destinations destinations) const;
 
@@ -38,7 +38,8 @@ class CrossDeviceOps {
   // The values joined along an axis, in replica order; sparse ones are made dense.
   // Shapes: equal but for the axis. Throws: invalid_argument for scalars, unequal ranks, other sizes or dtypes;
   // out_of_range for an axis that is not in [0, rank).
-  std::vector<Tensor> gather(const PerReplica<Tensor>& values, const Destinations& destinations, int64_t axis) const;
+  virtual std::vector<Tensor> gather(const PerReplica<Tensor>& values, const Destinations& destinations,
+                                     int64_t axis) const;
 
  protected:
   // As batch_reduce, of dense values that fit together, two or more in each request, no integers where op is the mean.

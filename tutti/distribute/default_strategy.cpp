@@ -20,7 +20,7 @@ class DefaultStrategy final : public Strategy {
     refuse_other_strategy("run");
     function(0);
   }
-  data::Placement placement() const override { return {}; }
+  data::Placer placer() const override { return {}; }
 
   std::vector<Device> devices_{Device(DeviceType::cpu, 0)};
 };

@@ -1,11 +1,15 @@
 #include "tutti/distribute/local_strategy.h"
 
+#include "tutti/collectives/processes.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/distribute/in_process_all_reduce.h"
+#include "tutti/distribute/initial_values.h"
+#include "tutti/distribute/process_all_reduce.h"
 #include "tutti/distribute/reduce_gradients.h"
 #include "tutti/distribute/replica_runner.h"
 #include "tutti/distribute/strategy_place.h"
+#include "tutti/tensor/call_recorder.h"
 #include "tutti/tensor/registration.h"
 #include "tutti/tensor/scope.h"
 #include "tutti/tensor/torch_device.h"
@@ -13,7 +17,10 @@
 namespace tutti {
 namespace {
 
-Mesh replica_mesh(const char* strategy, const DeviceList& list, const MeshOptions& options) {
+// With `processes` a mesh of its own, which no strategy of this process alone has.
+Mesh replica_mesh(const char* strategy, const DeviceList& list, MeshOptions options,
+                  const std::shared_ptr<Processes>& processes) {
+  if (processes && options.name.empty()) options.name = "processes";
   const auto& devices = list.devices();
   if (devices.empty())
     throw Error(ErrorCode::invalid_argument,
@@ -25,14 +32,28 @@ Mesh replica_mesh(const char* strategy, const DeviceList& list, const MeshOption
 
 class LocalScope final : public StrategyScope {
  public:
-  LocalScope(Strategy& strategy, const Mesh& mesh, std::shared_ptr<GradientGroup> group, std::source_location location)
+  // `initial`: where variables wait for the chief's values; null for one process.
+  LocalScope(Strategy& strategy, const Mesh& mesh, std::shared_ptr<GradientGroup> group, InitialValues* initial,
+             std::source_location location)
       : place_{.strategy = &strategy, .rendezvous = current_rendezvous(), .entered_at = location},
         inside_({.strategy = &place_}),
+        initial_(initial),
         scope_(mesh, std::move(group)) {}
+  ~LocalScope() override {
+    if (initial_) initial_->add(scope_.take_made());
+  }
+
+  void finish() override {
+    if (!initial_) return;
+    initial_->add(scope_.take_made());
+    initial_->take_from_chief();
+  }
 
  private:
+  UnrecordedGuard unrecorded_;  // variables are made once
   StrategyPlace place_;
   ThreadViewGuard inside_;
+  InitialValues* initial_;
   Scope scope_;
 };
 
@@ -49,42 +70,63 @@ struct GradientReduction {
   SharedCrossDeviceOps given;  // empty: one pass over memory in this process
   Destinations devices;
   ParallelCall parallel;
+  JoinedProcesses joined;
 
-  void operator()(std::span<BufferSum> items, SumLists* lists = nullptr) const {
+  void operator()(std::span<BufferSum> items, SumPacks& memory) const {
+    if (joined.processes)
+      return sum_over_processes(*joined.processes, items, joined.bytes_per_pack, "gradients", parallel, memory);
     if (given.get()) return tutti::reduce_gradients(*given.get(), devices, items);
-    sum_buffers(items, parallel, lists);
+    sum_buffers(items, parallel, &memory.lists);
   }
 };
 
 std::shared_ptr<GradientGroup> group_of(ReduceOp op, const GradientReduction& reduction) {
   return std::make_shared<GradientGroup>(
-      op, [reduction, lists = SumLists()](std::span<BufferSum> items) mutable { reduction(items, &lists); });
+      op, [reduction, memory = SumPacks()](std::span<BufferSum> items) mutable { reduction(items, memory); },
+      reduction.joined.processes);
 }
 
 }  // namespace
 
 struct LocalStrategy::State {
   State(Strategy& strategy, const char* name, const DeviceList& devices, const MeshOptions& options,
-        SharedCrossDeviceOps given)
+        SharedCrossDeviceOps given, JoinedProcesses joined)
       : name(name),
-        mesh(replica_mesh(name, devices, options)),
-        runner(std::make_shared<ReplicaRunner>(strategy, mesh)),
-        reduction{.given = given, .devices = mesh.devices(), .parallel = helped_by(runner)},
-        ops(given.get() ? std::move(given) : SharedCrossDeviceOps(InProcessAllReduce(reduction.parallel))),
+        processes(joined.processes),
+        mesh(replica_mesh(name, devices, options, processes)),
+        runner(std::make_shared<ReplicaRunner>(strategy, mesh, processes)),
+        reduction{.given = given, .devices = mesh.devices(), .parallel = helped_by(runner), .joined = joined},
+        ops(given.get() ? std::move(given) : own_ops()),
         sum(group_of(ReduceOp::sum, reduction)),
-        mean(group_of(ReduceOp::mean, reduction)) {}
+        mean(group_of(ReduceOp::mean, reduction)) {
+    if (!processes) return;
+    set_processes(mesh, processes);
+    initial.emplace(processes);
+  }
+
+  SharedCrossDeviceOps own_ops() const {
+    if (processes) return ProcessAllReduce(processes, reduction.joined.bytes_per_pack, reduction.parallel);
+    return InProcessAllReduce(reduction.parallel);
+  }
 
   const char* name;
+  std::shared_ptr<Processes> processes;
+  std::optional<InitialValues> initial;
   Mesh mesh;
   std::shared_ptr<ReplicaRunner> runner;
   GradientReduction reduction;
   SharedCrossDeviceOps ops;
   std::shared_ptr<GradientGroup> sum, mean;
-  SumLists lists;  // of reduce_gradients, which is called where replicas meet: by one thread at a time
+  SumPacks memory;  // of reduce_gradients, which is called where replicas meet: by one thread at a time
 };
 
 LocalStrategy::LocalStrategy(const char* name, const DeviceList& devices, MeshOptions options, SharedCrossDeviceOps ops)
-    : state_(std::make_unique<State>(*this, name, devices, options, std::move(ops))) {
+    : state_(std::make_unique<State>(*this, name, devices, options, std::move(ops), JoinedProcesses{})) {
+  ensure_registered();
+}
+
+LocalStrategy::LocalStrategy(const char* name, const DeviceList& devices, MeshOptions options, JoinedProcesses joined)
+    : state_(std::make_unique<State>(*this, name, devices, options, SharedCrossDeviceOps(), std::move(joined))) {
   ensure_registered();
 }
 
@@ -95,12 +137,15 @@ LocalStrategy::~LocalStrategy() {
   if (state_->runner->is_running()) kept = state_.release();
 }
 
-int64_t LocalStrategy::num_replicas_in_sync() const { return state_->mesh.num_devices(); }
+int64_t LocalStrategy::num_replicas_in_sync() const {
+  return state_->mesh.num_devices() * (state_->processes ? state_->processes->size() : 1);
+}
+const std::shared_ptr<Processes>& LocalStrategy::processes() const { return state_->processes; }
 const std::vector<Device>& LocalStrategy::devices() const { return state_->mesh.devices(); }
 std::string_view LocalStrategy::name() const { return state_->name; }
 const Mesh& LocalStrategy::mesh() const { return state_->mesh; }
 const CrossDeviceOps& LocalStrategy::cross_device_ops() const { return *state_->ops.get(); }
-void LocalStrategy::reduce_gradients(std::span<BufferSum> items) const { state_->reduction(items, &state_->lists); }
+void LocalStrategy::reduce_gradients(std::span<BufferSum> items) const { state_->reduction(items, state_->memory); }
 
 std::unique_ptr<StrategyScope> LocalStrategy::scope(BuildOptions options, std::source_location location) {
   refuse_other_strategy("scope", location);
@@ -110,15 +155,19 @@ std::unique_ptr<StrategyScope> LocalStrategy::scope(BuildOptions options, std::s
                     "; strategy.build(f) makes variables there, for all replicas at once"),
                 location);
   return std::make_unique<LocalScope>(*this, state_->mesh,
-                                      options.gradients == ReduceOp::sum ? state_->sum : state_->mean, location);
+                                      options.gradients == ReduceOp::sum ? state_->sum : state_->mean,
+                                      state_->initial ? &*state_->initial : nullptr, location);
 }
 
 void LocalStrategy::run_replicas(FunctionRef<void(int replica)> function, const RunOptions& options) {
   if (!current_rendezvous()) refuse_other_strategy("run");  // the runner refuses a run in a run
+  if (state_->initial && !current_rendezvous()) state_->initial->take_from_chief();
+  state_->sum->note_run();
+  state_->mean->note_run();
   state_->runner->run(function, options, state_->sum);
 }
 
-data::Placement LocalStrategy::placement() const {
+data::Placer LocalStrategy::placer() const {
   const auto& devices = state_->mesh.devices();
   std::vector<c10::Device> targets;
   for (const Device& device : devices) targets.push_back(torch_device(device));

@@ -10,13 +10,20 @@
 
 namespace tutti {
 
-// What the strategies of one process have in common: a replica on each of some devices, and variables that lie on the
-// mesh of them. A strategy of its own says which devices, and where the values are.
+// The processes whose replicas train together.
+struct JoinedProcesses {
+  std::shared_ptr<Processes> processes = {};  // null: one alone
+  int64_t bytes_per_pack = 0;
+};
+
+// What the strategies have in common whose variables lie in this process: a replica on each of some devices, and
+// variables that lie on the mesh of them. A strategy of its own says which devices, and where the values are.
 class LocalStrategy : public Strategy {
  public:
   ~LocalStrategy() override;
 
   int64_t num_replicas_in_sync() const final;
+  const std::shared_ptr<Processes>& processes() const final;
   const std::vector<Device>& devices() const final;
   std::string_view name() const final;
   std::unique_ptr<StrategyScope> scope(BuildOptions options = {},
@@ -29,10 +36,11 @@ class LocalStrategy : public Strategy {
  protected:
   // Throws: invalid_argument for an empty list or a device listed twice; not_found for a device that does not exist.
   LocalStrategy(const char* name, const DeviceList& devices, MeshOptions options, SharedCrossDeviceOps ops = {});
+  LocalStrategy(const char* name, const DeviceList& devices, MeshOptions options, JoinedProcesses joined);
 
  private:
   void run_replicas(FunctionRef<void(int replica)> function, const RunOptions& options) final;
-  data::Placement placement() const final;
+  data::Placer placer() const final;
 
   struct State;
   std::unique_ptr<State> state_;

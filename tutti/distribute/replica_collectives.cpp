@@ -5,7 +5,9 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
+#include <numeric>
 
+#include "tutti/collectives/processes.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/distribute/count_communication.h"
@@ -67,6 +69,16 @@ std::vector<Tensor> reduce_values(const ReplicaContext& context, const char* nam
   return std::move(payload.out);
 }
 
+// Where the values of this process begin in what is gathered from all.
+int64_t begin_of_process(const Strategy& strategy, const PerReplica<Tensor>& own, int64_t axis) {
+  if (!strategy.processes()) return 0;
+  std::vector<int64_t> lengths(static_cast<size_t>(strategy.processes()->size()));
+  const auto rank = static_cast<size_t>(strategy.processes()->rank());
+  for (const Tensor& value : own) lengths[rank] += value.size(axis);
+  strategy.sum_over_processes(lengths, "lengths of what is gathered");
+  return std::accumulate(lengths.begin(), lengths.begin() + static_cast<std::ptrdiff_t>(rank), int64_t{0});
+}
+
 Payload gather_values(const ReplicaContext& context, int64_t axis, Leaves leaves) {
   Payload payload{std::move(leaves)};
   const auto gather = [&](const std::vector<PerReplica<Tensor>>& columns, const Replicas& replicas) {
@@ -76,7 +88,7 @@ Payload gather_values(const ReplicaContext& context, int64_t axis, Leaves leaves
     for (const auto& column : columns) {
       count_gather(counter, column);
       deal_out(context.strategy().cross_device_ops().gather(column, devices, axis), replicas);
-      int64_t begin = 0;
+      int64_t begin = begin_of_process(context.strategy(), column, axis);
       for (size_t r = 0; r < replicas.size(); begin += column[r++].size(axis)) replicas[r].begins.push_back(begin);
     }
   };

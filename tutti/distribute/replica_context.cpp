@@ -5,6 +5,8 @@
 #include "tutti/distribute/default_strategy.h"
 #include "tutti/distribute/strategy.h"
 #include "tutti/distribute/strategy_place.h"
+#include "tutti/distribute/turns.h"
+#include "tutti/tensor/call_recorder.h"
 #include "tutti/tensor/spec.h"
 
 namespace tutti {
@@ -25,6 +27,7 @@ ReplicaContext get_replica_context(std::source_location location) {
   return ReplicaContext(get_strategy(), std::max(ThreadView::current().function_of(), 0), location);
 }
 
+int ReplicaContext::replica_id_in_sync_group() const { return strategy_->first_local_replica() + replica_; }
 int64_t ReplicaContext::num_replicas_in_sync() const { return strategy_->num_replicas_in_sync(); }
 
 void ReplicaContext::meet(Operation operation, Rendezvous::Action action) const {
@@ -46,14 +49,22 @@ void ReplicaContext::meet(Operation operation, Rendezvous::Action action) const 
     action(payloads);
   };
   if (!rendezvous) return once(std::span<void* const>(&operation.payload, 1));
-  auto* turn = StrategyPlace::current()->turn;
-  if (turn) turn->unlock();  // others compute while this one waits
-  struct TakeTurn {
-    std::mutex* turn;
-    ~TakeTurn() {
-      if (turn) turn->lock();
+  if (CallRecorder::current() && !StrategyPlace::current()->recorded && rendezvous->num_replicas() > 1)
+    throw Error(ErrorCode::unimplemented,
+                str(operation.name,
+                    ": the replicas meet inside of a function that is called in run, which cannot be recorded; call "
+                    "run inside of the function instead"),
+                location_);
+  struct Pass {
+    Pass(Turns* turns, int replica) : turns(turns), replica(replica) {
+      if (turns) turns->pass(replica);  // others compute while this one waits
     }
-  } take_turn{turn};
+    ~Pass() {
+      if (turns) turns->take(replica);
+    }
+    Turns* turns;
+    int replica;
+  } const pass(StrategyPlace::current()->turns, replica_);
   operation.location = location_;
   rendezvous->arrive(replica_, operation, once);
 }

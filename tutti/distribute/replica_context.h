@@ -31,14 +31,16 @@ bool in_cross_replica_context();
 // TF: tf.distribute.ReplicaContext.
 class ReplicaContext {
  public:
-  int replica_id_in_sync_group() const { return replica_; }
+  // Of the replicas of all processes.
+  int replica_id_in_sync_group() const;
   int64_t num_replicas_in_sync() const;
   Strategy& strategy() const { return *strategy_; }
 
-  // Waits for all replicas; then function(strategy, values…) runs once, in cross-replica context and global view, with
-  // the replicas' arguments as PerReplica. Each replica gets a copy of its result, of each PerReplica in it its value.
-  // Ranks:  all, in the same order; else each throws failed_precondition, naming both places.
-  // Throws: in every replica what the function throws; cancelled, if another replica failed.
+  // Waits for all replicas here; then function(strategy, values…) runs once, in cross-replica context and global view,
+  // with these replicas' arguments as PerReplica. In it the strategy's reductions are over all processes. Each replica
+  // gets a copy of its result, of each PerReplica in it its value. Ranks:  all, in the same order; else each throws
+  // failed_precondition, naming both places. Throws: in every replica what the function throws; cancelled, if another
+  // replica failed.
   template <class F, class... Args>
   auto merge_call(const F& function, const Args&... arguments) const;
 
@@ -83,7 +85,7 @@ class ReplicaContext {
       : strategy_(&strategy), replica_(replica), location_(location) {}
 
   Strategy* strategy_;
-  int replica_;
+  int replica_;                    // of this process
   std::source_location location_;  // for messages: where get_replica_context() was called
 };
 

@@ -8,22 +8,49 @@
 #include "tutti/core/str.h"
 #include "tutti/distribute/intra_op_threads.h"
 #include "tutti/distribute/strategy_place.h"
+#include "tutti/distribute/turns.h"
+#include "tutti/tensor/call_recorder.h"
 #include "tutti/tensor/scope.h"
 
 namespace tutti {
 
-ReplicaRunner::ReplicaRunner(Strategy& strategy, const Mesh& mesh)
+ReplicaRunner::ReplicaRunner(Strategy& strategy, const Mesh& mesh, const std::shared_ptr<Processes>& processes)
     : strategy_(strategy),
       mesh_(MeshShape::of(mesh)),
       devices_(mesh_->devices.begin(), mesh_->devices.end()),
-      generators_(devices_),
+      generators_(devices_, processes),
       rendezvous_(static_cast<int>(mesh.num_devices())),
       workers_(static_cast<int>(mesh.num_devices())) {}
 
-void ReplicaRunner::run_one(int replica, FunctionRef<void(int replica)> function, std::mutex* turn,
+namespace {
+
+// One of several replicas computes from here to the end of the block, but for where it waits for the others. Requires:
+// it takes its first turn at once.
+class Turn {
+ public:
+  Turn(Turns* turns, int replica) : turns_(turns), replica_(replica) {
+    if (turns_) turns_->take(replica_);
+  }
+  ~Turn() {
+    if (turns_) turns_->end(replica_);
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+ private:
+  Turns* turns_;
+  int replica_;
+};
+
+}  // namespace
+
+void ReplicaRunner::run_one(int replica, FunctionRef<void(int replica)> function, Turns* turns, CallRecorder* recorder,
                             const std::shared_ptr<GradientGroup>& gradients) {
   const auto r = static_cast<size_t>(replica);
-  const StrategyPlace place{.strategy = &strategy_, .rendezvous = &rendezvous_, .turn = turn};
+  const StrategyPlace place{
+      .strategy = &strategy_, .rendezvous = &rendezvous_, .turns = turns, .recorded = recorder != nullptr};
+  std::optional<RecordGuard> records;
+  if (recorder && CallRecorder::current() != recorder) records.emplace(*recorder);
   const ThreadViewGuard view({.replica = replica,
                               .mesh = mesh_,
                               .generator = generators_.of(replica),
@@ -33,8 +60,7 @@ void ReplicaRunner::run_one(int replica, FunctionRef<void(int replica)> function
   if (!devices_[r].is_cpu()) device.emplace(devices_[r]);
   std::optional<IntraOpThreads> one_thread;
   if (devices_.size() > 1 && devices_[r].is_cpu()) one_thread.emplace(1);
-  std::unique_lock<std::mutex> lock;
-  if (turn) lock = std::unique_lock(*turn);
+  const Turn turn(turns, replica);
   try {
     function(replica);
     rendezvous_.finish(replica);
@@ -60,17 +86,18 @@ void ReplicaRunner::run(FunctionRef<void(int replica)> function, const RunOption
   ReleaseQueue::of_this_thread()->release();
   const std::lock_guard lock(running_);
   Scope::make_variables();
-  generators_.follow_seed();
-  std::mutex turns;
-  std::mutex* turn = options.one_at_a_time ? &turns : nullptr;
+  CallRecorder* const recorder = CallRecorder::current();
+  host_step("run", {}, {}, [this](at::ArrayRef<Tensor>) { generators_.follow_seed(); });
+  std::optional<Turns> turns;  // a recording is of one order of calls
+  if (options.one_at_a_time || recorder) turns.emplace(workers_.num_ranks());
   busy_.store(true, std::memory_order_relaxed);
   if (const ReplicasCompute computing(mesh_->clock); devices_.size() == 1) {
-    run_one(0, function, turn, gradients);
+    run_one(0, function, nullptr, recorder, gradients);
   } else {
     const at::ThreadLocalState caller;
     workers_.run([&](int replica) {
       const at::ThreadLocalStateGuard as_caller(caller);
-      run_one(replica, function, turn, gradients);
+      run_one(replica, function, turns ? &*turns : nullptr, recorder, gradients);
     });
   }
   busy_.store(false, std::memory_order_relaxed);

@@ -15,11 +15,14 @@
 
 namespace tutti {
 
+class CallRecorder;
+class Turns;
+
 // Runs the replicas of one process: a thread for each, the caller's for the first, each with the replica's view, device
 // and random numbers, with the caller's gradient and autocast modes, and, on a CPU beside others, one intra-op thread.
 class ReplicaRunner {
  public:
-  ReplicaRunner(Strategy& strategy, const Mesh& mesh);
+  ReplicaRunner(Strategy& strategy, const Mesh& mesh, const std::shared_ptr<Processes>& processes = {});
 
   // Leaves that no scope made join `gradients`. Throws as Strategy::run.
   void run(FunctionRef<void(int replica)> function, const RunOptions& options,
@@ -30,7 +33,7 @@ class ReplicaRunner {
   void help(FunctionRef<void()> function);
 
  private:
-  void run_one(int replica, FunctionRef<void(int replica)> function, std::mutex* turn,
+  void run_one(int replica, FunctionRef<void(int replica)> function, Turns* turns, CallRecorder* recorder,
                const std::shared_ptr<GradientGroup>& gradients);
 
   Strategy& strategy_;

@@ -1,5 +1,6 @@
 #include "tutti/distribute/strategy.h"
 
+#include "tutti/collectives/processes.h"
 #include "tutti/distribute/count_communication.h"
 #include "tutti/distribute/in_process_all_reduce.h"
 #include "tutti/distribute/strategy_place.h"
@@ -8,6 +9,7 @@
 namespace tutti {
 namespace {
 
+// One for each replica of this process.
 void check_size(const char* call, const PerReplica<Tensor>& values, int64_t num_replicas) {
   if (static_cast<int64_t>(values.size()) != num_replicas)
     throw Error(ErrorCode::invalid_argument, str(call, ": ", values.size(), " values; the strategy has ", num_replicas,
@@ -44,7 +46,7 @@ std::vector<Tensor> Strategy::reduce_leaves(ReduceOp op, std::vector<PerReplica<
   std::vector<ReduceRequest> requests;
   std::vector<int64_t> counts;  // of elements, where a mean goes over axes
   for (auto& leaf : leaves) {
-    leaf = own_values("reduce", leaf, num_replicas());
+    leaf = own_values("reduce", leaf, num_local_replicas());
     const Destinations device(leaf[0]);
     if (axes.empty()) {
       requests.push_back({std::move(leaf), device});
@@ -57,6 +59,7 @@ std::vector<Tensor> Strategy::reduce_leaves(ReduceOp op, std::vector<PerReplica<
   static CommunicationCounter& counter =
       communication_counter({.op = "reduce", .mesh_dimension = "replica", .cause = "Strategy::reduce"});
   count_reduction(counter, requests);
+  sum_over_processes(counts, "elements of a mean");
   const auto reduced = cross_device_ops().batch_reduce(axes.empty() ? op : ReduceOp::sum, std::move(requests));
   std::vector<Tensor> results;
   for (size_t i = 0; i < reduced.size(); ++i) {
@@ -71,7 +74,7 @@ std::vector<Tensor> Strategy::gather_leaves(const std::vector<PerReplica<Tensor>
       communication_counter({.op = "gather", .mesh_dimension = "replica", .cause = "Strategy::gather"});
   std::vector<Tensor> results;
   for (const auto& leaf : leaves) {
-    const auto own = own_values("gather", leaf, num_replicas());
+    const auto own = own_values("gather", leaf, num_local_replicas());
     count_gather(counter, own);
     results.push_back(cross_device_ops().gather(own, Destinations(own[0]), axis)[0]);
   }
@@ -93,9 +96,30 @@ void require_mean(ReduceOp op, const Tensor& value, int64_t num_replicas) {
 
 }  // namespace
 
+void Strategy::sum_over_processes(std::span<int64_t> numbers, const char* name) const {
+  if (processes() && !numbers.empty()) processes()->sum(numbers, name);
+}
+
+std::vector<std::vector<uint8_t>> Strategy::gather_bytes(std::span<const uint8_t> own) const {
+  return processes()->gather(own, "reduce of numbers");
+}
+
+// Of a value that each process has one of.
+Tensor Strategy::reduce_of_processes(ReduceOp op, const Tensor& value, const Axes& axes) const {
+  const auto over_processes = [&](ReduceOp how, const Tensor& own) {
+    return cross_device_ops().batch_reduce(how, {{PerReplica<Tensor>({own}), Destinations(own)}})[0][0];
+  };
+  if (axes.empty()) return over_processes(op, value);
+  AxisSums over_axes = sum_over_axes(op, {&value, 1}, axes);
+  sum_over_processes({&over_axes.count, 1}, "elements of a mean");
+  const Tensor sum = over_processes(ReduceOp::sum, over_axes.sums[0]);
+  return op == ReduceOp::mean ? sum.div(static_cast<double>(over_axes.count)) : sum;
+}
+
 Tensor Strategy::reduce(ReduceOp op, const Tensor& value, const Axes& axes) const {
   require_cross_replica("reduce");
-  require_mean(op, value, num_replicas());
+  if (processes() && !is_mesh_tensor(value)) return reduce_of_processes(op, value, axes);
+  require_mean(op, value, num_replicas_in_sync());
   if (axes.empty()) return value;
   const AxisSums over_axes = sum_over_axes(op, {&value, 1}, axes);
   return op == ReduceOp::mean ? over_axes.sums[0].div(static_cast<double>(over_axes.count)) : over_axes.sums[0];
@@ -108,7 +132,9 @@ PerReplica<Tensor> Strategy::reduce_to(ReduceOp op, const PerReplica<Tensor>& va
 
 PerReplica<Tensor> Strategy::reduce_to(ReduceOp op, const Tensor& value, const Destinations& destinations) const {
   require_cross_replica("reduce_to");
-  require_mean(op, value, num_replicas());
+  if (processes() && !is_mesh_tensor(value))
+    return PerReplica(cross_device_ops().batch_reduce(op, {{PerReplica<Tensor>({value}), destinations}})[0]);
+  require_mean(op, value, num_replicas_in_sync());
   return PerReplica(cross_device_ops().broadcast(is_mesh_tensor(value) ? tutti::gather(value) : value, destinations));
 }
 
@@ -117,7 +143,7 @@ std::vector<PerReplica<Tensor>> Strategy::batch_reduce_to(
   require_cross_replica("reduce_to");
   std::vector<ReduceRequest> requests;
   for (const auto& [values, destinations] : values_and_destinations)
-    requests.push_back({own_values("reduce_to", values, num_replicas()), destinations});
+    requests.push_back({own_values("reduce_to", values, num_local_replicas()), destinations});
   require_one_kind("batch_reduce_to", requests);
   static CommunicationCounter& counter =
       communication_counter({.op = "reduce", .mesh_dimension = "replica", .cause = "Strategy::reduce_to"});

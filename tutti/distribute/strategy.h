@@ -1,6 +1,7 @@
 #pragma once
 
 #include <concepts>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <source_location>
@@ -37,7 +38,9 @@ class Strategy : public InputDistribution {
 
   // "MirroredStrategy"
   virtual std::string_view name() const = 0;
-  // The device of each replica.
+  // Whether this process does what one alone does: it is the chief of several, or the only one.
+  bool is_chief() const { return first_local_replica() == 0; }
+  // The device of each replica of this process.
   virtual const std::vector<Device>& devices() const = 0;
 
   // Throws: failed_precondition in another strategy's scope or run, and in a replica's function.
@@ -70,7 +73,7 @@ class Strategy : public InputDistribution {
   template <class T>
   T reduce(ReduceOp op, const PerReplica<T>& values, const Axes& axes = {}) const;
   // Of a value that is not per replica: its mean is itself; its sum over several replicas, or of a variable, is
-  // refused.
+  // refused. With several processes a plain tensor is what this process has: its sum or mean is over the processes.
   Tensor reduce(ReduceOp op, const Tensor& value, const Axes& axes = {}) const;
 
   // The sum or mean over the replicas, on each destination, in their order. TF: StrategyExtended.reduce_to.
@@ -87,6 +90,8 @@ class Strategy : public InputDistribution {
 
   // Sets the result of each item, whose values are what replicas left for one variable. For the library's own use.
   virtual void reduce_gradients(std::span<BufferSum> items) const { sum_buffers(items); }
+  // Replaces numbers by their sums over the processes. For the library's own use.
+  void sum_over_processes(std::span<int64_t> numbers, const char* name) const;
 
   // The value of each replica of this process: of a PerReplica its values; of a structure that holds some (regroup.h) a
   // structure for each replica; of any other value the value alone. TF: experimental_local_results.
@@ -123,13 +128,24 @@ class Strategy : public InputDistribution {
   // Leaf by leaf; each has a value for each replica.
   std::vector<Tensor> reduce_leaves(ReduceOp op, std::vector<PerReplica<Tensor>> leaves, const Axes& axes) const;
   std::vector<Tensor> gather_leaves(const std::vector<PerReplica<Tensor>>& leaves, int64_t axis) const;
+  Tensor reduce_of_processes(ReduceOp op, const Tensor& value, const Axes& axes) const;
+  std::vector<std::vector<uint8_t>> gather_bytes(std::span<const uint8_t> own) const;
+  template <class T>
+  PerReplica<T> of_all_processes(const PerReplica<T>& numbers) const;
 };
 
 template <class F>
 auto Strategy::build(const F& f, BuildOptions options, std::source_location location) {
   const auto in_scope = [&](const F& function) {
     const auto open = scope(options, location);
-    return function();
+    if constexpr (std::is_void_v<std::invoke_result_t<const F&>>) {
+      function();
+      open->finish();
+    } else {
+      auto result = function();
+      open->finish();
+      return result;
+    }
   };
   if (!in_replica_function()) return in_scope(f);
   using Result = std::invoke_result_t<const F&>;
@@ -139,7 +155,7 @@ auto Strategy::build(const F& f, BuildOptions options, std::source_location loca
 
 template <class F, class... Args>
 auto Strategy::run(const RunOptions& options, const F& f, const Args&... arguments) {
-  const auto num_replicas = static_cast<size_t>(num_replicas_in_sync());
+  const auto num_replicas = static_cast<size_t>(num_local_replicas());
   (check_replicas("run", arguments, num_replicas), ...);
   const auto call = [&]([[maybe_unused]] int replica) -> decltype(auto) {
     return call_in_parts(f, at_replica(arguments, static_cast<size_t>(replica))...);
@@ -162,9 +178,9 @@ auto Strategy::local_results(const T& value) const {
   if constexpr (is_per_replica<T>) {
     return value.values();
   } else if constexpr (holds_per_replica<T>) {
-    check_replicas("local_results", value, static_cast<size_t>(num_replicas()));
+    check_replicas("local_results", value, static_cast<size_t>(num_local_replicas()));
     std::vector<std::decay_t<decltype(at_replica(value, 0))>> results;
-    for (int r = 0; r < num_replicas(); ++r) results.push_back(at_replica(value, static_cast<size_t>(r)));
+    for (int r = 0; r < num_local_replicas(); ++r) results.push_back(at_replica(value, static_cast<size_t>(r)));
     return results;
   } else {
     return std::vector<T>{value};
@@ -176,9 +192,28 @@ auto Strategy::values_from_function(const F& f) const {
   require_cross_replica("values_from_function");
   const ThreadViewGuard outside({});
   std::vector<std::decay_t<std::invoke_result_t<const F&, ValueContext>>> values;
-  for (int r = 0; r < num_replicas(); ++r)
-    values.push_back(f(ValueContext{.replica_id_in_sync_group = r, .num_replicas_in_sync = num_replicas_in_sync()}));
+  for (int r = 0; r < num_local_replicas(); ++r)
+    values.push_back(f(ValueContext{.replica_id_in_sync_group = first_local_replica() + r,
+                                    .num_replicas_in_sync = num_replicas_in_sync()}));
   return PerReplica(std::move(values));
+}
+
+template <class T>
+PerReplica<T> Strategy::of_all_processes(const PerReplica<T>& numbers) const {
+  if (num_local_replicas() == num_replicas_in_sync()) return numbers;
+  std::vector<uint8_t> own(numbers.size() * sizeof(T));
+  for (size_t r = 0; r < numbers.size(); ++r) {
+    const T number = numbers[r];
+    std::memcpy(own.data() + r * sizeof(T), &number, sizeof(T));
+  }
+  std::vector<T> all;
+  for (const std::vector<uint8_t>& bytes : gather_bytes(own))
+    for (size_t at = 0; at < bytes.size(); at += sizeof(T)) {
+      T number;
+      std::memcpy(&number, bytes.data() + at, sizeof(T));
+      all.push_back(number);
+    }
+  return PerReplica<T>(std::move(all));
 }
 
 template <class T>
@@ -186,7 +221,7 @@ T Strategy::reduce(ReduceOp op, const PerReplica<T>& values, const Axes& axes) c
   require_cross_replica("reduce");
   if constexpr (std::is_arithmetic_v<T>) {
     if (!axes.empty()) throw Error(ErrorCode::out_of_range, "reduce: numbers have no axes");
-    return reduce_numbers(op, values);
+    return reduce_numbers(op, of_all_processes(values));
   } else {
     auto reduced = reduce_leaves(op, leaf_columns("reduce", values), axes);
     return structure::with_leaves<Tensor>(values[0], std::move(reduced));

@@ -27,6 +27,9 @@ struct RunOptions {
 class StrategyScope {
  public:
   virtual ~StrategyScope() = default;
+  // With several processes: gives the variables made so far the chief's values. Every process calls it. build() does;
+  // else it is done when replicas next run.
+  virtual void finish() {}
 };
 
 }  // namespace tutti

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <mutex>
 #include <source_location>
 
 #include "tutti/tensor/view.h"
@@ -9,13 +8,15 @@ namespace tutti {
 
 class Rendezvous;
 class Strategy;
+class Turns;
 
 // The strategy whose scope or run a thread is in. The thread's ThreadView holds it, and which replica's function the
 // thread is in.
 struct StrategyPlace {
   Strategy* strategy;
   Rendezvous* rendezvous = nullptr;   // where the replicas of this run meet; null: not in a run
-  std::mutex* turn = nullptr;         // with RunOptions::one_at_a_time, held while this replica computes
+  Turns* turns = nullptr;             // where the replicas of this run compute one at a time
+  bool recorded = false;              // whether the run as a whole is a part of a recording
   std::source_location entered_at{};  // of a scope: where it was opened
 
   // Of this thread; null: none was entered.

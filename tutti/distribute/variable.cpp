@@ -84,7 +84,9 @@ Variable variable(const Tensor& initial, VariableOptions options, std::source_lo
   const auto open_and_make = [&](const Tensor& value) {
     if (ThreadView::current().scope || !has_strategy()) return make(value, options, policy);
     const auto scope = get_strategy().scope();
-    return make(value, options, policy);
+    const Variable made = make(value, options, policy);
+    scope->finish();
+    return made;
   };
   if (in_cross_replica_context() || !has_strategy()) return open_and_make(initial);
   Request request{local(initial).detach(), &options};

@@ -12,6 +12,7 @@
 #include "tutti/distribute/replica_context.h"
 #include "tutti/distribute/strategy_place.h"
 #include "tutti/distribute/variable.h"
+#include "tutti/tensor/across_processes.h"
 #include "tutti/tensor/mesh_gradient.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/view.h"
@@ -167,6 +168,21 @@ void record(const AssignCall& call, int num_replicas, const Tensor& value) {
       .record(static_cast<int64_t>(value.nbytes()));
 }
 
+// What the replicas of all processes want, in their order.
+std::vector<Operand> of_all_processes(const AssignCall& call, std::vector<Operand> own) {
+  const auto processes = processes_of(*mesh_impl(call.variable).mesh_shape());
+  if (!processes) return own;
+  std::vector<Tensor> parts;
+  for (const Operand& operand : own) {
+    parts.push_back(operand.value);
+    parts.push_back(operand.indices);
+  }
+  std::vector<Operand> all;
+  for (const auto& tensors : gather_tensors(*processes, parts, call.update.name, call.location))
+    for (size_t i = 0; i + 1 < tensors.size(); i += 2) all.push_back({.value = tensors[i], .indices = tensors[i + 1]});
+  return all;
+}
+
 void write_in_replica(const AssignCall& call, Operand operand) {
   const Tensor component = local(call.variable);
   const bool shared = has_read_copies(call.variable);
@@ -182,7 +198,7 @@ void write_in_replica(const AssignCall& call, Operand operand) {
     std::vector<Operand> operands;
     for (size_t r = 0; r < brought.size(); ++r) operands.push_back(brought[r]);
     record(call, static_cast<int>(operands.size()), operands[0].value);
-    write_all(call, aggregated(call.policy.aggregation, operands));
+    write_all(call, aggregated(call.policy.aggregation, of_all_processes(call, std::move(operands))));
   };
   // Replicas that write different variables do not meet.
   const auto key = reinterpret_cast<uintptr_t>(call.variable.unsafeGetTensorImpl());
@@ -200,7 +216,9 @@ void write_outside(const AssignCall& call, Operand operand) {
                   "is the sum of its components: what each of them should get is not defined; use assign, or "
                   "Strategy::update");
     if (aggregation == VariableAggregation::sum) {
-      const auto terms = mesh_impl(call.variable).mesh_shape()->mesh.num_devices();
+      const auto& shape = *mesh_impl(call.variable).mesh_shape();
+      const auto processes = processes_of(shape);
+      const int64_t terms = shape.mesh.num_devices() * (processes ? processes->size() : 1);
       operand.value = at::isIntegralType(operand.value.scalar_type(), /*includeBool=*/false)
                           ? operand.value.div(terms, "trunc")
                           : operand.value.div(terms);

@@ -101,12 +101,18 @@ class Comparison {
   std::optional<std::string> compare_buffers(const Program::Buffer& a, const Program::Buffer& b,
                                              const Geometry& geometry) {
     if (a.kind != b.kind || a.index != b.index) return str("another tensor of ", to_string(geometry));
+    if (a.kind == Kind::replica && !mesh_of(first_, a).is_same(mesh_of(second_, b)))
+      return str("another mesh tensor of ", to_string(geometry));
     if (a.kind == Kind::captured && a.storage.unsafeGetStorageImpl() != b.storage.unsafeGetStorageImpl())
       return str("another tensor of ", to_string(geometry), " from outside");
     if (a.kind == Kind::constant &&
         (a.bytes != b.bytes || std::memcmp(a.storage.data(), b.storage.data(), static_cast<size_t>(a.bytes)) != 0))
       return str("a tensor of ", to_string(geometry), " that C++ made, with other values");
     return {};
+  }
+
+  static const Tensor& mesh_of(const Program& program, const Program::Buffer& buffer) {
+    return program.meshes[static_cast<size_t>(buffer.index)].tensor;
   }
 
   std::optional<std::string> compare_ends() {

@@ -19,8 +19,10 @@ namespace tutti {
 //
 // The first call for arguments of some shapes runs as it is and is recorded; the next one too, and the two are
 // compared; from then on calls are replayed. What C++ does beside tensor operations happens while recording only.
-// Arguments are tensors, numbers, names, pointers, and structures of them; a number of another value means another
-// recording. Results are tensors and structures of them. See docs/function.md. TF: tf.function.
+// Arguments are tensors, numbers, names, pointers, PerReplica, and structures of them; a number of another value means
+// another recording. Results are tensors, PerReplica and structures of them.
+// A Strategy's run in a function is a part of the recording, and its replicas are replayed one after the other on the
+// calling thread. See docs/function.md. TF: tf.function.
 //
 // Copies share their recordings. Threads: any number may call at once.
 template <class F>
@@ -57,13 +59,16 @@ class Function {
       ReplaceTensors replace{tensors};
       std::apply([&](auto&... parts) { (structure::visit(parts, replace), ...); }, replaced);
       recorded.emplace(std::apply(g, std::as_const(replaced)));
-      structure::internal::Flattener<Tensor> taken;
+      TakeTensors taken;
       structure::visit(*recorded, taken);
-      return std::move(taken.flat.leaves);
+      return std::move(taken.tensors);
     };
     const auto form = [&] { return std::shared_ptr<void>(std::make_shared<Result>(*recorded)); };
     auto outcome = traces_->call(typeid(std::tuple<Args...>), flat(args...), body, form);
-    return structure::with_leaves<Tensor>(*std::static_pointer_cast<Result>(outcome.form), std::move(outcome.tensors));
+    Result result = *std::static_pointer_cast<Result>(outcome.form);
+    ReplaceTensors replace{outcome.tensors};
+    structure::visit(result, replace);
+    return result;
   }
 
   template <class... Args>

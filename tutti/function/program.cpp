@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "tutti/core/str.h"
+#include "tutti/tensor/mesh_tensor.h"
 
 namespace tutti {
 namespace {
@@ -36,6 +37,7 @@ std::string_view kind_name(Program::Buffer::Kind kind) {
   switch (kind) {
     case Program::Buffer::Kind::argument: return "argument";
     case Program::Buffer::Kind::captured: return "captured";
+    case Program::Buffer::Kind::replica: return "replica's";
     case Program::Buffer::Kind::gradient: return "gradient";
     case Program::Buffer::Kind::constant: return "constant";
     case Program::Buffer::Kind::temporary: return "temporary";
@@ -44,6 +46,12 @@ std::string_view kind_name(Program::Buffer::Kind kind) {
 }
 
 }  // namespace
+
+Tensor gradient_buffer(const Tensor& leaf) {
+  const Tensor& gradient = leaf.grad();
+  if (!is_mesh_tensor(gradient)) return gradient;
+  return mesh_impl(gradient).components().size() == 1 ? mesh_impl(gradient).read()[0] : Tensor();
+}
 
 std::string name_of(const c10::OperatorHandle& op) {
   const auto& [name, overload] = op.operator_name();

@@ -10,6 +10,8 @@
 
 #include "tutti/function/geometry.h"
 #include "tutti/tensor/call_recorder.h"
+#include "tutti/tensor/components.h"
+#include "tutti/tensor/spec.h"
 
 namespace tutti {
 
@@ -19,6 +21,7 @@ struct Program {
     enum class Kind {
       argument,   // memory of an argument: bound at each call
       captured,   // memory that somebody outside of the function has: a parameter, an optimizer's state
+      replica,    // what a replica, in which the function is called, has of a mesh tensor: bound at each call
       gradient,   // what grad() of a captured leaf holds when the function is entered: bound at each call
       constant,   // written by C++ while the function was recorded, and kept as it was then
       temporary,  // made by a call of the program
@@ -27,7 +30,7 @@ struct Program {
     int64_t bytes;
     bool written = false;       // by a call of the program
     int maker = -1;             // temporary: the number of the call that made it
-    int index = -1;             // argument: its number. gradient: of `leaves`
+    int index = -1;             // argument: its number. gradient: of `leaves`. replica: of `meshes`
     c10::Storage storage = {};  // captured and constant
     Tensor origin = {};         // captured: the tensor as it was first seen, and what it was then
     std::optional<Geometry> origin_geometry = {};
@@ -58,6 +61,7 @@ struct Program {
     bool is_view = false;             // gives nothing but other views of its arguments' buffers
     bool draws = false;               // random numbers
     bool gives_fresh_memory = false;  // without a value: empty()
+    bool one_thread = false;          // LibTorch's kernels had one thread, and more where the function was called
 
     // Whether a result is a list of tensors.
     bool makes_lists() const;
@@ -77,7 +81,16 @@ struct Program {
     std::optional<Geometry> entry_geometry = {};  // of that gradient
     bool changes = false;                         // whether the function leaves another gradient than it found
     int exit_value = -1;                          // which; -1: none
+    const Spec* exit_spec = nullptr;              // of a gradient that is a mesh tensor
     bool found_none_and_left_none = false;        // it may be one that resets gradients, or one that lets them be
+  };
+
+  // A mesh tensor from outside. Its value lies in captured buffers.
+  struct MeshValue {
+    Tensor tensor;
+    Components components;  // as they were when the function was recorded
+    bool written = false;   // in global view
+    bool shared = false;    // replicas that run in the function see the value itself
   };
 
   std::vector<Buffer> buffers;
@@ -85,11 +98,17 @@ struct Program {
   std::vector<Call> calls;
   std::vector<Result> results;
   std::vector<Leaf> leaves;
+  std::vector<MeshValue> meshes;
+  bool runs_replicas = false;
+  bool leaves_shares = false;  // a replica wrote to a value that it shared until then: the next recording differs
   std::vector<c10::VariableVersion> written_versions;  // of tensors from outside, one for each write
 
   // One line for each call: "%7 = aten::mm(%2, %5)  float32 [64, 10]".
   std::string to_string() const;
 };
+
+// The buffer of a leaf's gradient; undefined where there is none, or where it lies in several.
+Tensor gradient_buffer(const Tensor& leaf);
 
 // "aten::add.Tensor", as the dispatcher knows it.
 std::string name_of(const c10::OperatorHandle& op);

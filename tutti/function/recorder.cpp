@@ -1,11 +1,15 @@
 #include "tutti/function/recorder.h"
 
+#include <ATen/Parallel.h>
+
 #include <algorithm>
 #include <cstring>
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/operator_info.h"
+#include "tutti/tensor/view.h"
 
 namespace tutti {
 namespace {
@@ -72,10 +76,11 @@ class Recorder::Readable {
   const Program::Call& call_;
 };
 
-Recorder::Recorder(std::string name, const std::vector<Program::Leaf>& leaves) : name_(std::move(name)) {
+Recorder::Recorder(std::string name, const std::vector<Program::Leaf>& leaves)
+    : name_(std::move(name)), in_replica_(in_replica_view()), num_threads_(at::get_num_threads()) {
   for (const Program::Leaf& leaf : leaves) {
-    const Tensor& gradient = leaf.tensor.grad();
-    program_.leaves.push_back({.tensor = leaf.tensor, .had_gradient = gradient.defined()});
+    const Tensor gradient = gradient_buffer(leaf.tensor);
+    program_.leaves.push_back({.tensor = leaf.tensor, .had_gradient = leaf.tensor.grad().defined()});
     if (!gradient.defined() || !is_plain(gradient)) continue;
     const int index = static_cast<int>(program_.leaves.size()) - 1;
     program_.leaves.back().entry_geometry = geometry_of(gradient);
@@ -121,10 +126,29 @@ int Recorder::add_buffer(Program::Buffer buffer, c10::Storage storage) {
   return number;
 }
 
-// A storage that no recorded call made belongs to somebody outside.
+// -1: none.
+int Recorder::known_buffer(const Tensor& tensor) const {
+  if (!tensor.has_storage()) return -1;
+  const auto* storage = tensor.storage().unsafeGetStorageImpl();
+  if (const auto found = buffer_of_.find(storage); found != buffer_of_.end()) return found->second;
+  const auto share = shares_.find(storage);
+  if (share == shares_.end()) return -1;
+  const int number = share->second.buffer;
+  const bool left = tensor.storage().data() != states_[static_cast<size_t>(number)].storage.data();
+  if (left && !program_.leaves_shares)
+    throw Error(ErrorCode::unimplemented,
+                str(name_, ": what a replica has of a value of shape ", str_list(tensor.sizes()),
+                    " was parted from it while the function ran, by a read in global view; read it before run"));
+  return number;
+}
+
 int Recorder::buffer_of(const Tensor& tensor) {
-  const auto found = buffer_of_.find(tensor.storage().unsafeGetStorageImpl());
-  if (found != buffer_of_.end()) return found->second;
+  const int known = known_buffer(tensor);
+  return known >= 0 ? known : capture(tensor);
+}
+
+// A storage that no recorded call made belongs to somebody outside.
+int Recorder::capture(const Tensor& tensor) {
   return add_buffer({.kind = Kind::captured,
                      .bytes = static_cast<int64_t>(tensor.storage().nbytes()),
                      .storage = tensor.storage(),
@@ -219,7 +243,8 @@ void Recorder::note_write(const Tensor& tensor) {
   if (!tensor.defined()) return;
   Program::Buffer& written = buffer(buffer_of(tensor));
   written.written = true;
-  if (written.kind == Kind::captured && !tensor.is_inference())
+  program_.leaves_shares |= shares_.count(tensor.storage().unsafeGetStorageImpl()) > 0;
+  if ((written.kind == Kind::captured || written.kind == Kind::replica) && !tensor.is_inference())
     program_.written_versions.push_back(tensor.unsafeGetTensorImpl()->version_counter());
 }
 
@@ -259,7 +284,7 @@ void Recorder::take_results(const OperatorInfo& info, Stack& stack, Program::Cal
   const int number_of_call = static_cast<int>(program_.calls.size());
   for (const at::IValue& result : torch::jit::last(stack, info.num_returns)) {
     for_each_tensor(result, [&](const Tensor& tensor) {
-      if (!tensor.defined() || !is_plain(tensor) || buffer_of_.count(tensor.storage().unsafeGetStorageImpl())) return;
+      if (!tensor.defined() || !is_plain(tensor) || known_buffer(tensor) >= 0) return;
       const int64_t bytes = tensor._is_zerotensor() ? 0 : static_cast<int64_t>(tensor.storage().nbytes());
       const int number =
           add_buffer({.kind = Kind::temporary, .bytes = bytes, .maker = number_of_call}, tensor.storage());
@@ -293,6 +318,7 @@ void Recorder::call(const c10::OperatorHandle& op, const OperatorInfo& info, Sta
   const std::vector<at::IValue> arguments = torch::jit::last(stack, info.num_arguments).vec();
   refuse(op, info, arguments);
   Program::Call call{.op = op, .name = name_of(op)};
+  call.one_thread = num_threads_ > 1 && at::get_num_threads() == 1;
   call.draws = op.hasTag(at::Tag::nondeterministic_seeded) && info.draws;
   take_operands(info, arguments, call);
   {
@@ -329,6 +355,7 @@ void Recorder::free_unused() {
 
 void Recorder::host_step(const char* name, at::ArrayRef<Tensor> inputs, at::ArrayRef<Tensor> written, HostStep step) {
   Program::Call call{.host_step = step, .name = name};
+  call.one_thread = num_threads_ > 1 && at::get_num_threads() == 1;
   call.arguments.push_back(operand_of(at::IValue(inputs)));
   for (const int value : call.arguments[0].values)
     if (value >= 0) add(call.reads, program_.values[static_cast<size_t>(value)].buffer);
@@ -343,23 +370,92 @@ void Recorder::host_step(const char* name, at::ArrayRef<Tensor> inputs, at::Arra
   program_.calls.push_back(std::move(call));
 }
 
+// The number of a mesh tensor from outside.
+size_t Recorder::mesh_value(const Tensor& tensor) {
+  for (size_t i = 0; i < program_.meshes.size(); ++i)
+    if (program_.meshes[i].tensor.is_same(tensor)) return i;
+  program_.meshes.push_back({.tensor = tensor, .components = mesh_impl(tensor).components()});
+  return program_.meshes.size() - 1;
+}
+
+bool Recorder::is_from_outside(const Tensor& tensor) const {
+  return std::any_of(program_.meshes.begin(), program_.meshes.end(),
+                     [&](const Program::MeshValue& mesh) { return mesh.tensor.is_same(tensor); });
+}
+
+void Recorder::global_view(MeshTensorImpl& tensor, bool writes) {
+  bool from_outside = false;
+  for (const Tensor& component : tensor.components()) {
+    const int known = known_buffer(component);
+    if (known >= 0 && buffer(known).kind != Kind::captured) continue;  // the function's own
+    from_outside = true;
+    const int number = known >= 0 ? known : capture(component);
+    const auto [mesh, is_new] = mesh_of_.try_emplace(number, 0);
+    if (is_new) mesh->second = mesh_value(Tensor(c10::intrusive_ptr<c10::TensorImpl>::reclaim_copy(&tensor)));
+    program_.meshes[mesh->second].written |= writes;
+  }
+  if (writes && from_outside && !tensor.is_inference()) program_.written_versions.push_back(tensor.version_counter());
+}
+
+Tensor Recorder::replica_view(const Tensor& tensor, const Tensor& global, FunctionRef<Tensor()> look) {
+  if (const int known = known_buffer(global); known >= 0 && buffer(known).kind != Kind::captured && !in_replica_)
+    throw Error(ErrorCode::unimplemented,
+                str(name_, ": a replica uses a mesh tensor of shape ", str_list(tensor.sizes()),
+                    " that the function made or got as an argument, which cannot be recorded; pass gather(x) to run"));
+  Tensor own = look();
+  if (!is_plain(own) || known_buffer(own) >= 0) return own;
+  const size_t mesh = mesh_value(tensor);
+  if (in_replica_) {
+    add_buffer({.kind = Kind::replica,
+                .bytes = static_cast<int64_t>(own.storage().nbytes()),
+                .index = static_cast<int>(mesh),
+                .origin = own,
+                .origin_geometry = geometry_of(own),
+                .origin_requires_grad = own.requires_grad()},
+               own.storage());
+    return own;
+  }
+  program_.runs_replicas = true;
+  if (own.requires_grad()) replica_leaves_.push_back(own);
+  if (own.storage().data() != global.storage().data()) {
+    capture(own);
+    return own;
+  }
+  program_.meshes[mesh].shared = true;
+  const int number = buffer_of(global);
+  mesh_of_.try_emplace(number, mesh);
+  shares_.emplace(own.storage().unsafeGetStorageImpl(), Share{number, own.storage().getWeakStorageImpl()});
+  return own;
+}
+
+bool Recorder::has_written(const Tensor& tensor) const {
+  const int known = known_buffer(tensor);
+  return known >= 0 && program_.buffers[static_cast<size_t>(known)].written;
+}
+
 // What the function leaves as gradients of the leaves that it captured.
 void Recorder::take_leaves() {
   std::unordered_map<const c10::TensorImpl*, size_t> known;
   for (size_t i = 0; i < program_.leaves.size(); ++i) known.emplace(program_.leaves[i].tensor.unsafeGetTensorImpl(), i);
+  const auto add_leaf = [&](const Tensor& tensor) {
+    if (tensor.requires_grad() && tensor.is_leaf() &&
+        known.emplace(tensor.unsafeGetTensorImpl(), program_.leaves.size()).second)
+      program_.leaves.push_back({.tensor = tensor});
+  };
   for (const Program::Buffer& captured : program_.buffers)
-    if (captured.kind == Kind::captured && captured.origin.requires_grad() && captured.origin.is_leaf() &&
-        known.emplace(captured.origin.unsafeGetTensorImpl(), program_.leaves.size()).second)
-      program_.leaves.push_back({.tensor = captured.origin});
+    if (captured.kind == Kind::captured || captured.kind == Kind::replica) add_leaf(captured.origin);
+  if (!in_replica_)
+    for (const Program::MeshValue& mesh : program_.meshes) add_leaf(mesh.tensor);
   for (size_t i = 0; i < program_.leaves.size(); ++i) {
     Program::Leaf& leaf = program_.leaves[i];
-    const Tensor& gradient = leaf.tensor.grad();
-    if (!gradient.defined()) {
+    const Tensor gradient = gradient_buffer(leaf.tensor);
+    if (!leaf.tensor.grad().defined()) {
       leaf.changes = leaf.had_gradient;
       leaf.found_none_and_left_none = !leaf.had_gradient;
       continue;
     }
-    if (!is_plain(gradient)) continue;
+    if (!gradient.defined() || !is_plain(gradient)) continue;
+    if (is_mesh_tensor(leaf.tensor.grad())) leaf.exit_spec = mesh_impl(leaf.tensor.grad()).spec();
     const auto found = buffer_of_.find(gradient.storage().unsafeGetStorageImpl());
     if (found == buffer_of_.end() || found->second == leaf.entry_buffer) continue;
     leaf.changes = true;
@@ -415,8 +511,19 @@ void Recorder::refuse_resized_arguments() {
   arguments_.clear();
 }
 
+// LibTorch has put them into tensors that no call shows.
+void Recorder::refuse_gradients_of_replicas() const {
+  for (const Tensor& leaf : replica_leaves_)
+    if (leaf.grad().defined())
+      throw Error(ErrorCode::unimplemented,
+                  str(name_, ": a replica leaves a gradient in grad() of a variable of shape ", str_list(leaf.sizes()),
+                      ", which cannot be recorded. Let the optimizer step and zero_grad() run in the function, or "
+                      "compute with gradients(loss, variables)"));
+}
+
 Program Recorder::finish(std::vector<Tensor>& results) {
   refuse_resized_arguments();
+  refuse_gradients_of_replicas();
   for (const Tensor& result : results) {
     const int value = value_of(result);
     program_.results.push_back({.value = value});

@@ -25,7 +25,12 @@ class Recorder final : public CallRecorder {
 
   void call(const c10::OperatorHandle& op, const OperatorInfo& info, Stack& stack) override;
   void host_step(const char* name, at::ArrayRef<Tensor> inputs, at::ArrayRef<Tensor> written, HostStep step) override;
+  void global_view(MeshTensorImpl& tensor, bool writes) override;
+  Tensor replica_view(const Tensor& tensor, const Tensor& global, FunctionRef<Tensor()> look) override;
+  bool has_written(const Tensor& tensor) const override;
 
+  // Whether it is a mesh tensor that the function used and did not make.
+  bool is_from_outside(const Tensor& tensor) const;
   // Ends the recording. `results` become what the caller gets, without a graph.
   Program finish(std::vector<Tensor>& results);
   // Tensors that the function made and that something outside of it holds on to, besides results and gradients, with
@@ -39,9 +44,17 @@ class Recorder final : public CallRecorder {
     bool fresh = false;  // nothing was written yet that the recorder saw
     std::vector<int> values;
   };
+  // A replica's share of a value, in a storage of its own on the memory of a buffer.
+  struct Share {
+    int buffer;
+    c10::weak_intrusive_ptr<c10::StorageImpl> place;  // keeps the address, not the share
+  };
   class Readable;
 
   int add_buffer(Program::Buffer buffer, c10::Storage storage);
+  int known_buffer(const Tensor& tensor) const;
+  int capture(const Tensor& tensor);
+  size_t mesh_value(const Tensor& tensor);
   int buffer_of(const Tensor& tensor);
   int value_of(const Tensor& tensor);
   Program::Operand operand_of(const at::IValue& argument);
@@ -55,6 +68,7 @@ class Recorder final : public CallRecorder {
   void poison(int buffer);
   void free_unused();
   void refuse_resized_arguments();
+  void refuse_gradients_of_replicas() const;
   void take_leaves();
   void forget_unused_gradients();
   void find_constants();
@@ -67,6 +81,11 @@ class Recorder final : public CallRecorder {
   Program program_;
   std::vector<State> states_;  // of program_.buffers
   std::unordered_map<const c10::StorageImpl*, int> buffer_of_;
+  std::unordered_map<const c10::StorageImpl*, Share> shares_;  // of replicas that run in the function
+  std::unordered_map<int, size_t> mesh_of_;                    // of captured buffers, the mesh tensor's number
+  std::vector<Tensor> replica_leaves_;
+  bool in_replica_;  // whether the function is called in a replica's
+  int num_threads_;  // of LibTorch's kernels, where the function is called
   std::vector<std::string> kept_outside_;
   std::vector<Tensor> arguments_;  // as the function got them
   std::vector<bool> given_out_;    // by buffer: results and gradients

@@ -8,8 +8,11 @@
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/distribute/intra_op_threads.h"
 #include "tutti/function/memory_plan.h"
 #include "tutti/function/out_form.h"
+#include "tutti/tensor/mesh_tensor.h"
+#include "tutti/tensor/view.h"
 
 namespace tutti {
 namespace {
@@ -196,8 +199,22 @@ void Replay::plan_block() {
     storage(numbers[i]).set_data_ptr_noswap(pointer_to(static_cast<char*>(block_.get()) + plan.offsets[i]));
 }
 
+// Whether a mesh tensor lies where it lay, and its replicas have its value if the program reads it in their place.
+bool Replay::mesh_fits(const Program::MeshValue& mesh) const {
+  const MeshTensorImpl& impl = mesh_impl(mesh.tensor);
+  const Components& now = impl.components();
+  if (now.size() != mesh.components.size()) return false;
+  for (size_t i = 0; i < now.size(); ++i)
+    if (!now[i].is_same(mesh.components[i])) return false;
+  const ReplicaValues* values = impl.replica_values();
+  return !mesh.shared || !values || !values->diverged();
+}
+
 bool Replay::fits() const {
+  for (const Program::MeshValue& mesh : program_->meshes)
+    if (!mesh_fits(mesh)) return false;
   for (const Program::Buffer& buffer : program_->buffers) {
+    if (buffer.kind == Kind::replica && !shows(buffer.origin, *buffer.origin_geometry)) return false;
     if (buffer.kind != Kind::captured) continue;
     const Tensor& origin = buffer.origin;
     if (origin.storage().unsafeGetStorageImpl() != buffer.storage.unsafeGetStorageImpl()) return false;
@@ -205,7 +222,7 @@ bool Replay::fits() const {
     if (!shows(origin, *buffer.origin_geometry) || origin.requires_grad() != buffer.origin_requires_grad) return false;
   }
   for (const Program::Leaf& leaf : program_->leaves) {
-    const Tensor& gradient = leaf.tensor.grad();
+    const Tensor gradient = gradient_buffer(leaf.tensor);
     if (leaf.found_none_and_left_none && gradient.defined()) return false;
     if (leaf.entry_buffer < 0) continue;
     if (!gradient.defined() || !gradient.has_storage() || !shows(gradient, *leaf.entry_geometry)) return false;
@@ -221,8 +238,11 @@ void Replay::bind(at::ArrayRef<Tensor> arguments) {
     if (bound.kind == Kind::argument) {
       const Tensor& argument = arguments[static_cast<size_t>(bound.index)];
       if (argument.numel()) data = bound.written ? argument.mutable_data_ptr() : argument.const_data_ptr();
+    } else if (bound.kind == Kind::replica) {
+      const Tensor own = local(program_->meshes[static_cast<size_t>(bound.index)].tensor);
+      data = bound.written ? own.storage().mutable_data() : own.storage().data();
     } else if (const Program::Leaf& leaf = program_->leaves[static_cast<size_t>(bound.index)]; leaf.entry_buffer >= 0) {
-      data = leaf.tensor.grad().storage().mutable_data();
+      data = gradient_buffer(leaf.tensor).storage().mutable_data();
     }
     storage(static_cast<int>(i)).set_data_ptr_noswap(pointer_to(data));
   }
@@ -350,6 +370,8 @@ Tensor Replay::result(int number, at::ArrayRef<Tensor> arguments) {
   const auto& [lies_in, geometry] = value(number);
   switch (buffer(lies_in).kind) {
     case Kind::captured: return tensor_on(storages_[static_cast<size_t>(lies_in)], geometry);
+    case Kind::replica:
+      return tensor_on(local(program_->meshes[static_cast<size_t>(buffer(lies_in).index)].tensor).storage(), geometry);
     case Kind::argument: {
       const Tensor& argument = arguments[static_cast<size_t>(buffer(lies_in).index)];
       Geometry moved = geometry;
@@ -358,7 +380,8 @@ Tensor Replay::result(int number, at::ArrayRef<Tensor> arguments) {
       return tensor_on(argument.storage(), moved);
     }
     case Kind::gradient:
-      return tensor_on(program_->leaves[static_cast<size_t>(buffer(lies_in).index)].tensor.grad().storage(), geometry);
+      return tensor_on(gradient_buffer(program_->leaves[static_cast<size_t>(buffer(lies_in).index)].tensor).storage(),
+                       geometry);
     case Kind::constant: return tensor_on(storages_[static_cast<size_t>(lies_in)], geometry).clone();
     case Kind::temporary: return tensor_on(give(lies_in), geometry);
   }
@@ -369,7 +392,9 @@ void Replay::set_gradients(at::ArrayRef<Tensor> arguments) {
   for (const Program::Leaf& leaf : program_->leaves) {
     if (!leaf.changes) continue;
     Tensor variable = leaf.tensor;
-    variable.mutable_grad() = result(leaf.exit_value, arguments);
+    Tensor gradient = result(leaf.exit_value, arguments);
+    if (leaf.exit_spec && gradient.defined()) gradient = make_mesh_tensor(leaf.exit_spec, std::move(gradient));
+    variable.mutable_grad() = std::move(gradient);
   }
 }
 
@@ -384,21 +409,54 @@ void Replay::bump_versions(at::ArrayRef<Tensor> arguments) {
   }
 }
 
+// Of mesh tensors that the program writes, replicas lose their shares, so that nothing is copied; what replicas wrote
+// before is read.
+void Replay::enter_meshes() {
+  for (const Program::MeshValue& mesh : program_->meshes) {
+    if (mesh.written)
+      mesh_impl(mesh.tensor).write();
+    else if (!in_replica_view())
+      mesh_impl(mesh.tensor).read();
+  }
+}
+
+void Replay::leave_meshes() {
+  for (const Program::MeshValue& mesh : program_->meshes) {
+    if (mesh.written) mesh_impl(mesh.tensor).finish_write();
+    if (program_->runs_replicas) const ReplicasCompute a_period_of(mesh_impl(mesh.tensor).mesh_shape()->clock);
+  }
+}
+
+void Replay::run_steps() {
+  const BelowAutograd below;
+  std::optional<IntraOpThreads> one_thread;
+  for (Step& step : steps_) {
+    if (step.call->one_thread != one_thread.has_value()) {
+      one_thread.reset();
+      if (step.call->one_thread) one_thread.emplace(1);
+    }
+    try {
+      run_step(step);
+    } catch (c10::Error& error) {
+      error.add_context(str("in ", step.call->name, ", call ", step.call - program_->calls.data(),
+                            " of a function that was recorded"));
+      throw;
+    }
+  }
+}
+
 std::vector<Tensor> Replay::run(at::ArrayRef<Tensor> arguments) {
+  enter_meshes();
   bind(arguments);
   allocate_results();
   bump_versions(arguments);
+  struct Leave {
+    Replay& replay;
+    ~Leave() { replay.leave_meshes(); }
+  };
   {
-    const BelowAutograd below;
-    for (Step& step : steps_) {
-      try {
-        run_step(step);
-      } catch (c10::Error& error) {
-        error.add_context(str("in ", step.call->name, ", call ", step.call - program_->calls.data(),
-                              " of a function that was recorded"));
-        throw;
-      }
-    }
+    const Leave at_the_end{*this};
+    run_steps();
   }
   stack_.clear();
   std::vector<Tensor> results;

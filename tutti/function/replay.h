@@ -56,6 +56,10 @@ class Replay {
   void make_values();
   void make_steps(const std::vector<const Program::Call*>& calls);
   void plan_block();
+  bool mesh_fits(const Program::MeshValue& mesh) const;
+  void enter_meshes();
+  void leave_meshes();
+  void run_steps();
   void bind(at::ArrayRef<Tensor> arguments);
   void allocate_results();
   void run_step(Step& step);

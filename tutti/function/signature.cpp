@@ -6,6 +6,7 @@
 #include <c10/core/InferenceMode.h>
 
 #include "tutti/core/str.h"
+#include "tutti/tensor/view.h"
 
 namespace tutti {
 namespace {
@@ -21,9 +22,12 @@ int modes_now() {
 
 }  // namespace
 
-Signature Signature::of(std::type_index types, const FlatArguments& arguments, int64_t depends_on) {
-  Signature signature{types, arguments.form, {}, arguments.values, depends_on, modes_now()};
-  for (const Tensor& tensor : arguments.tensors) {
+Signature Signature::of(std::type_index types, const FlatArguments& arguments, const TakenApart& tensors,
+                        int64_t depends_on) {
+  const ThreadView& view = ThreadView::current();
+  Signature signature{types,      arguments.form, {},           tensors.values, arguments.values,
+                      depends_on, modes_now(),    view.replica, view.mesh};
+  for (const Tensor& tensor : tensors.plain) {
     TensorPart part;
     if (tensor.defined()) {
       part.geometry = geometry_of(tensor);

@@ -5,10 +5,13 @@
 #include <string>
 #include <type_traits>
 #include <typeindex>
+#include <utility>
 #include <vector>
 
+#include "tutti/core/per_replica.h"
 #include "tutti/core/structure.h"
 #include "tutti/function/geometry.h"
+#include "tutti/function/laid_out.h"
 
 namespace tutti {
 
@@ -61,6 +64,11 @@ struct FlatArguments {
   std::string form;  // the names in maps, the lengths of vectors
 
   void leaf(const Tensor& tensor) { tensors.push_back(tensor); }
+  template <class T>
+  void leaf(const PerReplica<T>& values) {
+    form += '<' + std::to_string(values.size()) + '>';
+    for (const T& value : values) structure::visit(value, *this);
+  }
   template <CountsByValue T>
   void leaf(const T& value) {
     values.emplace_back(value);
@@ -77,12 +85,31 @@ struct FlatArguments {
   }
 };
 
-// Puts other tensors into the places of the arguments'.
+// Takes the tensors out of a result, and leaves its structure.
+struct TakeTensors {
+  std::vector<Tensor> tensors = {};
+
+  void leaf(Tensor& tensor) { tensors.push_back(std::exchange(tensor, {})); }
+  template <class T>
+  void leaf(PerReplica<T>& values) {
+    for (size_t r = 0; r < values.size(); ++r) structure::visit(values[r], *this);
+  }
+  template <class V>
+  void map(const std::map<std::string, V>&) {}
+  template <class V>
+  void vector(const std::vector<V>&) {}
+};
+
+// Puts other tensors into the places of an argument's or a result's.
 struct ReplaceTensors {
   const std::vector<Tensor>& tensors;
   size_t next = 0;
 
   void leaf(Tensor& tensor) { tensor = tensors[next++]; }
+  template <class T>
+  void leaf(PerReplica<T>& values) {
+    for (size_t r = 0; r < values.size(); ++r) structure::visit(values[r], *this);
+  }
   template <CountsByValue T>
   void leaf(T&) {}
   template <class V>
@@ -94,7 +121,8 @@ struct ReplaceTensors {
 // What decides which recording a call takes: two calls with equal signatures run one program.
 struct Signature {
   // Of the arguments, and of what surrounds the call: gradient and inference mode, autocast, threads' determinism.
-  static Signature of(std::type_index types, const FlatArguments& arguments, int64_t depends_on);
+  static Signature of(std::type_index types, const FlatArguments& arguments, const TakenApart& tensors,
+                      int64_t depends_on);
 
   bool operator==(const Signature&) const = default;
   // "(float32 [64, 784], int64 [64], 0.1)".
@@ -106,10 +134,13 @@ struct Signature {
   };
   std::type_index types;
   std::string form;
-  std::vector<TensorPart> tensors;
+  std::vector<TensorPart> tensors;  // of a mesh tensor one for each component
+  std::vector<LaidOut> layouts;
   std::vector<ArgumentValue> values;
   int64_t depends_on;
   int modes;
+  int replica;  // in whose function the call is; -1: in none's
+  const MeshShape* mesh;
 };
 
 }  // namespace tutti

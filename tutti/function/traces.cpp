@@ -11,6 +11,7 @@
 #include "tutti/core/str.h"
 #include "tutti/function/compare.h"
 #include "tutti/function/recorder.h"
+#include "tutti/tensor/view.h"
 
 namespace tutti {
 namespace {
@@ -19,8 +20,25 @@ std::atomic<bool> g_eagerly{false};
 
 constexpr int kRecordingsToSettle = 3;
 
-void check_arguments(const std::string& name, const FlatArguments& arguments) {
-  for (const Tensor& tensor : arguments.tensors) {
+void check_requires_no_grad(const std::string& name, at::ArrayRef<Tensor> arguments) {
+  for (const Tensor& tensor : arguments)
+    if (tensor.defined() && tensor.requires_grad())
+      throw Error(ErrorCode::unimplemented,
+                  str(name, ": an argument of shape ", str_list(tensor.sizes()),
+                      " requires a gradient, which cannot go through a recorded function yet; compute the gradient "
+                      "inside of it, and pass detach()"));
+}
+
+void check_place(const std::string& name) {
+  if (ThreadView::current().scope)
+    throw Error(ErrorCode::unimplemented,
+                str(name,
+                    ": called in a scope, where tensors are made on its mesh, which cannot be recorded; call it "
+                    "outside"));
+}
+
+void check_arguments(const std::string& name, at::ArrayRef<Tensor> plain) {
+  for (const Tensor& tensor : plain) {
     if (!tensor.defined()) continue;
     const bool plain =
         tensor.device().is_cpu() && tensor.layout() == at::kStrided && tensor.has_storage() && !tensor.is_quantized();
@@ -30,11 +48,6 @@ void check_arguments(const std::string& name, const FlatArguments& arguments) {
                              ", on ", tensor.device(),
                              "; dense plain tensors on the CPU can be recorded. run_functions_eagerly(true) "
                              "runs the function as it is"));
-    if (tensor.requires_grad())
-      throw Error(ErrorCode::unimplemented,
-                  str(name, ": an argument of shape ", str_list(tensor.sizes()),
-                      " requires a gradient, which cannot go through a recorded function yet; compute the gradient "
-                      "inside of it, and pass detach()"));
   }
 }
 
@@ -56,8 +69,8 @@ void bump_version(const Tensor& tensor) {
 void run_functions_eagerly(bool eagerly) { g_eagerly = eagerly; }
 bool functions_run_eagerly() { return g_eagerly; }
 
-Signature Traces::signature_of(std::type_index types, const FlatArguments& arguments) const {
-  return Signature::of(types, arguments, options_.depends_on ? options_.depends_on() : 0);
+Signature Traces::signature_of(std::type_index types, const FlatArguments& arguments, const TakenApart& tensors) const {
+  return Signature::of(types, arguments, tensors, options_.depends_on ? options_.depends_on() : 0);
 }
 
 Traces::Trace* Traces::find(const Signature& signature) const {
@@ -78,10 +91,11 @@ Traces::Trace& Traces::find_or_add(Signature signature) {
 }
 
 // Each thread that calls at the same time has one.
-std::unique_ptr<Replay> Traces::take_replay(Trace& trace, std::shared_ptr<void>& form) {
+std::unique_ptr<Replay> Traces::take_replay(Trace& trace, Outcome& outcome, std::vector<LaidOut>& results) {
   const std::lock_guard lock(mutex_);
   if (!trace.ready) return nullptr;
-  form = trace.form;
+  outcome.form = trace.form;
+  results = trace.results;
   std::unique_ptr<Replay> replay;
   if (trace.free.empty()) {
     replay = std::make_unique<Replay>(trace.program);
@@ -104,23 +118,44 @@ void Traces::give_back(Trace& trace, std::unique_ptr<Replay> replay) {
 }
 
 // A result whose graph ended in the function says so to whoever asks for its gradient.
-void Traces::end_graphs(const Program& program, std::vector<Tensor>& results) const {
-  if (!at::GradMode::is_enabled()) return;
-  for (size_t i = 0; i < results.size(); ++i) {
-    if (!program.results[i].requires_grad || results[i].requires_grad()) continue;
-    auto node = c10::make_intrusive<torch::autograd::Error>(
-        str(options_.name,
-            ": the gradient of a recorded function's result is asked for outside of the function; call "
-            "backward() or autograd::grad() inside of it"));
-    torch::autograd::set_history(results[i], node);
-  }
+void Traces::end_graph(Tensor& result) const {
+  if (!at::GradMode::is_enabled() || result.requires_grad()) return;
+  auto node = c10::make_intrusive<torch::autograd::Error>(
+      str(options_.name,
+          ": the gradient of a recorded function's result is asked for outside of the function; call "
+          "backward() or autograd::grad() inside of it"));
+  torch::autograd::set_history(result, node);
+}
+
+std::vector<Tensor> Traces::finish_results(const Program& program, std::vector<Tensor> plain,
+                                           const std::vector<LaidOut>& layouts) const {
+  for (size_t i = 0; i < plain.size(); ++i)
+    if (program.results[i].requires_grad) end_graph(plain[i]);
+  std::vector<Tensor> results = put_together(std::move(plain), layouts);
+  for (size_t i = 0; i < results.size(); ++i)
+    if (layouts[i].requires_grad) end_graph(results[i]);
+  return results;
+}
+
+// A replay could not tell the replicas of the tensor.
+void Traces::refuse_written_meshes(const Program& program, const std::vector<LaidOut>& layouts) const {
+  std::vector<bool> is_mesh;  // of plain arguments
+  for (const LaidOut& layout : layouts)
+    is_mesh.insert(is_mesh.end(), layout.spec ? static_cast<size_t>(layout.spec->num_components) : 1, layout.spec);
+  for (const Program::Buffer& buffer : program.buffers)
+    if (buffer.kind == Program::Buffer::Kind::argument && buffer.written && is_mesh[static_cast<size_t>(buffer.index)])
+      throw Error(ErrorCode::unimplemented,
+                  str(options_.name,
+                      ": the function writes to a mesh tensor that is its argument, which cannot be "
+                      "recorded; capture the variable, or return the new value"));
 }
 
 // Two recordings in a row must be one program. The first may make what later ones find: an optimizer's state,
 // gradients.
 void Traces::accept(Trace& trace, Program program, const std::vector<std::string>& kept_outside) {
   const auto previous = std::exchange(trace.program, std::make_shared<const Program>(std::move(program)));
-  const bool made_state = std::exchange(trace.made_state, !kept_outside.empty());
+  const bool leaves_shares = trace.program->leaves_shares;
+  const bool made_state = std::exchange(trace.made_state, !kept_outside.empty() || leaves_shares);
   ++trace.num_recordings;
   if (!previous) return;
   const auto fail = [&](const std::string& text) {
@@ -128,6 +163,11 @@ void Traces::accept(Trace& trace, Program program, const std::vector<std::string
     trace.num_recordings = 0;
     throw Error(ErrorCode::failed_precondition, options_.name + ": " + text);
   };
+  if (leaves_shares && trace.num_recordings < kRecordingsToSettle) return;
+  if (leaves_shares)
+    fail(
+        "a replica writes in place to a value that all share, at each call anew, which cannot be recorded: global view "
+        "writes it too. Make it a variable that is on_read, or call run_functions_eagerly(true)");
   const auto differs = difference(*previous, *trace.program);
   const bool may_settle = made_state && trace.num_recordings < kRecordingsToSettle;
   if (differs && (may_settle || !found_same_gradients(*previous, *trace.program))) return;
@@ -141,7 +181,7 @@ void Traces::accept(Trace& trace, Program program, const std::vector<std::string
   trace.ready = true;
 }
 
-Traces::Outcome Traces::record(Trace& trace, const FlatArguments& arguments, Body body, Form form) {
+Traces::Outcome Traces::record(Trace& trace, const Call& call) {
   at::autocast::clear_cache();  // casts that it keeps from before would count as the caller's tensors
   std::vector<Program::Leaf> leaves;
   {
@@ -149,43 +189,50 @@ Traces::Outcome Traces::record(Trace& trace, const FlatArguments& arguments, Bod
     if (trace.program) leaves = trace.program->leaves;
   }
   Recorder recorder(options_.name, leaves);
-  std::vector<Tensor> results;
+  TakenApart results;
   {
-    std::vector<Tensor> copies = recorder.take_arguments(arguments.tensors);
+    std::vector<Tensor> copies = recorder.take_arguments(call.arguments.plain);
     const RecordGuard guard(recorder);
-    results = body(copies);
+    const std::vector<Tensor> returned = call.body(put_together(std::move(copies), call.arguments.values));
+    results = take_apart(returned);
+    for (size_t i = 0; i < returned.size(); ++i)
+      if (recorder.is_from_outside(returned[i])) results.values[i].same_as = returned[i];
   }
   at::autocast::clear_cache();
   ++tracing_count_;
-  Program program = recorder.finish(results);
-  end_graphs(program, results);
+  Program program = recorder.finish(results.plain);
+  refuse_written_meshes(program, call.arguments.values);
+  Outcome outcome{finish_results(program, std::move(results.plain), results.values)};
   for (const Program::Buffer& buffer : program.buffers)  // the function wrote to another tensor on the same memory
     if (buffer.kind == Program::Buffer::Kind::argument && buffer.written)
-      bump_version(arguments.tensors[static_cast<size_t>(buffer.index)]);
+      bump_version(call.arguments.plain[static_cast<size_t>(buffer.index)]);
   const std::lock_guard lock(mutex_);
-  trace.form = form();
-  Outcome outcome{std::move(results), trace.form};
+  outcome.form = trace.form = call.form();
+  trace.results = std::move(results.values);
   accept(trace, std::move(program), recorder.kept_outside());
   return outcome;
 }
 
 Traces::Outcome Traces::call(std::type_index types, const FlatArguments& arguments, Body body, Form form) {
-  check_arguments(options_.name, arguments);
-  Trace& trace = find_or_add(signature_of(types, arguments));
+  check_place(options_.name);
+  check_requires_no_grad(options_.name, arguments.tensors);
+  const Call call{take_apart(arguments.tensors), body, form};
+  check_arguments(options_.name, call.arguments.plain);
+  Trace& trace = find_or_add(signature_of(types, arguments, call.arguments));
   Outcome outcome;
-  if (auto replay = take_replay(trace, outcome.form)) {
+  std::vector<LaidOut> results;
+  if (auto replay = take_replay(trace, outcome, results)) {
     struct GiveBack {
       Traces& traces;
       Trace& trace;
       std::unique_ptr<Replay>& replay;
       ~GiveBack() { traces.give_back(trace, std::move(replay)); }
     } const at_the_end{*this, trace, replay};
-    outcome.tensors = replay->run(arguments.tensors);
-    end_graphs(*replay->program(), outcome.tensors);
+    outcome.tensors = finish_results(*replay->program(), replay->run(call.arguments.plain), results);
     return outcome;
   }
   const std::lock_guard recording(recording_);
-  return record(trace, arguments, body, form);
+  return record(trace, call);
 }
 
 std::string Traces::signatures() const {
@@ -196,7 +243,7 @@ std::string Traces::signatures() const {
 }
 
 std::shared_ptr<const Program> Traces::find_program(std::type_index types, const FlatArguments& arguments) const {
-  const Signature signature = signature_of(types, arguments);
+  const Signature signature = signature_of(types, arguments, take_apart(arguments.tensors));
   const std::lock_guard lock(mutex_);
   const Trace* found = find(signature);
   return found ? found->program : nullptr;

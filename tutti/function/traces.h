@@ -46,16 +46,26 @@ class Traces {
     bool ready = false;  // two recordings in a row agreed
     std::vector<std::unique_ptr<Replay>> free = {};
     std::shared_ptr<void> form = {};
+    std::vector<LaidOut> results = {};
+  };
+  // What a call was given, and where it runs.
+  struct Call {
+    TakenApart arguments;
+    Body body;
+    Form form;
   };
 
-  Signature signature_of(std::type_index types, const FlatArguments& arguments) const;
+  Signature signature_of(std::type_index types, const FlatArguments& arguments, const TakenApart& tensors) const;
   Trace* find(const Signature& signature) const;
   Trace& find_or_add(Signature signature);
-  std::unique_ptr<Replay> take_replay(Trace& trace, std::shared_ptr<void>& form);
+  std::unique_ptr<Replay> take_replay(Trace& trace, Outcome& outcome, std::vector<LaidOut>& results);
   void give_back(Trace& trace, std::unique_ptr<Replay> replay);
-  Outcome record(Trace& trace, const FlatArguments& arguments, Body body, Form form);
+  Outcome record(Trace& trace, const Call& call);
   void accept(Trace& trace, Program program, const std::vector<std::string>& kept_outside);
-  void end_graphs(const Program& program, std::vector<Tensor>& results) const;
+  void end_graph(Tensor& result) const;
+  std::vector<Tensor> finish_results(const Program& program, std::vector<Tensor> plain,
+                                     const std::vector<LaidOut>& layouts) const;
+  void refuse_written_meshes(const Program& program, const std::vector<LaidOut>& layouts) const;
 
   FunctionOptions options_;
   mutable std::mutex mutex_;  // of traces_ and their lists of free replays

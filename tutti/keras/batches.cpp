@@ -8,6 +8,7 @@
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/keras/shape.h"
+#include "tutti/tensor/across_processes.h"
 
 namespace tutti::keras {
 namespace {
@@ -69,9 +70,11 @@ Batches Batches::from_tensors(const Batch& samples, const TensorBatchesOptions& 
                 str("batches of tensors: batch_size is ", options.batch_size, "; it must be positive"));
   const int64_t num_samples = samples.size();
   const auto open = [=](const Strategy& strategy) -> Next {
-    const Tensor order = options.shuffle
-                             ? at::randperm(num_samples, at::TensorOptions(at::kLong).device(samples.x[0].device()))
-                             : Tensor();
+    Tensor order = options.shuffle
+                       ? at::randperm(num_samples, at::TensorOptions(at::kLong).device(samples.x[0].device()))
+                       : Tensor();
+    if (order.defined() && strategy.processes())
+      broadcast_tensors(*strategy.processes(), {&order, 1}, "order of the samples");
     return [=, &strategy, begin = int64_t{0}]() mutable -> std::optional<PerReplica<Batch>> {
       if (begin >= num_samples) return std::nullopt;
       const int64_t end = std::min(begin + options.batch_size, num_samples);
@@ -88,7 +91,7 @@ Batches Batches::from_tensors(const Batch& samples, const TensorBatchesOptions& 
 
 PerReplica<Batch> Batches::divide(const Batch& batch, const Strategy& strategy) {
   check_rows(batch);
-  std::vector<Batch> shards(static_cast<size_t>(strategy.num_replicas_in_sync()), batch);
+  std::vector<Batch> shards(static_cast<size_t>(strategy.num_local_replicas()), batch);
   for (const auto& [part, name] : kParts)
     for (size_t i = 0; i < (batch.*part).size(); ++i) {
       const PerReplica<Tensor> pieces = strategy.distribute((batch.*part)[i]);

@@ -12,6 +12,13 @@
 
 namespace tutti::keras {
 
+// In how many threads LibTorch computes while one replica is trained; several have one each.
+enum class FitThreads {
+  as_set,  // as many as the program or OMP_NUM_THREADS said, by itself as many as there are processors
+  free,    // of these as many as others leave free, looked at ten times a second: beside busy programs several times as
+           // fast. Sums are rounded otherwise in other numbers of threads, so that runs differ in the last bits
+};
+
 struct FitOptions {
   std::optional<int64_t> batch_size = {};  // of the global batch; for tensors only, 32 unless given
   int64_t epochs = 1;
@@ -27,6 +34,7 @@ struct FitOptions {
   std::optional<int64_t> validation_steps = {};       // likewise; each validation begins with the first batch
   std::optional<int64_t> validation_batch_size = {};  // with validation_split; batch_size unless given
   int64_t validation_freq = 1;                        // epochs from one validation to the next
+  FitThreads threads = FitThreads::as_set;
 };
 
 struct EvaluateOptions {

@@ -6,7 +6,7 @@
 
 namespace tutti::keras {
 
-SymbolicTensor Input(const InputOptions& options) {
+SymbolicTensor Input(const InputLayerOptions& options) {
   const layers::InputLayer layer(options);
   return call_in_graph(layer.impl(), {}, {layer.compute_output_shape({})})[0];
 }

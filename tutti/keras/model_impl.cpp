@@ -14,6 +14,7 @@
 #include "tutti/keras/layer_names.h"
 #include "tutti/keras/layers/call_context_internal.h"
 #include "tutti/keras/optimizers/loss_scale_optimizer.h"
+#include "tutti/keras/process_shares.h"
 
 namespace tutti::keras {
 namespace {
@@ -251,18 +252,27 @@ std::shared_ptr<const CompiledOutputs> ModelImpl::make_objectives() const {
 void ModelImpl::run_step(Step step, PerReplica<Batch>& shards, const std::map<int64_t, double>& class_weight,
                          RunningLogs& running) {
   GlobalBatch global{.size = 0, .num_replicas = strategy_.num_replicas_in_sync()};
+  std::vector<layers::ShardPlace> places;
   for (size_t replica = 0; replica < shards.size(); ++replica) {
     Batch& shard = shards[replica];
+    places.push_back({.first_sample = global.size, .num_samples = shard.size()});
     global.size += shard.size();
     if (!class_weight.empty()) shard.sample_weight = weigh_classes(shard, class_weight);
   }
+  strategy_.sum_over_processes({&global.size, 1}, "size of the batch");
   const auto step_of = [&](const Batch& shard) {
     const layers::CallOptions options;
-    const layers::CallContext context({}, options);  // for a step that calls its layers itself: masks go with tensors
+    const auto replica = static_cast<size_t>(std::max(0, ThreadView::current().replica));
+    // For a step that calls its layers itself: masks go with tensors.
+    const layers::CallContext context({}, options, {.shard = places[replica]});
     return step == Step::train ? train_step(shard, global) : test_step(shard, global);
   };
-  running.add(strategy_.run(step_of, shards).values(), global.size,
-              str(name(), step == Step::train ? ".fit" : ".evaluate"));
+  const PerReplica<StepShare> here = strategy_.run(step_of, shards);
+  const std::string function = str(name(), step == Step::train ? ".fit" : ".evaluate");
+  if (const auto& processes = strategy_.processes())
+    running.add(shares_of_all_processes(*processes, here.values()), global.size, function);
+  else
+    running.add(here.values(), global.size, function);
 }
 
 void ModelImpl::require_compiled(const char* function) const {

@@ -48,13 +48,13 @@ std::vector<SymbolicTensor> call_in_graph(const std::shared_ptr<layers::LayerImp
 
 inline const Shape& SymbolicTensor::shape() const { return node_->output_shapes[output_]; }
 
-struct InputOptions {
+struct InputLayerOptions {
   Shape shape = {};          // of a sample, without the batch
   int64_t batch = kUnknown;  // samples in a batch, where only that number will do
   std::string name = {};
 };
 
 // A graph's entry. Shape: [batch, shape...]. TF: tf.keras.Input
-SymbolicTensor Input(const InputOptions& options);
+SymbolicTensor Input(const InputLayerOptions& options);
 
 }  // namespace tutti::keras

@@ -10,7 +10,9 @@
 #include "tutti/core/error.h"
 #include "tutti/core/log.h"
 #include "tutti/core/str.h"
+#include "tutti/device/free_threads.h"
 #include "tutti/keras/callbacks/number_text.h"
+#include "tutti/tensor/across_processes.h"
 #include "tutti/tensor/view.h"
 
 namespace tutti::keras::training_loops {
@@ -33,6 +35,18 @@ class OutsideOfScopes {
 void check_positive(const char* function, const char* option, const std::optional<int64_t>& value) {
   if (value && *value < 1)
     throw Error(ErrorCode::invalid_argument, str(function, ": ", option, " is ", *value, "; it must be positive"));
+}
+
+// Whether a process wants to stop: then all do.
+bool agreed(const Strategy& strategy, bool stop) {
+  int64_t count = stop;
+  strategy.sum_over_processes({&count, 1}, "whether to stop");
+  return count > 0;
+}
+
+// Of several processes the chief prints.
+Verbose verbose_here(const Model& model, Verbose verbose) {
+  return model.model().strategy().is_chief() ? verbose : Verbose::silent;
 }
 
 // The batches of one epoch after the other. An epoch is a pass over the data; or a number of steps, and then the next
@@ -128,6 +142,21 @@ Evaluation run_evaluation(const Model& model, Epochs& epochs, const std::vector<
   return {std::move(logs), num_steps};
 }
 
+// The outputs of the replicas of all processes, in their order.
+std::vector<std::vector<Tensor>> of_all_processes(const Strategy& strategy,
+                                                  const PerReplica<std::vector<Tensor>>& here) {
+  if (!strategy.processes()) return here.values();
+  std::vector<Tensor> own;
+  for (const std::vector<Tensor>& outputs : here) own.insert(own.end(), outputs.begin(), outputs.end());
+  std::vector<std::vector<Tensor>> all;
+  for (const std::vector<Tensor>& tensors : gather_tensors(*strategy.processes(), own, "predictions")) {
+    const size_t num_outputs = tensors.size() / here.size();
+    for (auto begin = tensors.begin(); begin != tensors.end(); begin += static_cast<std::ptrdiff_t>(num_outputs))
+      all.emplace_back(begin, begin + static_cast<std::ptrdiff_t>(num_outputs));
+  }
+  return all;
+}
+
 }  // namespace
 
 History fit(const Model& model, const Batches& batches, const FitOptions& options) {
@@ -137,8 +166,11 @@ History fit(const Model& model, const Batches& batches, const FitOptions& option
   check_positive("fit", "validation_freq", options.validation_freq);
   const OutsideOfScopes outside(model, "fit");
   Epochs epochs(model, batches, options.steps_per_epoch);
+  const Strategy& strategy = model.model().strategy();
+  std::optional<FreeThreads> threads;
+  if (options.threads == FitThreads::free && strategy.num_replicas_in_sync() == 1) threads.emplace();
 
-  Progress progress(std::cout, options.verbose);
+  Progress progress(std::cout, verbose_here(model, options.verbose));
   History history;
   Logs logs;
   callbacks::TrainingState state{
@@ -156,7 +188,8 @@ History fit(const Model& model, const Batches& batches, const FitOptions& option
     const auto end = [&](int64_t batch, const RunningLogs& so_far) {
       for (const auto& callback : options.callbacks) callback->on_train_batch_end(state, batch, so_far);
       progress.step(batch + 1, so_far);
-      return !state.stop_training;
+      if (threads) threads->look();
+      return !(state.stop_training = agreed(strategy, state.stop_training));
     };
     const int64_t num_steps =
         run_epoch(model.model(), epochs, ModelImpl::Step::train, options.class_weight, running, begin, end);
@@ -172,6 +205,7 @@ History fit(const Model& model, const Batches& batches, const FitOptions& option
         logs["val_" + name] = value;
     }
     for (const auto& callback : options.callbacks) callback->on_epoch_end(state, epoch, logs);
+    state.stop_training = agreed(strategy, state.stop_training);
     history.epoch.push_back(epoch);
     for (const auto& [name, value] : logs) history.history[name].push_back(value);
     progress.end_epoch(num_steps, logs);
@@ -188,7 +222,7 @@ Logs evaluate(const Model& model, const Batches& batches, const EvaluateOptions&
   check_positive("evaluate", "steps", options.steps);
   const OutsideOfScopes outside(model, "evaluate");
   Epochs epochs(model, batches, options.steps);
-  Progress progress(std::cout, options.verbose);
+  Progress progress(std::cout, verbose_here(model, options.verbose));
   progress.begin_epoch(0, 1, epochs.length());
   Evaluation evaluation = run_evaluation(model, epochs, options.callbacks, progress);
   progress.end_epoch(evaluation.num_steps, evaluation.logs);
@@ -208,7 +242,8 @@ std::vector<Tensor> predict(const Model& model, const Batches& batches, const Pr
   epochs.begin_epoch();
   while (const auto shards = epochs.next()) {
     for (const auto& callback : options.callbacks) callback->on_predict_batch_begin(model, batch);
-    for (const std::vector<Tensor>& outputs : impl.strategy().run(predict_step, *shards)) {
+    for (const std::vector<Tensor>& outputs :
+         of_all_processes(impl.strategy(), impl.strategy().run(predict_step, *shards))) {
       parts.resize(outputs.size());
       for (size_t i = 0; i < outputs.size(); ++i)
         parts[i].push_back(parts[i].empty() ? outputs[i] : outputs[i].to(parts[i][0].device()));

@@ -37,6 +37,7 @@ class RecorderAside {
   RecorderAside(const RecorderAside&) = delete;
   RecorderAside& operator=(const RecorderAside&) = delete;
   CallRecorder* operator->() const { return recorder_; }
+  CallRecorder* get() const { return recorder_; }
   explicit operator bool() const { return recorder_; }
 
  private:
@@ -138,26 +139,57 @@ bool any_tensor(at::ArrayRef<at::IValue> arguments) {
   });
 }
 
-void refuse_mesh_tensors(const c10::OperatorHandle& op, at::ArrayRef<at::IValue> arguments) {
-  const auto check = [&](const Tensor& tensor) {
-    if (is_mesh_tensor(tensor))
-      throw Error(ErrorCode::unimplemented,
-                  str("function: ", op.schema().name(), " works on a mesh tensor of shape ", str_list(tensor.sizes()),
-                      "; values of a strategy or a mesh cannot be recorded yet. Call run_functions_eagerly(true)"));
-  };
-  for (const at::IValue& argument : arguments) {
-    if (argument.isTensor()) check(argument.toTensor());
-    if (argument.isTensorList() || argument.isOptionalTensorList())
-      for (const at::IValue& item : argument.toListRef())
-        if (item.isTensor()) check(item.toTensor());
+// Where the parts of a mesh tensor are among plain tensors.
+struct InputPart {
+  const Spec* spec;  // null: a plain tensor
+  size_t count;
+};
+
+std::vector<Tensor> put_together(at::ArrayRef<Tensor> plain, const std::vector<InputPart>& parts) {
+  std::vector<Tensor> inputs;
+  size_t next = 0;
+  for (const InputPart& part : parts) {
+    const auto begin = plain.begin() + static_cast<std::ptrdiff_t>(next);
+    inputs.push_back(
+        part.spec ? make_mesh_tensor(part.spec, Components(begin, begin + static_cast<std::ptrdiff_t>(part.count)))
+                  : *begin);
+    next += part.count;
   }
+  return inputs;
+}
+
+// Records a step of which some tensors are mesh tensors as one of their components.
+void record_step(CallRecorder& recorder, const char* name, at::ArrayRef<Tensor> inputs, at::ArrayRef<Tensor> written,
+                 HostStep step) {
+  std::vector<Tensor> plain, plain_written;
+  std::vector<InputPart> parts;
+  bool any = false;
+  const auto components_of = [&](const Tensor& tensor) {
+    any = true;
+    recorder.global_view(mesh_impl(tensor), /*writes=*/false);
+    return at::ArrayRef<Tensor>(mesh_impl(tensor).components());
+  };
+  for (const Tensor& input : inputs) {
+    const bool is_mesh = is_mesh_tensor(input);
+    if (is_mesh) mesh_impl(input).read();
+    const auto tensors = is_mesh ? components_of(input) : at::ArrayRef<Tensor>(input);
+    plain.insert(plain.end(), tensors.begin(), tensors.end());
+    parts.push_back({is_mesh ? mesh_impl(input).spec() : nullptr, tensors.size()});
+  }
+  for (const Tensor& tensor : written) {
+    const auto tensors = is_mesh_tensor(tensor) ? components_of(tensor) : at::ArrayRef<Tensor>(tensor);
+    plain_written.insert(plain_written.end(), tensors.begin(), tensors.end());
+  }
+  if (!any) return recorder.host_step(name, inputs, written, std::move(step));
+  recorder.host_step(
+      name, plain, plain_written,
+      [parts = std::move(parts), step = std::move(step)](at::ArrayRef<Tensor> now) { step(put_together(now, parts)); });
 }
 
 }  // namespace
 
 void record_in_front(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack& stack) {
   const auto arguments = torch::jit::last(stack, op.schema().arguments().size());
-  refuse_mesh_tensors(op, arguments);
   const bool makes_tensors = !any_tensor(arguments) && !op.schema().returns().empty() && !decomposes(op);
   if (makes_tensors && op.schema().name().rfind("aten::", 0) == 0) return record(op, info_of(op), stack);
   op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kFrontKey), &stack);
@@ -184,11 +216,11 @@ void CallRecorder::run_below(const HostStep& step, at::ArrayRef<Tensor> inputs) 
 
 void host_step(const char* name, at::ArrayRef<Tensor> inputs, at::ArrayRef<Tensor> written, HostStep step) {
   const RecorderAside recorder;
-  if (recorder) return recorder->host_step(name, inputs, written, std::move(step));
+  if (recorder) return record_step(*recorder.get(), name, inputs, written, std::move(step));
   step(inputs);
 }
 
-RecordGuard::RecordGuard(CallRecorder& recorder) : before_(keys_when_ready()) {
+RecordGuard::RecordGuard(CallRecorder& recorder) : previous_(t_recorder), before_(keys_when_ready()) {
   t_recorder = &recorder;
   c10::impl::tls_set_dispatch_key_excluded(kFrontKey, false);
   c10::impl::tls_set_dispatch_key_included(kFrontKey, true);
@@ -197,7 +229,21 @@ RecordGuard::RecordGuard(CallRecorder& recorder) : before_(keys_when_ready()) {
 
 RecordGuard::~RecordGuard() {
   c10::impl::_force_tls_local_dispatch_key_set(before_);
-  t_recorder = nullptr;
+  t_recorder = previous_;
+}
+
+UnrecordedGuard::UnrecordedGuard()
+    : recorder_(std::exchange(t_recorder, nullptr)), before_(c10::impl::tls_local_dispatch_key_set()) {
+  if (!recorder_) return;
+  c10::impl::LocalDispatchKeySet keys = before_;
+  keys.included_ = NotRecorded::without_recording(keys.included_);
+  c10::impl::_force_tls_local_dispatch_key_set(keys);
+}
+
+UnrecordedGuard::~UnrecordedGuard() {
+  if (!recorder_) return;
+  c10::impl::_force_tls_local_dispatch_key_set(before_);
+  t_recorder = recorder_;
 }
 
 }  // namespace tutti

@@ -7,6 +7,8 @@
 
 #include <functional>
 
+#include "tutti/core/function_ref.h"
+
 namespace c10 {
 class OperatorHandle;
 }
@@ -17,6 +19,7 @@ using Tensor = at::Tensor;
 using Stack = torch::jit::Stack;
 // Gets the tensors that the step was declared with: others of the same shapes when the recording is replayed.
 using HostStep = std::function<void(at::ArrayRef<Tensor> inputs)>;
+class MeshTensorImpl;
 struct OperatorInfo;
 
 // Sees every call on plain tensors that a thread makes below autograd: of the forward pass, the backward pass and the
@@ -31,6 +34,14 @@ class CallRecorder {
   virtual void host_step(const char* name, at::ArrayRef<Tensor> inputs, at::ArrayRef<Tensor> written,
                          HostStep step) = 0;
 
+  // The thread, in global view, is about to read the value of a mesh tensor, or to write it.
+  virtual void global_view(MeshTensorImpl& tensor, bool writes) = 0;
+  // The thread, in a replica's view, asks what the replica sees of a mesh tensor: `look` makes it, of the value in the
+  // component `global`.
+  virtual Tensor replica_view(const Tensor& tensor, const Tensor& global, FunctionRef<Tensor()> look) = 0;
+  // Whether a recorded call wrote to the memory of the tensor.
+  virtual bool has_written(const Tensor& tensor) const = 0;
+
   // Of the calling thread; null if nothing is recorded.
   static CallRecorder* current();
 
@@ -42,10 +53,11 @@ class CallRecorder {
 
 // Runs C++ code that works on the memory of tensors itself, or with numbers that change from call to call, and has a
 // recording run it again in each replay: an optimizer's fused loop with its count of steps. It reads `inputs`, and
-// writes no other tensors than `written`.
+// writes no other tensors than `written`. Both may be mesh tensors.
 void host_step(const char* name, at::ArrayRef<Tensor> inputs, at::ArrayRef<Tensor> written, HostStep step);
 
-// The calling thread's calls go to the recorder until the end of the block. Requires: it has none yet.
+// The calling thread's calls go to the recorder until the end of the block. Several threads may share a recorder, one
+// at a time.
 class RecordGuard {
  public:
   explicit RecordGuard(CallRecorder& recorder);
@@ -54,6 +66,20 @@ class RecordGuard {
   RecordGuard& operator=(const RecordGuard&) = delete;
 
  private:
+  CallRecorder* previous_;
+  c10::impl::LocalDispatchKeySet before_;
+};
+
+// What the thread does until the end of the block is no part of a recording: it makes what stays, such as variables.
+class UnrecordedGuard {
+ public:
+  UnrecordedGuard();
+  ~UnrecordedGuard();
+  UnrecordedGuard(const UnrecordedGuard&) = delete;
+  UnrecordedGuard& operator=(const UnrecordedGuard&) = delete;
+
+ private:
+  CallRecorder* recorder_;
   c10::impl::LocalDispatchKeySet before_;
 };
 
@@ -67,9 +93,10 @@ class NotRecorded {
   explicit NotRecorded(c10::DispatchKeySet excluded = {})
       : keys_(without_recording(now().included_), now().excluded_ | excluded) {}
 
+  static c10::DispatchKeySet without_recording(c10::DispatchKeySet keys);
+
  private:
   static c10::impl::LocalDispatchKeySet now() { return c10::impl::tls_local_dispatch_key_set(); }
-  static c10::DispatchKeySet without_recording(c10::DispatchKeySet keys);
 
   c10::impl::ForceDispatchKeyGuard keys_;
 };

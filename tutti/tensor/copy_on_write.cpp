@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <mutex>
 
+#include "tutti/tensor/call_recorder.h"
+
 namespace tutti {
 namespace {
 
@@ -19,7 +21,7 @@ std::mutex& mutex_of(const c10::StorageImpl* storage) {
 }  // namespace
 
 c10::Storage share_storage(const Tensor& tensor) {
-  if (!tensor.has_storage()) return {};
+  if (!tensor.has_storage() || CallRecorder::current()) return {};  // a recording copies by a call that it sees
   auto* storage = tensor.storage().unsafeGetStorageImpl();
   const std::lock_guard lock(mutex_of(storage));
   return c10::Storage(c10::impl::cow::lazy_clone_storage(*storage));

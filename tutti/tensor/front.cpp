@@ -6,6 +6,7 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/SmallVector.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "tutti/core/error.h"
@@ -88,6 +89,15 @@ void localize(at::IValue& value) {
   }
 }
 
+bool has_mesh_tensor(at::ArrayRef<at::IValue> arguments) {
+  const auto is_mesh = [](const at::IValue& value) { return value.isTensor() && is_mesh_tensor(value.toTensor()); };
+  return std::any_of(arguments.begin(), arguments.end(), [&](const at::IValue& argument) {
+    if (!argument.isTensorList() && !argument.isOptionalTensorList()) return is_mesh(argument);
+    const auto items = argument.toListRef();
+    return std::any_of(items.begin(), items.end(), is_mesh);
+  });
+}
+
 bool has_tensor(at::ArrayRef<at::IValue> arguments) {
   for (const at::IValue& argument : arguments)
     if ((argument.isTensor() && argument.toTensor().defined()) || argument.isTensorList()) return true;
@@ -106,6 +116,10 @@ Tensor place(const ScopeState& scope, Tensor value) {
 // In a scope a factory function's result becomes a mesh tensor.
 void run_in_scope(const c10::OperatorHandle& op, ScopeState& scope, Stack& stack) {
   const bool is_factory = !has_tensor(torch::jit::last(stack, op.schema().arguments().size()));
+  if (CallRecorder::current())
+    throw Error(ErrorCode::unimplemented,
+                str("function: ", op.schema().name(),
+                    " in the scope of a mesh cannot be recorded; make the tensor before, or outside of the scope"));
   {
     const c10::impl::ExcludeDispatchKeyGuard behind(kFrontKey);
     op.callBoxed(stack);
@@ -119,7 +133,8 @@ void run_in_scope(const c10::OperatorHandle& op, ScopeState& scope, Stack& stack
 
 void front_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
   const ThreadView& view = ThreadView::current();
-  if (view.replica >= 0) {
+  const bool records = CallRecorder::current();
+  if (view.replica >= 0 && (!records || has_mesh_tensor(torch::jit::last(*stack, op.schema().arguments().size())))) {
     const size_t first = stack->size() - op.schema().arguments().size();
     c10::SmallVector<std::pair<Tensor, Tensor>, 2> outs;  // as all replicas share them, and this replica's own
     for (size_t i = first; i < stack->size(); ++i) {
@@ -138,7 +153,7 @@ void front_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack
     for (const auto& [shared, own] : outs) refuse_resized(op, shared, own);
   } else if (view.scope) {
     run_in_scope(op, *view.scope, *stack);
-  } else if (CallRecorder::current()) {
+  } else if (records) {
     record_in_front(op, keys, *stack);
   } else {
     op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kFrontKey), stack);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "tutti/collectives/communications.h"
+#include "tutti/collectives/processes.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/tensor/copy_on_write.h"
@@ -49,13 +50,31 @@ const Tensor& plain(const Tensor& gradient) {
 
 }  // namespace
 
-GradientGroup::GradientGroup(ReduceOp op, Reduction reduction)
+GradientGroup::GradientGroup(ReduceOp op, Reduction reduction, std::shared_ptr<Processes> processes)
     : op_(op),
       reduction_(std::move(reduction)),
+      processes_(std::move(processes)),
       counter_(communication_counter({.op = "all_reduce", .mesh_dimension = "replica", .cause = "gradients"})) {}
+
+bool GradientGroup::is_first_process() const { return !processes_ || processes_->is_chief(); }
+
+void GradientGroup::add(MeshMeta* member) {
+  const auto later = [](const MeshMeta* a, const MeshMeta* b) { return a->number_ < b->number_; };
+  members_.insert(std::upper_bound(members_.begin(), members_.end(), member, later), member);
+}
+
+// Of each member, in how many of several processes a gradient is pending.
+std::vector<int64_t> GradientGroup::count_pending() const {
+  std::vector<int64_t> counts;
+  for (const MeshMeta* member : members_) counts.push_back(member->pending());
+  processes_->sum(counts, "which gradients there are");
+  return counts;
+}
 
 void GradientGroup::reduce() {
   const std::lock_guard lock(mutex_);
+  if (processes_ && reducing_.load()) return;  // inside of this one, which all processes are in
+  ran_.store(false, std::memory_order_relaxed);
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   // Until then other threads see what replicas left, from now on that they must wait.
   struct Reducing {
@@ -63,10 +82,12 @@ void GradientGroup::reduce() {
     ~Reducing() { flag.store(false); }
     std::atomic<bool>& flag;
   } reducing(reducing_);
+  const std::vector<int64_t> counts = processes_ ? count_pending() : std::vector<int64_t>();
   auto pending = std::exchange(pending_, {});  // taken, for a reduction inside of this one has its own
   auto sums = std::exchange(sums_, {});
-  for (MeshMeta* member : members_) {
-    if (!member->pending()) {
+  for (size_t i = 0; i < members_.size(); ++i) {
+    MeshMeta* member = members_[i];
+    if (!(processes_ ? counts[i] > 0 : member->pending())) {
       member->settle();
       continue;
     }
@@ -76,7 +97,7 @@ void GradientGroup::reduce() {
   int64_t bytes = 0;
   if (!sums.empty()) reduction_(sums);
   for (size_t i = 0; i < pending.size(); ++i) {
-    if (pending[i]->leaves_.size() > 1) bytes += bytes_of(sums[i].result);
+    if (processes_ || pending[i]->leaves_.size() > 1) bytes += bytes_of(sums[i].result);
     pending[i]->accumulate(std::move(sums[i].result));
   }
   if (bytes > 0) counter_.record(bytes);
@@ -87,7 +108,7 @@ void GradientGroup::reduce() {
 }
 
 MeshMeta::MeshMeta(MeshTensorImpl* self, std::shared_ptr<GradientGroup> group)
-    : self_(self), group_(std::move(group)) {}
+    : self_(self), group_(std::move(group)), number_(group_->num_made_.fetch_add(1)) {}
 
 MeshMeta::~MeshMeta() {
   if (self_) self_->set_mesh_meta(nullptr);
@@ -117,7 +138,7 @@ void MeshMeta::make_leaves() {
   values.add_leaves(leaves_);
   values_ = c10::intrusive_ptr<ReplicaValues>::reclaim_copy(&values);
   owned_states_ = std::make_unique<LeafState[]>(leaves_.size());
-  group_->members_.push_back(this);
+  group_->add(this);
   states_.store(owned_states_.get(), std::memory_order_release);
 }
 
@@ -203,8 +224,13 @@ bool MeshMeta::pending() const {
 }
 
 BufferSum MeshMeta::take_replicas() {
-  if (!shared_ || !shared_->exchange(false)) return take_gradients(leaves_, group_->op());
-  BufferSum first{.values = {std::move(leaves_[0].mutable_grad())}};  // all hold the same
+  if (!shared_ || !shared_->exchange(false)) {
+    BufferSum sum = take_gradients(leaves_, group_->op());
+    if (group_->processes_ && group_->op() == ReduceOp::mean) sum.divisor *= group_->processes_->size();
+    if (sum.values.empty()) sum.values.push_back(at::zeros(leaves_[0].sizes(), leaves_[0].options()));
+    return sum;
+  }
+  BufferSum first{.values = {std::move(leaves_[0].mutable_grad())}, .is_whole = true};  // all hold the same
   for (const Tensor& leaf : leaves_) leaf.mutable_grad().reset();
   return first;
 }
@@ -265,7 +291,9 @@ void MeshMeta::take_global_gradient(size_t replica) {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   Tensor& own = leaves_[replica].mutable_grad();
   const Tensor gradient = plain(grad_).to(leaves_[replica].device());
-  if (own.defined())
+  if (group_->op() == ReduceOp::sum && !group_->is_first_process())
+    ;  // the first replica of all, which is in another process, takes it
+  else if (own.defined())
     own = gradient.add(own);
   else if (moves_to_first())
     own = gradient;
@@ -290,7 +318,7 @@ Tensor& MeshMeta::grad_in(const ThreadView& view) {
 
 Tensor& MeshMeta::mutable_grad() {
   if (const ThreadView& view = ThreadView::current(); view.replica >= 0) return grad_in(view);
-  if (pending() || taken_.load() || group_->reducing_.load()) group_->reduce();
+  if (pending() || taken_.load() || group_->must_reduce()) group_->reduce();
   global_.store(true, std::memory_order_release);  // the caller may set it
   return grad_;
 }
@@ -298,7 +326,7 @@ Tensor& MeshMeta::mutable_grad() {
 const Tensor& MeshMeta::grad() const {
   auto& self = const_cast<MeshMeta&>(*this);
   if (const ThreadView& view = ThreadView::current(); view.replica >= 0) return self.grad_in(view);
-  if (pending() || taken_.load() || group_->reducing_.load()) group_->reduce();
+  if (pending() || taken_.load() || group_->must_reduce()) group_->reduce();
   return grad_;
 }
 

@@ -17,6 +17,7 @@ namespace tutti {
 
 class CommunicationCounter;
 class MeshMeta;
+class Processes;
 struct ThreadView;
 
 // Variables whose gradients are reduced together: the first that is read in global view brings all of them, in one
@@ -27,21 +28,34 @@ class GradientGroup {
   // Sets the result of each item, as sum_buffers does.
   using Reduction = std::function<void(std::span<BufferSum>)>;
 
+  // With `processes` the reduction is over the replicas of all of them, whose variables are made in the same order. All
+  // reduce when a gradient is first read after a run, whatever is pending in each.
   explicit GradientGroup(
-      ReduceOp op, Reduction reduction = [](std::span<BufferSum> items) { sum_buffers(items); });
+      ReduceOp op, Reduction reduction = [](std::span<BufferSum> items) { sum_buffers(items); },
+      std::shared_ptr<Processes> processes = {});
   ReduceOp op() const { return op_; }
+  // To be called before replicas run.
+  void note_run() { ran_.store(processes_ != nullptr, std::memory_order_relaxed); }
 
   // Moves what the replicas left into the global gradients of all members.
   void reduce();
 
  private:
   friend class MeshMeta;
+  void add(MeshMeta* member);
+  std::vector<int64_t> count_pending() const;
+  bool must_reduce() const { return reducing_.load() || ran_.load(std::memory_order_relaxed); }
+  bool is_first_process() const;
+
   ReduceOp op_;
   Reduction reduction_;
+  std::shared_ptr<Processes> processes_;
+  std::atomic<bool> ran_{false};  // replicas of all processes did since the last reduction
+  std::atomic<uint64_t> num_made_{0};
   CommunicationCounter& counter_;
   std::atomic<bool> reducing_{false};
   std::recursive_mutex mutex_;      // making a mesh tensor of a sum may read a gradient
-  std::vector<MeshMeta*> members_;  // those that replicas looked at; guarded by mutex_, as the next two
+  std::vector<MeshMeta*> members_;  // those that replicas looked at, as they were made; guarded by mutex_, as the next
   std::vector<MeshMeta*> pending_;  // reduce()'s lists, kept for their memory
   std::vector<BufferSum> sums_;
 };
@@ -111,6 +125,7 @@ class MeshMeta final : public torch::autograd::AutogradMeta {
 
   MeshTensorImpl* self_;
   std::shared_ptr<GradientGroup> group_;
+  uint64_t number_;                           // in the order in which the group's variables were made
   c10::intrusive_ptr<ReplicaValues> values_;  // of the leaves
   Components leaves_;
   std::unique_ptr<LeafState[]> owned_states_;

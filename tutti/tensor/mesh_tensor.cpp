@@ -10,6 +10,7 @@
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/tensor/call_recorder.h"
 #include "tutti/tensor/copied_view.h"
 #include "tutti/tensor/cut.h"
 #include "tutti/tensor/mesh_gradient.h"
@@ -118,6 +119,7 @@ const Components& MeshTensorImpl::read() {
   require_components();
   if (auto* values = replica_values()) values->read();
   if (copied_view) copied_view->refresh();
+  if (auto* recorder = CallRecorder::current()) recorder->global_view(*this, /*writes=*/false);
   return components_;
 }
 
@@ -126,6 +128,7 @@ const Components& MeshTensorImpl::write() {
   gathered_.reset();
   if (copied_view) copied_view->refresh();
   if (auto* values = replica_values()) values->write();
+  if (auto* recorder = CallRecorder::current()) recorder->global_view(*this, /*writes=*/true);
   return components_;
 }
 
@@ -133,6 +136,7 @@ const Components& MeshTensorImpl::overwrite() {
   require_components();
   gathered_.reset();
   if (auto* values = replica_values()) values->overwrite();
+  if (auto* recorder = CallRecorder::current()) recorder->global_view(*this, /*writes=*/true);
   return components_;
 }
 
@@ -372,16 +376,29 @@ Tensor distribute_tensor(const Tensor& value, const Layout& layout) {
   return make_mesh_tensor(spec, own_pieces(value, spec), strides_of_copy(value));
 }
 
+namespace {
+
+Tensor seen_in_replica(MeshTensorImpl& impl, const ThreadView& view) {
+  if (MeshMeta* variable = variable_of(impl, view)) return variable->leaf(view);
+  refuse_lost_gradient(impl);
+  auto& values = impl.require_replica_values();
+  return impl.is_partial_view() ? values.share_of(impl, view) : values.share(view);
+}
+
+}  // namespace
+
 Tensor local(const Tensor& tensor) {
   if (!is_mesh_tensor(tensor)) return tensor;
   auto& impl = mesh_impl(tensor);
   const ThreadView& view = ThreadView::current();
   if (view.replica < 0) return impl.read()[0];
   require_own_mesh(impl, view);
-  if (MeshMeta* variable = variable_of(impl, view)) return variable->leaf(view);
-  refuse_lost_gradient(impl);
-  auto& values = impl.require_replica_values();
-  return impl.is_partial_view() ? values.share_of(impl, view) : values.share(view);
+  auto* recorder = CallRecorder::current();
+  if (!recorder) return seen_in_replica(impl, view);
+  const UnrecordedGuard looks;
+  const MeshShape& shape = *impl.mesh_shape();
+  const auto piece = static_cast<size_t>(shape.project(view.replica, shape.all, impl.spec()->stored));
+  return recorder->replica_view(tensor, impl.components()[piece], [&] { return seen_in_replica(impl, view); });
 }
 
 c10::ArrayRef<Tensor> replica_components(const Tensor& tensor) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "tutti/tensor/call_recorder.h"
 #include "tutti/tensor/copy_on_write.h"
 #include "tutti/tensor/host_boxes.h"
 #include "tutti/tensor/sum_buffers.h"
@@ -152,7 +153,8 @@ Components PieceCopies::run(const TensorMeta& meta, const Components& components
     }
     for (const PieceCopy& copy : piece.copies) {
       const PieceCopy& wanted = repeats ? within(copy, memory.sizes()) : copy;
-      if (!boxes.add(wanted, components, memory)) copy_by_ops(wanted, components, memory);
+      const bool by_ops = CallRecorder::current() || !boxes.add(wanted, components, memory);
+      if (by_ops) copy_by_ops(wanted, components, memory);
     }
   }
   boxes.run();

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <mutex>
 
+#include "tutti/collectives/processes.h"
 #include "tutti/core/bytes.h"
 #include "tutti/core/error.h"
 #include "tutti/core/log.h"
@@ -48,8 +49,9 @@ at::Generator default_generator() { return at::detail::getDefaultCPUGenerator();
 
 }  // namespace
 
-ReplicaGenerators::ReplicaGenerators(std::vector<c10::Device> devices) : devices_(std::move(devices)) {
-  if (devices_.size() == 1) return;
+ReplicaGenerators::ReplicaGenerators(std::vector<c10::Device> devices, std::shared_ptr<Processes> processes)
+    : devices_(std::move(devices)), processes_(std::move(processes)) {
+  if (is_one_replica()) return;
   const std::scoped_lock lock(registry().mutex);
   registry().generators.push_back(this);
 }
@@ -59,18 +61,26 @@ ReplicaGenerators::~ReplicaGenerators() {
   std::erase(registry().generators, this);
 }
 
+size_t ReplicaGenerators::first_replica() const {
+  return processes_ ? static_cast<size_t>(processes_->rank()) * devices_.size() : 0;
+}
+
 void ReplicaGenerators::follow_seed() {
-  if (devices_.size() == 1) return;
+  if (is_one_replica()) return;
   const RandomSeed seed = random_seed();
   if (!seeded_.empty() && seeded_[0] == seed) return;
   seeded_ = {seed};
-  generators_.clear();
-  for (size_t r = 0; r < devices_.size(); ++r)
-    generators_.push_back(make_replica_generator(seed.seed, static_cast<int>(r), devices_[r]));
+  for (size_t r = 0; r < devices_.size(); ++r) {
+    at::Generator seeded = make_replica_generator(seed.seed, static_cast<int>(first_replica() + r), devices_[r]);
+    if (r < generators_.size())
+      generators_[r].set_state(seeded.get_state());  // recorded functions hold it
+    else
+      generators_.push_back(std::move(seeded));
+  }
 }
 
 void ReplicaGenerators::check_seed() {
-  if (devices_.size() == 1 || warned_) return;
+  if (is_one_replica() || warned_) return;
   const RandomSeed now = random_seed();
   if (now.seed == seeded_[0].seed || now.times_set != seeded_[0].times_set) return;
   warned_ = true;
@@ -91,8 +101,14 @@ Tensor random_state() {
   writer.number(static_cast<int64_t>(registry().generators.size()));
   for (ReplicaGenerators* strategy : registry().generators) {
     strategy->follow_seed();
-    writer.number(static_cast<int64_t>(strategy->generators_.size()));
-    for (at::Generator& generator : strategy->generators_) save(writer, generator);
+    const int64_t processes = strategy->processes_ ? strategy->processes_->size() : 1;
+    writer.number(processes * static_cast<int64_t>(strategy->generators_.size()));
+    ByteWriter here;
+    for (at::Generator& generator : strategy->generators_) save(here, generator);
+    if (!strategy->processes_) writer.raw(here.bytes().data(), here.bytes().size());
+    if (!strategy->processes_) continue;
+    for (const auto& bytes : strategy->processes_->gather(here.bytes(), "state of random numbers"))
+      writer.raw(bytes.data(), bytes.size());
   }
   return tensor_of(writer.bytes());
 }
@@ -110,9 +126,10 @@ void restore_random_state(const Tensor& state) {
     ReplicaGenerators* strategy = i < registry().generators.size() ? registry().generators[i] : nullptr;
     if (strategy) strategy->follow_seed();
     const auto replicas = static_cast<size_t>(reader.count(sizeof(int64_t)));
+    const size_t first = strategy ? strategy->first_replica() : 0;
     for (size_t r = 0; r < replicas; ++r) {
-      if (strategy && r < strategy->generators_.size())
-        restore(reader, strategy->generators_[r]);
+      if (strategy && r >= first && r - first < strategy->generators_.size())
+        restore(reader, strategy->generators_[r - first]);
       else
         reader.text();
     }

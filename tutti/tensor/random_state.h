@@ -3,6 +3,7 @@
 #include <ATen/core/Generator.h>
 #include <c10/core/Device.h>
 
+#include <memory>
 #include <vector>
 
 #include "tutti/core/tensor_fwd.h"
@@ -10,11 +11,14 @@
 
 namespace tutti {
 
+class Processes;
+
 // The random numbers of one strategy's replicas: a generator for each, which set_random_seed() seeds anew. One replica
-// draws from LibTorch's own generators, as the program without a strategy does.
+// draws from LibTorch's own generators, as the program without a strategy does. With `processes` these are the replicas
+// here of as many in each process, and a replica has the numbers that it would have in one process.
 class ReplicaGenerators {
  public:
-  explicit ReplicaGenerators(std::vector<c10::Device> devices);
+  explicit ReplicaGenerators(std::vector<c10::Device> devices, std::shared_ptr<Processes> processes = {});
   ~ReplicaGenerators();
   ReplicaGenerators(const ReplicaGenerators&) = delete;
   ReplicaGenerators& operator=(const ReplicaGenerators&) = delete;
@@ -30,14 +34,19 @@ class ReplicaGenerators {
   friend Tensor random_state();
   friend void restore_random_state(const Tensor& state);
 
+  bool is_one_replica() const { return devices_.size() == 1 && !processes_; }
+  size_t first_replica() const;
+
   std::vector<c10::Device> devices_;
+  std::shared_ptr<Processes> processes_;
   std::vector<at::Generator> generators_;
   std::vector<RandomSeed> seeded_;  // empty or one: what the generators were made from
   bool warned_ = false;
 };
 
 // Where all random numbers are: LibTorch's default generator of the CPU, and those of each strategy's replicas, in the
-// order in which the strategies of several replicas were made. uint8 [bytes]. No replica may be running.
+// order in which the strategies of several replicas were made. uint8 [bytes]. No replica may be running. Of several
+// processes: the chief's default generator, and those of all replicas; every process calls.
 Tensor random_state();
 // Puts them back. A replica or a strategy beyond those that were saved keeps its numbers. Throws: data_loss.
 void restore_random_state(const Tensor& state);

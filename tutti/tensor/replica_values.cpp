@@ -11,6 +11,8 @@
 #include "tutti/collectives/communications.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/tensor/across_processes.h"
+#include "tutti/tensor/call_recorder.h"
 #include "tutti/tensor/copy_on_write.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/view.h"
@@ -105,7 +107,7 @@ Tensor ReplicaValues::share_of(const MeshTensorImpl& part, const ThreadView& vie
 void ReplicaValues::look() {
   const std::lock_guard lock(mutex_);
   if (!live_.load(std::memory_order_relaxed)) {
-    share_all(is_sum() ? static_cast<int64_t>(pieces_.size()) : 1);
+    share_all(is_sum() ? num_terms() : 1);
     live_.store(true, std::memory_order_release);
   }
   if (in_replica_view()) looked_.store(shape_->clock.period(), std::memory_order_release);
@@ -137,8 +139,15 @@ void ReplicaValues::share_all(int64_t terms) {
     if (!on_read()) continue;
     leave_share(shares_[i]);
     shared_data_[i] = nullptr;
-    if (terms > 1) take_term(shares_[i], terms, i == 0);
+    const auto processes = terms > 1 ? processes_of(*shape_) : nullptr;
+    if (terms > 1) take_term(shares_[i], terms, i == 0 && (!processes || processes->is_chief()));
   }
+}
+
+// How many replicas have a part of a sum.
+int64_t ReplicaValues::num_terms() const {
+  const auto processes = processes_of(*shape_);
+  return static_cast<int64_t>(pieces_.size()) * (processes ? processes->size() : 1);
 }
 
 Components ReplicaValues::make_leaves(const MeshTensorImpl& variable) {
@@ -219,6 +228,11 @@ void ReplicaValues::read() {
   const std::lock_guard lock(mutex_);
   if (in_use() || read_.load(std::memory_order_relaxed) == now) return;
   if (diverged()) {
+    // What replicas wrote before a recording began is no part of it.
+    std::optional<UnrecordedGuard> before_the_recording;
+    if (const auto* recorder = CallRecorder::current();
+        recorder && std::ranges::none_of(shares_, [&](const Tensor& own) { return recorder->has_written(own); }))
+      before_the_recording.emplace();
     if (read_only()) {
       drop_all();
       throw Error(
@@ -244,8 +258,19 @@ VariableAggregation ReplicaValues::aggregation() const {
                                                          : VariableAggregation::only_first_replica;
 }
 
+// In the order of the replicas. What a mirrored variable has become is the same in all processes; check_in_sync tells.
+Components ReplicaValues::shares_of_all_processes() const {
+  const auto processes = policy_ && !on_read() ? nullptr : processes_of(*shape_);
+  if (!processes) return shares_;
+  const std::vector<Tensor> own(shares_.begin(), shares_.end());
+  Components all;
+  for (const auto& shares : gather_tensors(*processes, own, "read of a variable"))
+    for (const Tensor& share : shares) all.push_back(share.to(shares_[0].device()));
+  return all;
+}
+
 void ReplicaValues::take_aggregate() {
-  const Tensor value = aggregate(aggregation(), shares_);
+  const Tensor value = aggregate(aggregation(), shares_of_all_processes());
   if (!value.is_same(shares_[0])) {
     static CommunicationCounter& counter = communication_counter(
         {.op = "all_reduce", .mesh_dimension = "replica", .cause = "read of a variable", .implied = true});

@@ -25,6 +25,8 @@ struct ThreadView;
 //
 // In global view a replicated value is what the policy makes of all shares: on_write the first replica's, on_read their
 // aggregate; with no policy declared the mean of floating point numbers, the first replica's integers and booleans.
+// Of a mesh that several processes have a copy of (across_processes.h), replicas are those of all, and the first read
+// of what they wrote is made by every process.
 // Shares of an on_read variable are buffers of their own from the start.
 //
 // Threads: any. What replicas write while they compute, other threads see when the replicas have met or ended.
@@ -89,6 +91,7 @@ class ReplicaValues final : public c10::intrusive_ptr_target {
   Tensor make_over_share(size_t replica, const Tensor& geometry) const;
   const Tensor& piece_of(const MeshTensorImpl& tensor, size_t replica) const;
   void take_aggregate();
+  Components shares_of_all_processes() const;
   void drop_all();
   void refuse_while_in_use() const;
   bool in_use() const;
@@ -97,6 +100,7 @@ class ReplicaValues final : public c10::intrusive_ptr_target {
   bool is_sum() const { return on_read() && policy_->aggregation == VariableAggregation::sum; }
   bool written(size_t replica) const { return shares_[replica].storage().data() != shared_data_[replica]; }
   VariableAggregation aggregation() const;
+  int64_t num_terms() const;
 
   const MeshShape* shape_;
   Components pieces_;

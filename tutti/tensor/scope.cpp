@@ -42,6 +42,14 @@ void Scope::adopt() {
     if (const auto impl = weak.lock()) adopt_variable(static_cast<MeshTensorImpl&>(*impl), state_.group);
 }
 
+std::vector<at::Tensor> Scope::take_made() {
+  adopt();
+  std::vector<at::Tensor> made;
+  for (const auto& weak : std::exchange(state_.made, {}))
+    if (auto impl = weak.lock()) made.emplace_back(std::move(impl));
+  return made;
+}
+
 void Scope::make_variables() {
   for (Scope* scope = t_innermost; scope; scope = scope->outer_) scope->adopt();
 }

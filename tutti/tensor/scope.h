@@ -28,6 +28,8 @@ class Scope {
   ~Scope();
   // To be called before replicas run: makes variables in all scopes that are open on this thread.
   static void make_variables();
+  // Makes variables in this one, and returns those mesh tensors that were made in it since the last call and live on.
+  std::vector<at::Tensor> take_made();
   Scope(const Scope&) = delete;
   Scope& operator=(const Scope&) = delete;
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "tutti/tensor/call_recorder.h"
 #include "tutti/tensor/dtype_of.h"
 
 namespace tutti {
@@ -18,6 +19,7 @@ constexpr int64_t kMinTilesOfSum = 64;
 // Whether element i of every value lies, as it is, at the same place of a dense buffer in host memory.
 bool are_dense_alike(const BufferSum& item) {
   const Tensor& first = item.values[0];
+  if (item.result.defined() && item.result.strides() != first.strides()) return false;
   return std::all_of(item.values.begin(), item.values.end(), [&](const Tensor& value) {
     return value.layout() == at::kStrided && value.is_cpu() && value.is_non_overlapping_and_dense() &&
            value.scalar_type() == first.scalar_type() && value.sizes() == first.sizes() &&
@@ -25,14 +27,44 @@ bool are_dense_alike(const BufferSum& item) {
   });
 }
 
+// One value is its own sum, but where another place is given for it.
+bool is_to_be_summed(const BufferSum& item) { return item.values.size() > 1 || item.result.defined(); }
+
 void sum_by_ops(BufferSum& item) {
   Tensor sum = item.values[0];
   for (size_t i = 1; i < item.values.size(); ++i) sum = sum.add(item.values[i].to(sum.device()));
-  item.result = item.divisor == 1 ? sum : sum.div(item.divisor);
+  if (item.divisor != 1) sum = sum.div(item.divisor);
+  item.result = item.result.defined() ? item.result.copy_(sum) : sum;
   for (int i = 0; i < item.num_copies; ++i) item.copies.push_back(item.result.clone());
 }
 
 bool is_ours_alone(const Tensor& tensor) { return tensor.use_count() == 1 && tensor.storage().use_count() == 1; }
+
+// Memory for what is missing of the results.
+void make_results(BufferSum& item) {
+  if (!item.result.defined())
+    item.result = is_ours_alone(item.values[0]) ? item.values[0] : at::empty_like(item.values[0]);
+  while (std::ssize(item.copies) < item.num_copies) item.copies.push_back(at::empty_like(item.values[0]));
+}
+
+// A recording sums the values that a replay has in these places.
+void record_sum(BufferSum& item, const ParallelCall& parallel) {
+  if (!item.result.defined()) item.result = at::empty_like(item.values[0]);
+  make_results(item);
+  std::vector<Tensor> tensors{item.result};
+  tensors.insert(tensors.end(), item.copies.begin(), item.copies.end());
+  const std::vector<Tensor> results = tensors;
+  tensors.insert(tensors.end(), item.values.begin(), item.values.end());
+  const auto num_results = static_cast<std::ptrdiff_t>(results.size());
+  host_step("sum", tensors, results, [num_results, divisor = item.divisor, parallel](at::ArrayRef<Tensor> now) {
+    BufferSum sum{.values = {now.begin() + num_results, now.end()},
+                  .divisor = divisor,
+                  .num_copies = static_cast<int>(num_results) - 1,
+                  .result = now[0],
+                  .copies = {now.begin() + 1, now.begin() + num_results}};
+    sum_buffers({&sum, 1}, parallel);
+  });
+}
 
 }  // namespace
 
@@ -52,15 +84,18 @@ void sum_buffers(std::span<BufferSum> items, const ParallelCall& parallel, SumLi
   reductions.reserve(items.size());
   for (BufferSum& item : items) {
     const auto dtype = dtype_of(item.values[0].scalar_type());
-    if (!dtype || item.values.size() == 1 || !are_dense_alike(item)) {
+    if (!dtype || !is_to_be_summed(item) || !are_dense_alike(item)) {
       sum_by_ops(item);
       continue;
     }
-    item.result = is_ours_alone(item.values[0]) ? item.values[0] : at::empty_like(item.values[0]);
+    if (CallRecorder::current()) {
+      record_sum(item, parallel);
+      continue;
+    }
+    make_results(item);
     const size_t first = inputs.size(), first_output = outputs.size();
     outputs.push_back(item.result.mutable_data_ptr());
-    for (int i = 0; i < item.num_copies; ++i)
-      outputs.push_back(item.copies.emplace_back(at::empty_like(item.values[0])).mutable_data_ptr());
+    for (const Tensor& copy : item.copies) outputs.push_back(copy.mutable_data_ptr());
     for (const Tensor& value : item.values) inputs.push_back(value.const_data_ptr());
     reductions.push_back({.dtype = *dtype,
                           .inputs = {inputs.data() + first, item.values.size()},

@@ -20,8 +20,9 @@ struct BufferSum {
   c10::SmallVector<Tensor, 8> values;
   double divisor = 1;               // of floating point dtypes only, unless 1
   int num_copies = 0;               // how many more results are wanted
-  Tensor result = {};               // set by sum_buffers, on the device of values[0]
+  Tensor result = {};               // set by sum_buffers, on the device of values[0]; where given: written to
   std::vector<Tensor> copies = {};  // set by sum_buffers: as result, in memory of their own
+  bool is_whole = false;            // the one value is the result already, of all replicas
 };
 
 // Calls a function on several threads at once, or on the caller's alone.

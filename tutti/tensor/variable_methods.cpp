@@ -2,6 +2,8 @@
 
 #include <ATen/core/VariableHooksInterface.h>
 
+#include <utility>
+
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/tensor/mesh_gradient.h"
@@ -13,6 +15,9 @@ namespace {
 
 using at::TensorBase;
 using at::impl::VariableHooksInterface;
+
+// A reference to LibTorch's pointer to a node, which is a std::shared_ptr in LibTorch 2.11.
+using GradFn = decltype(std::declval<const VariableHooksInterface&>().grad_fn(std::declval<const TensorBase&>()));
 
 // Marks the positions of hooks that a replica registered: they are in another list than the variable's.
 constexpr unsigned kOfReplica = 1u << 31;
@@ -78,9 +83,7 @@ class VariableMethods final : public VariableHooksInterface {
     if (!variable.is_inference()) variable.unsafeGetTensorImpl()->bump_version();
   }
 
-  const c10::intrusive_ptr<torch::autograd::Node>& grad_fn(const TensorBase& self) const override {
-    return libtorch_.grad_fn(self);
-  }
+  GradFn grad_fn(const TensorBase& self) const override { return libtorch_.grad_fn(self); }
   bool is_view(const TensorBase& self) const override { return libtorch_.is_view(self); }
   const TensorBase& base(const TensorBase& self) const override { return libtorch_.base(self); }
   const std::string& name(const TensorBase& self) const override { return libtorch_.name(self); }

@@ -29,6 +29,7 @@ class BackupAndRestoreImpl : public CallbackImpl {
           str("To use the BackupAndRestore callback, your model must be built before you call `fit()`. Model ",
               state.model.name(),
               " is unbuilt. You can build it beforehand by build(shape), or by calling it on a batch of data."));
+    is_chief_ = state.model.model().strategy().is_chief();
     make_writable_folder("BackupAndRestore", options_.backup_dir);
     counter_ = BatchCounter(options_.save_freq);
     epoch_ = state.initial_epoch;
@@ -57,7 +58,9 @@ class BackupAndRestoreImpl : public CallbackImpl {
   // And the folder, unless something else is in it.
   void delete_backups() {
     std::error_code ignored;
-    for (const std::filesystem::path& backup : manager_->checkpoints()) std::filesystem::remove_all(backup, ignored);
+    const std::vector<std::filesystem::path> backups = manager_->checkpoints();
+    if (!is_chief_) return;
+    for (const std::filesystem::path& backup : backups) std::filesystem::remove_all(backup, ignored);
     for (const char* name : {checkpoint::kListName, checkpoint::kLockName})
       std::filesystem::remove(options_.backup_dir / name, ignored);
     std::filesystem::remove(options_.backup_dir, ignored);
@@ -65,6 +68,7 @@ class BackupAndRestoreImpl : public CallbackImpl {
 
   BackupAndRestoreOptions options_;
   BatchCounter counter_;
+  bool is_chief_ = true;
   int64_t epoch_ = 0;  // the one to go on with; saved
   std::optional<CheckpointManager> manager_;
 };

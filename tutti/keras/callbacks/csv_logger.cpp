@@ -11,6 +11,7 @@
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/keras/callbacks/number_text.h"
+#include "tutti/keras/model.h"
 
 namespace tutti::keras::callbacks {
 namespace {
@@ -23,7 +24,9 @@ class CSVLoggerImpl : public CallbackImpl {
       throw Error(ErrorCode::invalid_argument, "CSVLogger: the separator must not be a quote, a zero or a line's end");
   }
 
-  void on_train_begin(TrainingState&) override {
+  void on_train_begin(TrainingState& state) override {
+    writes_ = state.model.model().strategy().is_chief();
+    if (!writes_) return;
     has_header_ = options_.append && std::ifstream(options_.filename).peek() != std::ifstream::traits_type::eof();
     columns_.clear();
     errno = 0;
@@ -32,6 +35,7 @@ class CSVLoggerImpl : public CallbackImpl {
   }
 
   void on_epoch_end(TrainingState&, int64_t epoch, Logs& logs) override {
+    if (!writes_) return;
     if (columns_.empty()) begin_table(logs);
     file_ << epoch;
     for (const std::string& name : columns_) {
@@ -42,6 +46,7 @@ class CSVLoggerImpl : public CallbackImpl {
   }
 
   void on_train_end(TrainingState&, const Logs&) override {
+    if (!writes_) return;
     file_.close();
     check("close");
   }
@@ -86,6 +91,7 @@ class CSVLoggerImpl : public CallbackImpl {
   std::ofstream file_;
   std::vector<std::string> columns_;  // but "epoch"
   bool has_header_ = false;
+  bool writes_ = true;  // this process does: it is the chief
 };
 
 }  // namespace

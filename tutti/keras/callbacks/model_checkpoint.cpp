@@ -41,6 +41,7 @@ class ModelCheckpointImpl : public CallbackImpl {
   }
 
   void on_train_begin(TrainingState& state) override {
+    says_ = options_.verbose && state.model.model().strategy().is_chief();
     make_writable_folder("ModelCheckpoint", path_.fixed_folder());
     if (options_.save_best_only) monitor_.resolve(state.model);
   }
@@ -93,7 +94,7 @@ class ModelCheckpointImpl : public CallbackImpl {
   }
 
   void say(const std::string& what) const {
-    if (options_.verbose) std::cout << "\nEpoch " << epoch_ + 1 << ": " << what << '\n' << std::flush;
+    if (says_) std::cout << "\nEpoch " << epoch_ + 1 << ": " << what << '\n' << std::flush;
   }
 
   ModelCheckpointOptions options_;
@@ -102,6 +103,7 @@ class ModelCheckpointImpl : public CallbackImpl {
   BatchCounter counter_;
   std::optional<double> best_;
   int64_t epoch_ = 0;
+  bool says_ = false;
 };
 
 }  // namespace

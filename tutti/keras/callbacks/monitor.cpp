@@ -75,7 +75,8 @@ std::string Monitor::available(const Logs& logs) {
 }
 
 bool Monitor::improves(double value, const std::optional<double>& reference) const {
-  if (!reference) return true;
+  if (std::isnan(value)) return false;
+  if (!reference || std::isnan(*reference)) return true;
   return mode_ == MonitorMode::max ? value - min_delta_ > *reference : value + min_delta_ < *reference;
 }
 

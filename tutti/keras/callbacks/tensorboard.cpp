@@ -42,9 +42,10 @@ class TensorBoardImpl : public CallbackImpl {
                   str("TensorBoard: histogram_freq is ", options.histogram_freq, "; it must be 0 or more"));
   }
 
-  void on_train_begin(TrainingState&) override {
+  void on_train_begin(TrainingState& state) override {
+    writes_ = state.model.model().strategy().is_chief();
     num_train_batches_ = 0;
-    train();
+    if (writes_) train();
   }
 
   void on_epoch_begin(TrainingState& state, int64_t) override {
@@ -58,7 +59,8 @@ class TensorBoardImpl : public CallbackImpl {
   }
 
   void on_train_batch_end(TrainingState&, int64_t, const RunningLogs& running) override {
-    if (!options_.update_freq.batches() || num_train_batches_ % *options_.update_freq.batches() != 0) return;
+    if (!writes_ || !options_.update_freq.batches() || num_train_batches_ % *options_.update_freq.batches() != 0)
+      return;
     data::Event event{.step = num_train_batches_};
     if (options_.write_steps_per_second) add(event, "batch_steps_per_second", 1 / seconds_since(batch_start_));
     for (const auto& [name, value] : running.logs()) add(event, "batch_" + name, value);
@@ -66,9 +68,9 @@ class TensorBoardImpl : public CallbackImpl {
   }
 
   void on_epoch_end(TrainingState& state, int64_t epoch, Logs& logs) override {
-    write_logs(state.model, epoch, logs);
+    if (writes_) write_logs(state.model, epoch, logs);
     if (options_.histogram_freq > 0 && epoch % options_.histogram_freq == 0) write_weights(state.model, epoch);
-    train().flush();
+    if (writes_) train().flush();
   }
 
   void on_train_end(TrainingState&, const Logs&) override {
@@ -76,10 +78,13 @@ class TensorBoardImpl : public CallbackImpl {
     close(validation_);
   }
 
-  void on_test_begin(const Model&) override { validation(); }
+  void on_test_begin(const Model& model) override {
+    writes_ = model.model().strategy().is_chief();
+    if (writes_) validation();
+  }
 
   void on_test_end(const Model& model, const Logs& logs) override {
-    if (!model.model().compiled().optimizer) return;
+    if (!writes_ || !model.model().compiled().optimizer) return;
     data::Event event{.step = iterations(model)};
     for (const auto& [name, value] : logs) add(event, "evaluation_" + name + "_vs_iterations", value);
     validation().write(event);
@@ -112,7 +117,8 @@ class TensorBoardImpl : public CallbackImpl {
   }
 
   void write_weights(const Model& model, int64_t epoch) {
-    const std::vector<Tensor> values = model.get_weights();
+    const std::vector<Tensor> values = model.get_weights();  // with several processes all read what replicas wrote
+    if (!writes_) return;
     data::Event event{.step = epoch};
     for (size_t i = 0; i < values.size(); ++i) {
       const std::string& name = model.weights()[i].name;
@@ -136,6 +142,7 @@ class TensorBoardImpl : public CallbackImpl {
   }
 
   TensorBoardOptions options_;
+  bool writes_ = true;  // this process does: it is the chief
   std::optional<data::EventFileWriter> train_, validation_;
   int64_t num_train_batches_ = 0;  // of this training
   int64_t iterations_before_epoch_ = 0;

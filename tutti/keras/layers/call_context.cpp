@@ -13,6 +13,7 @@ thread_local CallContext* current_call = nullptr;
 CallContext::CallContext(const std::vector<Tensor>& inputs, const CallOptions& options, const CallKind& kind)
     : options_(options), outer_(std::exchange(current_call, this)), kind_(kind) {
   kind_.trial = kind_.trial || (outer_ && outer_->kind_.trial);
+  if (outer_ && !kind_.shard) kind_.shard = outer_->kind_.shard;
   for (size_t i = 0; i < inputs.size(); ++i)
     if (options.mask(i).defined()) remember(inputs[i], options.mask(i));
 }

@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -10,9 +11,16 @@
 
 namespace tutti::keras::layers {
 
+// Where the samples of a replica are in the batch of all replicas.
+struct ShardPlace {
+  int64_t first_sample = 0;
+  int64_t num_samples = 0;
+};
+
 struct CallKind {
   bool autocast = false;  // LibTorch casts for it
   bool trial = false;     // on made-up numbers, to see shapes: it leaves no trace
+  std::optional<ShardPlace> shard = {};
 };
 
 // The call of a layer that this thread is in: what the layers that are called inside of it are told unless their caller
@@ -32,6 +40,9 @@ class CallContext {
   bool autocast() const { return kind_.autocast; }
   // Whether the call, or one around it, is made for the shapes alone.
   static bool is_trial() { return current() && current()->kind_.trial; }
+
+  // Nothing outside of a model's own steps.
+  static std::optional<ShardPlace> shard() { return current() ? current()->kind_.shard : std::nullopt; }
 
   // The options of a layer that is called on `inputs`. Those given come first, but for masks that are this call's own,
   // handed on: they do not belong to a tensor that has a mask of its own, or none because its layer gave none.

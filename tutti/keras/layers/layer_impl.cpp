@@ -15,6 +15,7 @@
 #include "tutti/keras/layers/call_context_internal.h"
 #include "tutti/keras/layers/torch_errors_internal.h"
 #include "tutti/keras/variable_notes.h"
+#include "tutti/keras/weight_source.h"
 #include "tutti/tensor/view.h"
 
 namespace tutti::keras::layers {
@@ -75,10 +76,14 @@ Shape with_extents(Shape shape, int64_t extent) {
 
 LayerImpl::LayerImpl(std::string type, std::string name, std::shared_ptr<torch::nn::Module> module)
     : type_(std::move(type)),
+      source_(WeightSource::current()),
       name_(name.empty() ? snake_case(type_) : std::move(name)),
       has_default_name_(name_ == snake_case(type_)),
       module_(module ? std::move(module) : std::make_shared<torch::nn::Module>(type_)) {
   if (!has_default_name_) check_name(name_);
+  if (!source_) return;
+  name_ = source_->name_layer(name_);
+  has_default_name_ = false;  // no model gives it another one
 }
 
 void LayerImpl::check_name(const std::string& name) const {
@@ -211,11 +216,13 @@ void LayerImpl::build_once(const std::vector<Shape>& input_shapes) {
     build_all(input_shapes);
     built_.store(true, std::memory_order_release);
   };
-  if (in_replica_function())
+  if (in_replica_function() && !has_source())
     get_strategy().build(build_now);
   else
     build_now();
 }
+
+bool LayerImpl::has_source() const { return source_ && source_ == WeightSource::current(); }
 
 std::vector<Weight> LayerImpl::trained_weights() const {
   std::vector<Weight> trained;
@@ -269,7 +276,21 @@ void LayerImpl::rename(std::string name) {
 }
 
 Tensor LayerImpl::add_weight(const std::string& name, const Shape& shape, const WeightOptions& options) {
-  Tensor value = options.initializer(shape, variable_dtype(dtype_policy_));
+  Tensor value;
+  const auto make = [&] { return options.initializer(shape, variable_dtype(dtype_policy_)); };
+  if (has_source()) {
+    const std::string path = str(name_, '/', name);
+    const auto make_noted = [&] {
+      const Tensor made = make();
+      set_path(made, path);
+      if (options.constraint) constrain(made, *options.constraint);
+      return made;
+    };
+    value = source_->weight(path, shape, options.trainable && trainable_, make_noted);
+    weights_.push_back({name, value, options.trainable, options.regularizer, options.constraint, this});
+    return value;
+  }
+  value = make();
   if (options.trainable)
     module_->register_parameter(name, value);
   else

@@ -26,7 +26,8 @@ class Module;
 
 namespace tutti::keras {
 struct Node;
-}
+class WeightSource;
+}  // namespace tutti::keras
 
 namespace tutti::keras::layers {
 
@@ -180,10 +181,12 @@ class LayerImpl : public Savable {
   void check_name(const std::string& name) const;
   std::vector<Shape> shapes_by_calling(const std::vector<Shape>& input_shapes) const;
   void cast_inputs(std::vector<Tensor>& inputs) const;
+  bool has_source() const;  // and it is in force still
   // call_all, with LibTorch's casts where the policy is mixed.
   std::vector<Tensor> call_in_own_dtype(const std::vector<Tensor>& inputs, const CallOptions& options) const;
 
   std::string type_;
+  WeightSource* source_;  // that was in force where the layer was made
   std::string name_;
   bool has_default_name_;
   std::atomic<bool> built_ = false;

@@ -11,8 +11,10 @@
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/distribute/per_replica_slot.h"
+#include "tutti/distribute/strategy.h"
 #include "tutti/keras/label_shapes.h"
 #include "tutti/keras/shape.h"
+#include "tutti/tensor/across_processes.h"
 
 namespace tutti::keras::metrics {
 
@@ -23,6 +25,8 @@ struct Metric::State {
   Shape shape;  // kUnknown where the first contribution says
   Direction direction;
   PerReplicaSlot<Tensor> sum = {};  // float64; undefined: zero
+  // Those that have sums too: of the strategy that the metric was made under, or is updated in the replicas of.
+  PerReplicaSlot<std::shared_ptr<Processes>> processes = {};
 
   // Of a metric with a state of its own; else no update.
   Update update = {};
@@ -60,6 +64,16 @@ struct Metric::State {
       if (total.defined() && total.sizes() != part.sizes()) refuse_shape(part.sizes(), total.sizes());
       total = total.defined() ? total.add_(part.cpu()) : part.to(at::kCPU, at::kDouble, false, /*copy=*/true);
     }
+    return sum_over_processes(total);
+  }
+
+  Tensor sum_over_processes(const Tensor& own) {
+    const auto& known = processes.values();
+    const auto found = std::ranges::find_if(known, [](const auto& of_replica) { return of_replica != nullptr; });
+    if (found == known.end()) return own;
+    Tensor total;
+    for (const auto& parts : gather_tensors(**found, {&own, 1}, name.c_str()))
+      if (const Tensor& part = parts[0]; part.defined()) total = total.defined() ? total.add(part) : part;
     return total;
   }
 
@@ -100,6 +114,7 @@ Tensor Metric::contribution(const Tensor& y_true, const Tensor& y_pred, const Te
 
 void Metric::add(const Tensor& contribution) const {
   const c10::NoGradGuard no_grad;
+  if (in_replica_function()) *state_->processes = get_strategy().processes();
   state_->add_to(*state_->sum, contribution);
 }
 

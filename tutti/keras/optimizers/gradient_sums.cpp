@@ -1,3 +1,6 @@
+#include <ATen/ops/zeros.h>
+
+#include "tutti/collectives/processes.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/distribute/reduce.h"
@@ -7,6 +10,23 @@
 
 namespace tutti::keras::optimizers {
 
+namespace {
+
+// For each variable how many processes have a gradient; nothing where there is one process.
+std::vector<int64_t> processes_with_gradients(Brought<GradientShare> shares, const Strategy& strategy) {
+  if (!strategy.processes()) return {};
+  std::vector<int64_t> counts;
+  for (size_t i = 0; i < shares[0].variables.size(); ++i) {
+    bool any = false;
+    for (size_t replica = 0; replica < shares.size(); ++replica) any |= shares[replica].gradients[i].defined();
+    counts.push_back(any);
+  }
+  strategy.sum_over_processes(counts, "which gradients there are");
+  return counts;
+}
+
+}  // namespace
+
 std::span<const Tensor> GradientSums::take(Brought<GradientShare> shares, const Strategy& strategy) {
   const auto variables = shares[0].variables;
   for (size_t replica = 1; replica < shares.size(); ++replica)
@@ -15,12 +35,15 @@ std::span<const Tensor> GradientSums::take(Brought<GradientShare> shares, const 
                   str("apply_gradients: replica ", replica, " passes ", shares[replica].variables.size(),
                       " variables, replica 0 passes ", variables.size(), "; all must pass the same list"));
   release();
+  std::vector<int64_t> present = processes_with_gradients(shares, strategy);
   sums_.resize(variables.size());
   items_.resize(variables.size());
   for (size_t i = 0; i < variables.size(); ++i) {
     BufferSum& item = items_[owners_.size()];
     for (size_t replica = 0; replica < shares.size(); ++replica)
       if (const Tensor& gradient = shares[replica].gradients[i]; gradient.defined()) item.values.push_back(gradient);
+    if (item.values.empty() && !present.empty() && present[i] > 0)
+      item.values.push_back(at::zeros(variables[i].sizes(), variables[i].options().requires_grad(false)));
     if (item.values.empty()) continue;
     require_reducible({item.values.data(), item.values.size()});
     owners_.push_back(i);

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "tutti/core/error.h"
+#include "tutti/core/str.h"
 #include "tutti/keras/variable_notes.h"
+#include "tutti/keras/weight_source.h"
 
 namespace tutti::keras::optimizers {
 
@@ -12,6 +15,19 @@ Optimizer::Optimizer(std::shared_ptr<OptimizerImpl> impl) : impl_(std::move(impl
 void Optimizer::apply_gradients(const std::vector<Tensor>& gradients, const std::vector<Tensor>& variables,
                                 std::source_location location) const {
   impl_->apply_gradients(gradients, variables, location);
+}
+
+TrainOp Optimizer::minimize(const Tensor& loss, const Tensor& global_step, std::vector<Tensor> variables) const {
+  if (variables.empty()) {
+    const WeightSource* const source = WeightSource::current();
+    if (!source)
+      throw Error(ErrorCode::failed_precondition,
+                  str(name(),
+                      ".minimize: which variables are trained is known in the model function of an Estimator "
+                      "alone; give them, or use apply_gradients"));
+    variables = source->trainable_variables();
+  }
+  return {.updates = {{impl_, loss, std::move(variables)}}, .counts_step = global_step.defined()};
 }
 
 void Optimizer::exclude_from_weight_decay(const std::vector<Tensor>& variables) const {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tutti/keras/optimizers/optimizer_impl.h"
+#include "tutti/keras/optimizers/train_op.h"
 
 namespace tutti::keras::optimizers {
 
@@ -25,6 +26,12 @@ class Optimizer {
   // collectives do not match.
   void apply_gradients(const std::vector<Tensor>& gradients, const std::vector<Tensor>& variables,
                        std::source_location location = std::source_location::current()) const;
+
+  // What a model function of an Estimator returns as its train_op: the variables are to change by the gradients of the
+  // loss, and the global step, if one is given, is to count. Without `variables`, they are the trained weights that the
+  // function has used so far. Nothing is done here. Throws: failed_precondition without `variables` and outside of a
+  // model function. TF: tf.compat.v1.train.Optimizer.minimize
+  TrainOp minimize(const Tensor& loss, const Tensor& global_step = {}, std::vector<Tensor> variables = {}) const;
 
   // The loss whose gradients apply_gradients takes: the loss itself, unless its gradients are to be scaled.
   Tensor scale_loss(const Tensor& loss) const { return impl_->scale_loss(loss); }

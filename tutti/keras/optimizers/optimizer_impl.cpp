@@ -139,8 +139,7 @@ void OptimizerImpl::apply_gradients(std::span<const Tensor> gradients, std::span
   GradientShare share{gradients, variables};
   const auto action = [&](Brought<GradientShare> shares) {
     const c10::NoGradGuard no_grad;
-    apply(sums_->take(shares, get_strategy()), variables, scale);
-    sums_->release();
+    apply_sums(shares, variables, scale);
   };
   const auto key = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(this));  // others are met elsewhere
   get_replica_context(location).meet("apply_gradients", share, action, key);
@@ -153,6 +152,35 @@ void OptimizerImpl::apply_once(std::span<const Tensor> gradients, std::span<cons
             [this, scale, own = std::vector<Tensor>(variables.begin(), variables.end())](at::ArrayRef<Tensor> inputs) {
               const c10::NoGradGuard no_grad;
               apply({inputs.data(), inputs.size()}, own, scale);
+            });
+}
+
+void OptimizerImpl::apply_sums(Brought<GradientShare> shares, std::span<const Tensor> variables, double scale) {
+  if (!CallRecorder::current()) {
+    apply(sums_->take(shares, get_strategy()), variables, scale);
+    return sums_->release();
+  }
+  std::vector<Tensor> gradients;  // of all replicas
+  std::vector<size_t> begins;
+  for (size_t replica = 0; replica < shares.size(); ++replica) {
+    begins.push_back(gradients.size());
+    gradients.insert(gradients.end(), shares[replica].gradients.begin(), shares[replica].gradients.end());
+  }
+  begins.push_back(gradients.size());
+  host_step(name().c_str(), gradients, {variables.data(), variables.size()},
+            [this, scale, begins = std::move(begins), &strategy = get_strategy(),
+             own = std::vector<Tensor>(variables.begin(), variables.end())](at::ArrayRef<Tensor> inputs) {
+              const c10::NoGradGuard no_grad;
+              std::vector<GradientShare> now;
+              std::vector<void*> brought;
+              now.reserve(begins.size());
+              for (size_t replica = 0; replica + 1 < begins.size(); ++replica) {
+                const size_t count = begins[replica + 1] - begins[replica];
+                now.push_back({{inputs.data() + begins[replica], count}, {own.data(), count}});
+                brought.push_back(&now.back());
+              }
+              apply(sums_->take(Brought<GradientShare>(brought), strategy), own, scale);
+              sums_->release();
             });
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "tutti/collectives/brought.h"
 #include "tutti/core/tensor_fwd.h"
 #include "tutti/keras/constraints.h"
 #include "tutti/keras/optimizers/learning_rate.h"
@@ -18,6 +19,7 @@
 namespace tutti::keras::optimizers {
 
 class GradientSums;
+struct GradientShare;
 struct Piece;
 
 // What all optimizers have in common; the fields that their options repeat. At most one of clipnorm, global_clipnorm
@@ -122,6 +124,7 @@ class OptimizerImpl : public Savable {
   struct Scratch;  // lists that keep their memory from step to step
 
   void apply_once(std::span<const Tensor> gradients, std::span<const Tensor> variables, double scale);
+  void apply_sums(Brought<GradientShare> shares, std::span<const Tensor> variables, double scale);
   VariableState& state_of(const Tensor& variable, size_t expected_position);
   void list_updates(std::span<const Tensor> gradients, std::span<const Tensor> variables, double scale);
   void require_distinct(std::span<const Tensor> variables) const;

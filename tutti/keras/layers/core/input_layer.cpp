@@ -9,7 +9,8 @@ namespace {
 
 class InputLayerImpl : public LayerImpl {
  public:
-  explicit InputLayerImpl(const InputOptions& options) : LayerImpl("InputLayer", options.name), shape_(options.shape) {
+  explicit InputLayerImpl(const InputLayerOptions& options)
+      : LayerImpl("InputLayer", options.name), shape_(options.shape) {
     for (const int64_t extent : shape_)
       if (extent < 0 && extent != kUnknown)
         refuse(str("the shape is ", to_string(shape_), "; extents are at least 0, or kUnknown"));
@@ -39,6 +40,6 @@ class InputLayerImpl : public LayerImpl {
 
 }  // namespace
 
-InputLayer::InputLayer(const InputOptions& options) : Layer(std::make_shared<InputLayerImpl>(options)) {}
+InputLayer::InputLayer(const InputLayerOptions& options) : Layer(std::make_shared<InputLayerImpl>(options)) {}
 
 }  // namespace tutti::keras::layers

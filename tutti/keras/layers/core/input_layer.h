@@ -9,7 +9,7 @@ namespace tutti::keras::layers {
 // once. Refuses inputs of another shape. TF: tf.keras.layers.InputLayer
 class InputLayer : public Layer {
  public:
-  explicit InputLayer(const InputOptions& options);
+  explicit InputLayer(const InputLayerOptions& options);
 };
 
 }  // namespace tutti::keras::layers

@@ -1,10 +1,7 @@
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/empty.h>
-
+#include <algorithm>
 #include <utility>
 
 #include "tutti/core/str.h"
-#include "tutti/dtensor/stateless_random.h"
 #include "tutti/keras/layers/preprocessing/image_preprocessing/image_layer_internal.h"
 #include "tutti/keras/layers/preprocessing/input_dtype_internal.h"
 
@@ -27,21 +24,25 @@ Shape ImageLayerImpl::compute_output_shape(const Shape& input_shape) const {
   return shape;
 }
 
+void ImageLayerImpl::check_value_range(const FactorRange& range) const {
+  if (!(range.lower < range.upper))
+    refuse(tutti::str("value_range is [", range.lower, ", ", range.upper, "]; its numbers must differ"));
+}
+
+void ImageLayerImpl::check_colors(const Tensor& images, std::initializer_list<int64_t> channels) const {
+  if (std::ranges::find(channels, images.size(-1)) == channels.end())
+    refuse(tutti::str("the images have ", images.size(-1), " channels; it takes colours: ", str_list(channels)));
+}
+
 RandomImageLayerImpl::RandomImageLayerImpl(std::string type, std::string name, DataFormat data_format,
                                            std::optional<uint64_t> seed)
     : ImageLayerImpl(std::move(type), std::move(name), data_format), seed_(seed) {}
 
 Tensor RandomImageLayerImpl::transform(const Tensor& images, bool training) const {
   const Tensor input = floating(images);
-  return training && images.numel() > 0 ? transform_at_random(input) : transform_always(input);
-}
-
-Tensor RandomImageLayerImpl::draw(const Tensor& images, int64_t count, const FactorRange& range) const {
-  const auto numbers = images.options().dtype(at::kFloat).requires_grad(false);
-  if (!seed_) return at::empty({count}, numbers).uniform_(range.lower, range.upper);
-  const auto replica = static_cast<uint64_t>(ThreadView::current().replica + 1);
-  const StatelessSeed seed{*seed_, replica << 48 | (*num_draws_)++};
-  return stateless_uniform({count}, {.seed = seed}).to(numbers) * (range.upper - range.lower) + range.lower;
+  if (!training) return transform_always(input);
+  RandomDraws draws(input, seed_, (*num_calls_)++);
+  return images.numel() > 0 ? transform_at_random(input, draws) : transform_always(input);
 }
 
 void RandomImageLayerImpl::check_range(const char* option, const FactorRange& range, double lowest,

@@ -11,12 +11,26 @@
 
 #include "tests/support/error_of.h"
 #include "tutti/keras/layers/preprocessing/image_preprocessing/random_brightness.h"
+#include "tutti/keras/layers/preprocessing/image_preprocessing/random_color_degeneration.h"
+#include "tutti/keras/layers/preprocessing/image_preprocessing/random_color_jitter.h"
 #include "tutti/keras/layers/preprocessing/image_preprocessing/random_contrast.h"
 #include "tutti/keras/layers/preprocessing/image_preprocessing/random_crop.h"
+#include "tutti/keras/layers/preprocessing/image_preprocessing/random_elastic_transform.h"
+#include "tutti/keras/layers/preprocessing/image_preprocessing/random_erasing.h"
 #include "tutti/keras/layers/preprocessing/image_preprocessing/random_flip.h"
+#include "tutti/keras/layers/preprocessing/image_preprocessing/random_gaussian_blur.h"
+#include "tutti/keras/layers/preprocessing/image_preprocessing/random_grayscale.h"
+#include "tutti/keras/layers/preprocessing/image_preprocessing/random_hue.h"
+#include "tutti/keras/layers/preprocessing/image_preprocessing/random_invert.h"
+#include "tutti/keras/layers/preprocessing/image_preprocessing/random_perspective.h"
+#include "tutti/keras/layers/preprocessing/image_preprocessing/random_posterization.h"
 #include "tutti/keras/layers/preprocessing/image_preprocessing/random_rotation.h"
+#include "tutti/keras/layers/preprocessing/image_preprocessing/random_saturation.h"
+#include "tutti/keras/layers/preprocessing/image_preprocessing/random_sharpness.h"
+#include "tutti/keras/layers/preprocessing/image_preprocessing/random_shear.h"
 #include "tutti/keras/layers/preprocessing/image_preprocessing/random_translation.h"
 #include "tutti/keras/layers/preprocessing/image_preprocessing/random_zoom.h"
+#include "tutti/keras/layers/preprocessing/image_preprocessing/solarization.h"
 #include "tutti/tensor/random_seed.h"
 
 namespace tutti::keras::layers {
@@ -42,7 +56,21 @@ std::vector<Layer> random_layers(std::optional<uint64_t> seed = {}) {
           RandomZoom({.height_factor = 0.3, .seed = seed}),
           RandomTranslation({.height_factor = 0.3, .width_factor = 0.3, .seed = seed}),
           RandomBrightness({.factor = 0.3, .value_range = {0, 1}, .seed = seed}),
-          RandomContrast({.factor = 0.3, .value_range = {0, 1}, .seed = seed})};
+          RandomContrast({.factor = 0.3, .value_range = {0, 1}, .seed = seed}),
+          RandomColorDegeneration({.factor = 0.8, .value_range = {0, 1}, .seed = seed}),
+          RandomGrayscale({.factor = 0.5, .seed = seed}),
+          RandomHue({.factor = 0.8, .value_range = {0, 1}, .seed = seed}),
+          RandomSaturation({.factor = 0.9, .value_range = {0, 1}, .seed = seed}),
+          RandomColorJitter({.value_range = {0, 1}, .brightness_factor = 0.2, .hue_factor = 0.5, .seed = seed}),
+          RandomSharpness({.factor = 0.9, .value_range = {0, 1}, .seed = seed}),
+          RandomPosterization({.factor = {1, 8}, .value_range = {0, 1}, .seed = seed}),
+          RandomInvert({.value_range = {0, 1}, .seed = seed}),
+          RandomGaussianBlur({.value_range = {0, 1}, .seed = seed}),
+          RandomErasing({.scale = {0.2, 0.6}, .value_range = {0, 1}, .seed = seed}),
+          RandomShear({.x_factor = 0.5, .y_factor = 0.2, .seed = seed}),
+          RandomPerspective({.seed = seed}),
+          RandomElasticTransform({.value_range = {0, 1}, .seed = seed}),
+          Solarization({.addition_factor = 0.5, .threshold_factor = 0.5, .value_range = {0, 1}, .seed = seed})};
 }
 
 TEST(RandomImageLayers, ChangeImagesInTrainingOnly) {

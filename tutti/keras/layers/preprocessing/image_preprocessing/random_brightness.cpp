@@ -15,9 +15,9 @@ class RandomBrightnessImpl : public RandomImageLayerImpl {
   }
 
  protected:
-  Tensor transform_at_random(const Tensor& images) const override {
+  Tensor transform_at_random(const Tensor& images, RandomDraws& draws) const override {
     const auto [darkest, brightest] = options_.value_range;
-    const Tensor change = draw(images, images.size(0), options_.factor) * (brightest - darkest);
+    const Tensor change = draws.uniform(options_.factor) * (brightest - darkest);
     return (images + change.to(images.scalar_type()).reshape({-1, 1, 1, 1})).clamp(darkest, brightest);
   }
 

@@ -17,9 +17,9 @@ class RandomContrastImpl : public RandomImageLayerImpl {
   }
 
  protected:
-  Tensor transform_at_random(const Tensor& images) const override {
+  Tensor transform_at_random(const Tensor& images, RandomDraws& draws) const override {
     const auto [lower, upper] = options_.factor;
-    const Tensor contrast = draw(images, images.size(0), {1 - std::abs(lower), 1 + upper});
+    const Tensor contrast = draws.uniform({1 - std::abs(lower), 1 + upper});
     const Tensor mean = images.mean(at::IntArrayRef{1, 2}, /*keepdim=*/true);
     return ((images - mean) * contrast.to(images.scalar_type()).reshape({-1, 1, 1, 1}) + mean)
         .clamp(options_.value_range.lower, options_.value_range.upper);

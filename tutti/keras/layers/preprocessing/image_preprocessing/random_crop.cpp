@@ -1,7 +1,5 @@
 #include "tutti/keras/layers/preprocessing/image_preprocessing/random_crop.h"
 
-#include <algorithm>
-
 #include "tutti/core/str.h"
 #include "tutti/keras/layers/preprocessing/image_preprocessing/fit_to_aspect_ratio_internal.h"
 #include "tutti/keras/layers/preprocessing/image_preprocessing/image_layer_internal.h"
@@ -19,14 +17,12 @@ class RandomCropImpl : public RandomImageLayerImpl {
   }
 
  protected:
-  Tensor transform_at_random(const Tensor& images) const override {
+  Tensor transform_at_random(const Tensor& images, RandomDraws& draws) const override {
     if (images.size(1) < size_[0] || images.size(2) < size_[1]) return transform_always(images);
-    const Tensor place = draw(images, 2, {0, 1}).cpu();
     Tensor window = images;
     for (const int64_t axis : {1, 2}) {
-      const int64_t extent = size_[static_cast<size_t>(axis - 1)], places = images.size(axis) - extent + 1;
-      const auto first = static_cast<int64_t>(place[axis - 1].item<double>() * static_cast<double>(places));
-      window = window.narrow(axis, std::min(first, places - 1), extent);
+      const int64_t extent = size_[static_cast<size_t>(axis - 1)];
+      window = window.narrow(axis, draws.index(images.size(axis) - extent + 1), extent);
     }
     return window;
   }

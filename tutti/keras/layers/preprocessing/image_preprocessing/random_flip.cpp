@@ -15,8 +15,8 @@ class RandomFlipImpl : public RandomImageLayerImpl {
         axes_(axes_of(options.mode)) {}
 
  protected:
-  Tensor transform_at_random(const Tensor& images) const override {
-    const Tensor flips = draw(images, images.size(0), {0, 1}) <= 0.5;
+  Tensor transform_at_random(const Tensor& images, RandomDraws& draws) const override {
+    const Tensor flips = draws.uniform({0, 1}) <= 0.5;
     return at::where(flips.reshape({-1, 1, 1, 1}), images.flip(axes_), images);
   }
 

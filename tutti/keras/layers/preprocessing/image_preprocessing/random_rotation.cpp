@@ -18,10 +18,10 @@ class RandomRotationImpl : public RandomImageLayerImpl {
   }
 
  protected:
-  Tensor transform_at_random(const Tensor& images) const override {
+  Tensor transform_at_random(const Tensor& images, RandomDraws& draws) const override {
     const double middle_x = static_cast<double>(images.size(2) - 1) / 2;
     const double middle_y = static_cast<double>(images.size(1) - 1) / 2;
-    const Tensor angle = draw(images, images.size(0), options_.factor) * (2 * std::numbers::pi);
+    const Tensor angle = draws.uniform(options_.factor) * (2 * std::numbers::pi);
     const Tensor cos = angle.cos(), sin = angle.sin();
     const Tensor transforms = at::stack({cos, -sin, middle_x - cos * middle_x + sin * middle_y,  //
                                          sin, cos, middle_y - sin * middle_x - cos * middle_y},

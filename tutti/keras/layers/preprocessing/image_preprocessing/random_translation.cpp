@@ -19,10 +19,9 @@ class RandomTranslationImpl : public RandomImageLayerImpl {
   }
 
  protected:
-  Tensor transform_at_random(const Tensor& images) const override {
-    const int64_t count = images.size(0);
-    const Tensor down = draw(images, count, options_.height_factor) * images.size(1);
-    const Tensor right = draw(images, count, options_.width_factor) * images.size(2);
+  Tensor transform_at_random(const Tensor& images, RandomDraws& draws) const override {
+    const Tensor down = draws.uniform(options_.height_factor) * images.size(1);
+    const Tensor right = draws.uniform(options_.width_factor) * images.size(2);
     const Tensor zero = at::zeros_like(down), one = at::ones_like(down);
     return affine_transform(
         images, at::stack({one, zero, -right, zero, one, -down}, 1),

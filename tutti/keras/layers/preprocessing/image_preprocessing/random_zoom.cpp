@@ -18,12 +18,11 @@ class RandomZoomImpl : public RandomImageLayerImpl {
   }
 
  protected:
-  Tensor transform_at_random(const Tensor& images) const override {
-    const int64_t count = images.size(0);
+  Tensor transform_at_random(const Tensor& images, RandomDraws& draws) const override {
     const double middle_x = static_cast<double>(images.size(2) - 1) / 2;
     const double middle_y = static_cast<double>(images.size(1) - 1) / 2;
-    const Tensor zoom_y = draw(images, count, options_.height_factor) + 1;
-    const Tensor zoom_x = options_.width_factor ? draw(images, count, *options_.width_factor) + 1 : zoom_y;
+    const Tensor zoom_y = draws.uniform(options_.height_factor) + 1;
+    const Tensor zoom_x = options_.width_factor ? draws.uniform(*options_.width_factor) + 1 : zoom_y;
     const Tensor zero = at::zeros_like(zoom_x);
     const Tensor transforms =
         at::stack({zoom_x, zero, (1 - zoom_x) * middle_x, zero, zoom_y, (1 - zoom_y) * middle_y}, 1);

@@ -7,6 +7,6 @@
 namespace tutti::data {
 
 // Puts a leaf where a replica computes; called on the thread that iterates. Empty: the leaf as it is.
-using Placement = std::function<Tensor(const Tensor& leaf, int replica_id)>;
+using Placer = std::function<Tensor(const Tensor& leaf, int replica_id)>;
 
 }  // namespace tutti::data

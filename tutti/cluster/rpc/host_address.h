@@ -1,0 +1,31 @@
+#pragma once
+
+#include <string>
+
+// "host:port", as addresses of other processes are written, to what the network knows.
+namespace tutti::rpc {
+
+struct HostPort {
+  std::string host;
+  int port = 0;
+};
+// "node7:2222", "[::1]:2222". Throws: invalid_argument.
+HostPort parse_host_port(const std::string& address);
+
+// Whether it is a "unix:" or "unix-abstract:" address.
+bool is_local(const std::string& address);
+
+// "ipv4:10.0.0.7:2222", "ipv6:[::1]:2222". Throws: not_found for a host that nobody knows.
+std::string resolve(const std::string& address);
+
+// Whether every one of the host's addresses is the loopback's.
+bool is_loopback(const std::string& host);
+
+// The address of this host from which packets to that address go: "10.0.0.3". Throws as resolve().
+std::string own_address_towards(const std::string& address);
+
+// Throws, where nobody could listen there: already_exists for a port that is taken, not_found for a host that nobody
+// knows, failed_precondition for an address of another host.
+void check_can_listen(const std::string& address);
+
+}  // namespace tutti::rpc

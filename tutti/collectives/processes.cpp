@@ -1,0 +1,208 @@
+#include "tutti/collectives/processes.h"
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <optional>
+
+#include "tutti/cluster/roles.h"
+#include "tutti/collectives/shared_memory/launched_group.h"
+#include "tutti/core/bytes.h"
+#include "tutti/core/error.h"
+#include "tutti/core/str.h"
+
+namespace tutti {
+namespace {
+
+// What of a gathered text travels at once with its length, so that short ones need one round.
+constexpr int64_t kShortBytes = 1024;
+
+// For the leader to learn how a process has ended.
+constexpr auto kTimeOfCause = std::chrono::milliseconds(700);
+
+struct Program {
+  std::mutex mutex;
+  bool joined = false;
+  CommunicationOptions options;
+  std::shared_ptr<Processes> processes;
+};
+
+Program& program() {
+  static Program program;
+  return program;
+}
+
+void require_implementation(CommunicationImplementation implementation) {
+  const char* name = implementation == CommunicationImplementation::ring   ? "ring"
+                     : implementation == CommunicationImplementation::nccl ? "nccl"
+                     : implementation == CommunicationImplementation::mpi  ? "mpi"
+                                                                           : nullptr;
+  if (name)
+    throw Error(ErrorCode::unimplemented, str("CommunicationImplementation::", name,
+                                              " is not there; auto_ and shared_memory join the processes of one host"));
+}
+
+bool names_others(ErrorCode code) {
+  return code == ErrorCode::unavailable || code == ErrorCode::deadline_exceeded || code == ErrorCode::cancelled ||
+         code == ErrorCode::failed_precondition;
+}
+
+}  // namespace
+
+Processes::Processes(std::unique_ptr<Group> group, std::shared_ptr<cluster::Cluster> cluster)
+    : group_(std::move(group)), cluster_(std::move(cluster)) {}
+
+Processes::~Processes() = default;
+
+std::shared_ptr<Processes> Processes::join(const CommunicationOptions& options,
+                                           std::chrono::milliseconds connect_timeout) {
+  require_implementation(options.implementation);
+  Program& own = program();
+  const std::lock_guard lock(own.mutex);
+  if (own.joined) {
+    if (own.options != options)
+      throw Error(
+          ErrorCode::failed_precondition,
+          "the processes of this program have met with other CommunicationOptions; give every strategy the same");
+    return own.processes;
+  }
+  const auto cluster = cluster::Cluster::join({.connect_timeout = connect_timeout});
+  if (cluster::worker_count(cluster->spec(), cluster->task().type) > 1) {
+    SharedMemoryGroupOptions group;
+    if (options.timeout) group.timeout = *options.timeout;
+    own.processes = std::make_shared<Processes>(launched_group(group), cluster);
+  }
+  own.options = options;
+  own.joined = true;
+  return own.processes;
+}
+
+std::shared_ptr<Processes> Processes::of_program() {
+  const std::lock_guard lock(program().mutex);
+  return program().processes;
+}
+
+std::string Processes::task_name(int rank) const {
+  if (!cluster_) return str("process ", rank);
+  for (const auto& [job, tasks] : cluster_->spec().jobs())
+    for (const auto& [index, address] : tasks) {
+      const cluster::Task task{job, index};
+      const bool trains = job == "chief" || job == "worker";
+      if (trains && cluster::id_in_cluster(cluster_->spec(), task) == rank) return to_string(task);
+    }
+  return str("rank ", rank);
+}
+
+void Processes::run(const Collective& call) {
+  const std::lock_guard lock(turn_);
+  try {
+    group_->run(call);
+  } catch (const Error& error) {
+    if (!names_others(error.code())) throw;
+    throw Error(error.code(), str(error.what(), fates(error.code())), error.location());
+  }
+}
+
+// Who the ranks are, and what became of them, for messages.
+std::string Processes::fates(ErrorCode code) {
+  std::string text;
+  for (int rank = 0; rank < size(); ++rank)
+    text += str(rank == 0 ? "; rank " : ", rank ", rank, " is ", task_name(rank));
+  if (!cluster_) return text;
+  try {
+    if (code == ErrorCode::unavailable)
+      cluster_->barrier("why a process is lost", kTimeOfCause);  // is told, and throws
+    if (code != ErrorCode::deadline_exceeded) return text;
+    std::string members = cluster_->describe_members();
+    while (members.ends_with('\n')) members.pop_back();
+    for (const char c : "; " + members) text += c == '\n' ? ", " : std::string(1, c);
+  } catch (const Error& error) {
+    text += str("; ", error.what());
+  }
+  return text;
+}
+
+void Processes::sum(std::span<int64_t> numbers, const char* name, Location where) {
+  run({.kind = CollectiveKind::all_reduce,
+       .dtype = Dtype::int64,
+       .count = static_cast<int64_t>(numbers.size()),
+       .input = numbers.data(),
+       .output = numbers.data(),
+       .name = name,
+       .where = where});
+}
+
+std::vector<std::vector<uint8_t>> Processes::gather(std::span<const uint8_t> own, const char* name, Location where) {
+  const auto ranks = static_cast<size_t>(size());
+  const auto all_gather = [&](std::vector<uint8_t> part, size_t bytes) {
+    std::vector<uint8_t> all(ranks * bytes);
+    part.resize(bytes);
+    run({.kind = CollectiveKind::all_gather,
+         .dtype = Dtype::uint8,
+         .count = static_cast<int64_t>(bytes),
+         .input = part.data(),
+         .output = all.data(),
+         .name = name,
+         .where = where});
+    return all;
+  };
+  ByteWriter head;
+  head.number(static_cast<int64_t>(own.size()));
+  const size_t in_head = std::min<size_t>(own.size(), kShortBytes);
+  head.raw(own.data(), in_head);
+  const size_t head_bytes = sizeof(int64_t) + kShortBytes;
+  const std::vector<uint8_t> heads = all_gather(head.bytes(), head_bytes);
+  std::vector<std::vector<uint8_t>> all;
+  size_t longest = 0;
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    ByteReader reader({heads.data() + rank * head_bytes, head_bytes}, name);
+    const auto bytes = static_cast<size_t>(reader.number());
+    all.emplace_back(bytes);
+    std::copy_n(heads.data() + rank * head_bytes + sizeof(int64_t), std::min<size_t>(bytes, kShortBytes),
+                all.back().data());
+    longest = std::max(longest, bytes);
+  }
+  if (longest <= kShortBytes) return all;
+  const size_t rest = longest - kShortBytes;
+  const std::vector<uint8_t> rests = all_gather({own.begin() + static_cast<std::ptrdiff_t>(in_head), own.end()}, rest);
+  for (size_t rank = 0; rank < ranks; ++rank)
+    if (all[rank].size() > kShortBytes)
+      std::copy_n(rests.data() + rank * rest, all[rank].size() - kShortBytes, all[rank].data() + kShortBytes);
+  return all;
+}
+
+std::string Processes::on_chief(const char* name, FunctionRef<std::string()> f, Location where) {
+  std::string text;
+  std::optional<ErrorCode> failed;
+  std::exception_ptr thrown;
+  if (is_chief()) try {
+      text = f();
+    } catch (const Error& error) {
+      thrown = std::current_exception();
+      failed = error.code();
+      text = error.what();
+    } catch (const std::exception& error) {
+      thrown = std::current_exception();
+      failed = ErrorCode::cancelled;
+      text = error.what();
+    }
+  ByteWriter writer;
+  if (is_chief()) {
+    writer.number(failed ? static_cast<int64_t>(*failed) : -1);
+    writer.text(text);
+  }
+  const std::vector<uint8_t> told = gather(writer.bytes(), name, where)[0];
+  if (thrown) std::rethrow_exception(thrown);
+  ByteReader reader(told, name);
+  const int64_t code = reader.number();
+  text = reader.text();
+  if (code >= 0) throw Error(static_cast<ErrorCode>(code), str(task_name(0), " failed: ", text), where);
+  return text;
+}
+
+std::string on_chief(const std::shared_ptr<Processes>& processes, const char* name, FunctionRef<std::string()> f,
+                     std::source_location where) {
+  return processes ? processes->on_chief(name, f, where) : f();
+}
+
+}  // namespace tutti

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <source_location>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tutti/cluster/cluster.h"
+#include "tutti/collectives/communication_options.h"
+#include "tutti/collectives/group.h"
+#include "tutti/core/error.h"
+#include "tutti/core/function_ref.h"
+
+namespace tutti {
+
+// This process among those that train one program together: the chief, rank 0, and the workers. It owns their Group and
+// its place in the cluster. Every call here is made by all processes, in the same order; calls from several threads of
+// one process take turns.
+// Throws, from every call: as Group::run, with what became of each task, which is asked of the leader.
+class Processes {
+ public:
+  using Location = std::source_location;
+
+  // `cluster` may be null: then nobody can be asked how a process ended.
+  Processes(std::unique_ptr<Group> group, std::shared_ptr<cluster::Cluster> cluster);
+  ~Processes();
+  Processes(const Processes&) = delete;
+  Processes& operator=(const Processes&) = delete;
+
+  // The processes of this program; null where it is one process alone. The first call waits for the others; they then
+  // stay together until the program ends.
+  // Throws: as Cluster::join and launched_group; unimplemented for an implementation that is not there;
+  // failed_precondition for other options than those of the first call.
+  static std::shared_ptr<Processes> join(const CommunicationOptions& options,
+                                         std::chrono::milliseconds connect_timeout = std::chrono::seconds(600));
+  // What join() returned; null before it was called.
+  static std::shared_ptr<Processes> of_program();
+
+  int rank() const { return group_->rank(); }
+  int size() const { return group_->size(); }
+  bool is_chief() const { return rank() == 0; }
+  // "worker 1"
+  std::string task_name() const { return task_name(rank()); }
+  std::string task_name(int rank) const;
+  const std::shared_ptr<cluster::Cluster>& cluster() const { return cluster_; }
+
+  void run(const Collective& call);
+
+  // Replaces each number by its sum over the processes.
+  void sum(std::span<int64_t> numbers, const char* name, Location where = Location::current());
+  int64_t sum(int64_t number, const char* name, Location where = Location::current()) {
+    sum({&number, 1}, name, where);
+    return number;
+  }
+  // What each process passed, by rank; of any lengths.
+  std::vector<std::vector<uint8_t>> gather(std::span<const uint8_t> own, const char* name,
+                                           Location where = Location::current());
+  // Calls f in the chief alone. All processes get what it returns, or throw what it throws: the chief the exception
+  // itself, the others an Error of the same code and text.
+  std::string on_chief(const char* name, FunctionRef<std::string()> f, Location where = Location::current());
+
+ private:
+  std::string fates(ErrorCode code);
+
+  std::unique_ptr<Group> group_;
+  std::shared_ptr<cluster::Cluster> cluster_;
+  std::mutex turn_;
+};
+
+// f() where there is one process alone, else processes->on_chief(name, f).
+std::string on_chief(const std::shared_ptr<Processes>& processes, const char* name, FunctionRef<std::string()> f,
+                     std::source_location where = std::source_location::current());
+
+}  // namespace tutti

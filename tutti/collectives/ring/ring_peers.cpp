@@ -1,0 +1,142 @@
+#include "tutti/collectives/ring/ring_peers.h"
+
+#include "tutti/collectives/shared_memory/call_record.h"
+#include "tutti/core/str.h"
+
+namespace tutti {
+namespace {
+
+constexpr size_t kMaxTaken = 8;  // messages of one member that wait here; more wait in its stream
+constexpr std::chrono::milliseconds kTimeToLeave(1000);
+
+}  // namespace
+
+RingPeers::RingPeers(int rank, std::vector<std::unique_ptr<rpc::Stream>> streams, std::chrono::milliseconds timeout)
+    : rank_(rank), timeout_(timeout) {
+  for (auto& stream : streams) peers_.push_back({.stream = std::move(stream)});
+  for (Peer& each : peers_)
+    if (each.stream)
+      each.stream->on_event([this] {
+        epoch_.advance();
+        epoch_.wake();
+      });
+}
+
+RingPeers::~RingPeers() {
+  const auto deadline = Clock::now() + kTimeToLeave;
+  for (Peer& each : peers_)
+    if (each.stream) each.stream->send(ring_goodbye());
+  for (Peer& each : peers_)
+    if (each.stream)
+      each.stream->close(std::chrono::ceil<std::chrono::milliseconds>(
+          std::max<Clock::duration>(deadline - Clock::now(), Clock::duration::zero())));
+}
+
+void RingPeers::begin(const Collective& call) {
+  call_ = &call;
+  for (Peer& each : peers_) each.came_to.reset();
+  if (has_failed_) throw_failure(call.where);
+}
+
+void RingPeers::send(int index, const CallRecord* first, const rpc::Payload& payload, uint32_t checksum) {
+  peer(index).stream->send(ring_message(first, payload, checksum));
+}
+
+RingMessage RingPeers::receive(int index) {
+  Peer& from = peer(index);
+  const auto deadline = Clock::now() + timeout_;
+  while (true) {
+    const uint32_t seen = epoch_.value();
+    take_all();
+    if (has_failed_) throw_failure(call_->where);
+    if (!from.inbox.empty()) {
+      RingMessage message = std::move(from.inbox.front());
+      from.inbox.pop_front();
+      if (message.call()) from.came_to = message.call();
+      return message;
+    }
+    if (const auto why = from.stream->end()) {
+      if (from.stream->has_message()) continue;
+      fail_lost(index, *why);
+    } else if (from.has_left) {
+      fail_lost(index, {});
+    } else if (const auto left = deadline - Clock::now(); left.count() <= 0) {
+      fail_late(index);
+    } else {
+      epoch_.wait_past(seen, std::chrono::nanoseconds(0), left);
+    }
+  }
+}
+
+// A failure is seen as soon as it has come, whoever is waited for.
+void RingPeers::take_all() {
+  for (int index = 0; index < size(); ++index)
+    if (peer(index).stream) take_from(index);
+}
+
+void RingPeers::take_from(int index) {
+  Peer& from = peer(index);
+  try {
+    while (from.inbox.size() < kMaxTaken) {
+      auto taken = from.stream->take();
+      if (!taken) return;
+      RingMessage message = RingMessage::parse(std::move(*taken));
+      if (message.kind() == RingMessageKind::failure)
+        fail(message.error());
+      else if (message.kind() == RingMessageKind::goodbye)
+        from.has_left = true;
+      else
+        from.inbox.push_back(std::move(message));
+    }
+  } catch (const Error& error) {
+    fail(Error(error.code(), str("rank ", index, " to rank ", rank_, ": ", error.what())));
+  }
+}
+
+void RingPeers::fail_lost(int index, const std::string& why) {
+  const std::string how =
+      peer(index).has_left ? std::string(" has left the group") : str(" is lost (", why, "), and has left the group");
+  fail(Error(ErrorCode::unavailable, str("rank ", index, how, ", which others still wait for at ", to_string(*call_)),
+             call_->where));
+}
+
+void RingPeers::fail_late(int index) {
+  std::string others;
+  for (int other = 0; other < size(); ++other) {
+    Peer& each = peer(other);
+    if (!each.stream || (is_between_two(*call_) && other != call_->peer)) continue;
+    const CallRecord* record = each.came_to                                       ? &*each.came_to
+                               : !each.inbox.empty() && each.inbox.front().call() ? &*each.inbox.front().call()
+                                                                                  : nullptr;
+    others += !record          ? str("; rank ", other, " has not come")
+              : other == index ? str("; rank ", other, " has come to ", to_string(*record), " and does not go on")
+                               : str("; rank ", other, " waits at ", to_string(*record));
+  }
+  fail(Error(ErrorCode::deadline_exceeded,
+             str("rank ", rank_, " has waited for ", timeout_.count(), " ms at ", to_string(*call_), others),
+             call_->where));
+}
+
+// Who hears of a failure tells all others: one that is cut off from its origin may be reached by another way.
+void RingPeers::fail(const Error& error) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (failure_) return;
+    failure_ = error;
+    has_failed_ = true;
+  }
+  for (Peer& each : peers_)
+    if (each.stream) each.stream->send(ring_failure(error));
+  epoch_.advance();
+  epoch_.wake();
+}
+
+void RingPeers::throw_failure(const std::source_location& where) {
+  const Error error = [&] {
+    const std::lock_guard lock(mutex_);
+    return *failure_;
+  }();
+  throw Error(error.code(), error.what(), where);
+}
+
+}  // namespace tutti

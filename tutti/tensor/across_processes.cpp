@@ -1,0 +1,241 @@
+#include "tutti/tensor/across_processes.h"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/_sparse_coo_tensor_unsafe.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+#include <c10/util/strides.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <numeric>
+#include <utility>
+
+#include "tutti/collectives/packing.h"
+#include "tutti/core/bytes.h"
+#include "tutti/core/error.h"
+#include "tutti/core/str.h"
+#include "tutti/tensor/call_recorder.h"
+#include "tutti/tensor/dtype_of.h"
+#include "tutti/tensor/spec.h"
+
+namespace tutti {
+namespace {
+
+struct MeshesOfProcesses {
+  std::mutex mutex;
+  std::map<const MeshShape*, std::weak_ptr<Processes>> processes;
+};
+
+MeshesOfProcesses& meshes() {
+  static auto& all = *new MeshesOfProcesses;  // tensors may be read while static objects end
+  return all;
+}
+
+constexpr int64_t kAlignment = 64;  // bytes, of a result in its pack
+
+int64_t padded(const Tensor& value) {
+  return (static_cast<int64_t>(value.nbytes()) + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+Dtype required_dtype(const char* name, const Tensor& value) {
+  if (const auto dtype = dtype_of(value.scalar_type())) return *dtype;
+  throw Error(ErrorCode::unimplemented,
+              str(name, ": ", value.toString(), " cannot be summed over processes; convert it first"));
+}
+
+// A buffer of so many bytes: the one of the last call, if nobody uses it any more.
+Tensor& reusable(Tensor& pack, int64_t bytes, at::ScalarType dtype) {
+  const int64_t count = bytes / static_cast<int64_t>(c10::elementSize(dtype));
+  const bool is_free = pack.defined() && pack.use_count() == 1 && pack.storage().use_count() == 1;
+  if (!is_free || pack.scalar_type() != dtype || pack.numel() != count)
+    pack = at::empty({count}, at::TensorOptions(at::kCPU).dtype(dtype));
+  return pack;
+}
+
+// A contiguous tensor of these sizes at a place of the pack, in bytes. Not a view: it has a version of its own.
+// Contiguous, since the order in which another process has the elements is not known here.
+Tensor in_pack(const Tensor& pack, int64_t offset, at::IntArrayRef sizes) {
+  Tensor tensor = at::empty({0}, pack.options());
+  tensor.set_(pack.storage(), offset / static_cast<int64_t>(pack.element_size()), sizes,
+              c10::contiguous_strides(sizes));
+  return tensor;
+}
+
+void sum_sparse(Processes& processes, BufferSum& item, const char* name, std::source_location where) {
+  std::vector<Tensor> indices, values;
+  for (const Tensor& value : item.values) {
+    indices.push_back(value._indices().cpu());
+    values.push_back(value._values().cpu());
+  }
+  const Tensor own[] = {at::cat(indices, 1), at::cat(values)};
+  indices.clear();
+  values.clear();
+  for (auto& parts : gather_tensors(processes, own, name, where)) {
+    indices.push_back(parts[0]);
+    values.push_back(parts[1]);
+  }
+  Tensor joined = at::cat(values);
+  if (item.divisor != 1) joined = joined.div(item.divisor);
+  item.result = at::_sparse_coo_tensor_unsafe(at::cat(indices, 1), joined, item.values[0].sizes(),
+                                              joined.options().layout(at::kSparse), /*is_coalesced=*/false);
+}
+
+// The items of one dtype, in the order in which they come.
+struct Column {
+  at::ScalarType dtype;
+  double divisor;
+  std::vector<size_t> items;
+  std::vector<int64_t> bytes;
+};
+
+std::vector<Column> columns_of(std::span<BufferSum> items) {
+  std::vector<Column> columns;
+  for (size_t i = 0; i < items.size(); ++i) {
+    const Tensor& value = items[i].values[0];
+    if (items[i].is_whole || value.is_sparse()) continue;
+    const auto fits = [&](const Column& column) {
+      return column.dtype == value.scalar_type() && column.divisor == items[i].divisor;
+    };
+    auto found = std::find_if(columns.begin(), columns.end(), fits);
+    if (found == columns.end()) found = columns.insert(columns.end(), {value.scalar_type(), items[i].divisor, {}, {}});
+    found->items.push_back(i);
+    found->bytes.push_back(padded(value));
+  }
+  return columns;
+}
+
+void write_tensor(ByteWriter& writer, const Tensor& tensor) {
+  writer.number(tensor.defined());
+  if (!tensor.defined()) return;
+  const Tensor dense = tensor.is_sparse() ? tensor.to_dense() : tensor;
+  const Tensor plain = dense.detach().resolve_conj().resolve_neg().cpu().contiguous();
+  writer.number(static_cast<int64_t>(plain.scalar_type()));
+  writer.number(plain.dim());
+  for (const int64_t size : plain.sizes()) writer.number(size);
+  writer.text({static_cast<const char*>(plain.const_data_ptr()), plain.nbytes()});
+}
+
+Tensor read_tensor(ByteReader& reader) {
+  if (reader.number() == 0) return {};
+  const auto dtype =
+      static_cast<at::ScalarType>(reader.number_in(0, static_cast<int64_t>(at::ScalarType::Undefined) - 1));
+  std::vector<int64_t> sizes(static_cast<size_t>(reader.number_in(0, 64)));
+  int64_t expected = static_cast<int64_t>(c10::elementSize(dtype));
+  for (int64_t& size : sizes) {
+    size = reader.number();
+    if (size < 0 || __builtin_mul_overflow(expected, size, &expected)) reader.damaged("a tensor of impossible sizes");
+  }
+  const std::string bytes = reader.text();
+  if (std::cmp_not_equal(expected, bytes.size())) reader.damaged("a tensor of another size than its bytes");
+  Tensor tensor = at::empty(sizes, at::TensorOptions(at::kCPU).dtype(dtype));
+  std::copy(bytes.begin(), bytes.end(), static_cast<char*>(tensor.mutable_data_ptr()));
+  return tensor;
+}
+
+// A replay would leave the other processes waiting.
+void refuse_recording(const char* name, const std::source_location& where) {
+  if (CallRecorder::current())
+    throw Error(ErrorCode::unimplemented,
+                str(name, ": what processes do together cannot be recorded in a function yet; call it outside"), where);
+}
+
+}  // namespace
+
+void set_processes(const Mesh& mesh, const std::shared_ptr<Processes>& processes) {
+  const std::lock_guard lock(meshes().mutex);
+  meshes().processes[MeshShape::of(mesh)] = processes;
+}
+
+std::shared_ptr<Processes> processes_of(const MeshShape& shape) {
+  const std::lock_guard lock(meshes().mutex);
+  const auto found = meshes().processes.find(&shape);
+  return found == meshes().processes.end() ? nullptr : found->second.lock();
+}
+
+void sum_over_processes(Processes& processes, std::span<BufferSum> items, int64_t bytes_per_pack, const char* name,
+                        const ParallelCall& parallel, SumPacks& packs, std::source_location where) {
+  refuse_recording(name, where);
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  const at::NoGradGuard no_grad;
+  for (BufferSum& item : items) {
+    if (item.is_whole) item.result = item.values[0];
+    if (!item.is_whole && item.values[0].is_sparse()) sum_sparse(processes, item, name, where);
+  }
+  size_t next_pack = 0;
+  for (const Column& column : columns_of(items)) {
+    const Dtype dtype = required_dtype(name, items[column.items[0]].values[0]);
+    for (const std::vector<size_t>& members : group_by_size(column.bytes, bytes_per_pack)) {
+      if (packs.packs.size() == next_pack) packs.packs.emplace_back();
+      int64_t bytes = 0;
+      for (const size_t member : members) bytes += column.bytes[member];
+      Tensor& pack = reusable(packs.packs[next_pack++], bytes, column.dtype);
+      std::vector<BufferSum> sums;
+      int64_t offset = 0;
+      for (const size_t member : members) {
+        BufferSum& item = items[column.items[member]];
+        Tensor place = in_pack(pack, offset, item.values[0].sizes());
+        sums.push_back({.values = std::move(item.values), .result = std::move(place)});
+        offset += column.bytes[member];
+      }
+      sum_buffers(sums, parallel, &packs.lists);
+      for (size_t i = 0; i < members.size(); ++i) items[column.items[members[i]]].result = std::move(sums[i].result);
+      processes.run({.kind = CollectiveKind::all_reduce,
+                     .dtype = dtype,
+                     .count = pack.numel(),
+                     .input = pack.const_data_ptr(),
+                     .output = pack.mutable_data_ptr(),
+                     .divisor = column.divisor,
+                     .name = name,
+                     .where = where});
+    }
+  }
+}
+
+std::vector<std::vector<Tensor>> gather_tensors(Processes& processes, std::span<const Tensor> own, const char* name,
+                                                std::source_location where) {
+  refuse_recording(name, where);
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  ByteWriter writer;
+  writer.number(static_cast<int64_t>(own.size()));
+  for (const Tensor& tensor : own) write_tensor(writer, tensor);
+  std::vector<std::vector<Tensor>> all;
+  for (const std::vector<uint8_t>& bytes : processes.gather(writer.bytes(), name, where)) {
+    ByteReader reader(bytes, name);
+    std::vector<Tensor>& tensors = all.emplace_back(static_cast<size_t>(reader.count(1)));
+    for (Tensor& tensor : tensors) tensor = read_tensor(reader);
+  }
+  return all;
+}
+
+void broadcast_tensors(Processes& processes, std::span<const Tensor> tensors, const char* name,
+                       std::source_location where) {
+  refuse_recording(name, where);
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  const at::NoGradGuard no_grad;
+  const int64_t bytes = std::accumulate(tensors.begin(), tensors.end(), int64_t{0}, [](int64_t sum, const Tensor& t) {
+    return sum + static_cast<int64_t>(t.nbytes());
+  });
+  std::vector<uint8_t> pack(static_cast<size_t>(bytes));
+  const auto for_each_place = [&](auto f) {
+    uint8_t* place = pack.data();
+    for (const Tensor& tensor : tensors) {
+      f(tensor, at::from_blob(place, tensor.sizes(), tensor.options().device(at::kCPU).requires_grad(false)));
+      place += tensor.nbytes();
+    }
+  };
+  if (processes.is_chief()) for_each_place([](const Tensor& tensor, const Tensor& place) { place.copy_(tensor); });
+  processes.run({.kind = CollectiveKind::broadcast,
+                 .dtype = Dtype::uint8,
+                 .count = bytes,
+                 .input = pack.data(),
+                 .output = pack.data(),
+                 .name = name,
+                 .where = where});
+  if (!processes.is_chief()) for_each_place([](const Tensor& tensor, const Tensor& place) { tensor.copy_(place); });
+}
+
+}  // namespace tutti
