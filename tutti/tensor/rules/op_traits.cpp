@@ -37,7 +37,8 @@ bool keeps_order(const std::string& name) { return name == "aten::view" || name 
 bool names_strides(const std::string& name) { return name.starts_with("aten::as_strided"); }
 
 bool chooses_strides(const std::string& name) {
-  return name.ends_with("pad3d") || name.ends_with("shuffle") || name == "aten::slow_conv_transpose2d";
+  return name.starts_with("aten::reflection_pad") || name.starts_with("aten::replication_pad") ||
+         name.ends_with("shuffle") || name == "aten::slow_conv_transpose2d";
 }
 
 bool gives_plain_values(const std::string& name) { return name == "aten::copy_"; }
