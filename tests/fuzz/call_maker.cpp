@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <utility>
 
 #include "tutti/core/str.h"
 
@@ -46,12 +47,13 @@ std::optional<Statement> CallMaker::make(const c10::OperatorHandle& op) {
   operands_ = operands_of(op_);
   letters_.clear();
   first_slot_ = -1;
+  first_out_ = true;
   choose_words();
   Statement statement{.op = op};
   for (const c10::Argument& argument : schema.arguments()) {
     if (argument.is_out()) {
-      if (is_tensor_list(argument)) return {};
-      statement.arguments.push_back({Argument::Kind::tensor, {out_tensor()}});
+      statement.arguments.push_back(is_tensor_list(argument) ? out_tensors(statement)
+                                                             : Argument{Argument::Kind::tensor, {out_tensor()}});
     } else if (is_tensor(argument)) {
       statement.arguments.push_back({Argument::Kind::tensor, {tensor(argument, is_written(argument))}});
     } else if (is_tensor_list(argument)) {
@@ -322,8 +324,22 @@ Argument CallMaker::tensor_list(const c10::Argument& argument, bool) {
   return list;
 }
 
+// Of a list there is one for each tensor of the first list.
+Argument CallMaker::out_tensors(const Statement& statement) {
+  Argument list{Argument::Kind::tensors};
+  const auto& arguments = statement.arguments;
+  const auto first = std::find_if(arguments.begin(), arguments.end(),
+                                  [](const Argument& a) { return a.kind == Argument::Kind::tensors; });
+  const size_t count = first == arguments.end() ? static_cast<size_t>(dice_.between(1, 3)) : first->slots.size();
+  for (size_t i = 0; i < count; ++i) list.slots.push_back(out_tensor());
+  return list;
+}
+
+// The second of several is often one of indices.
 int CallMaker::out_tensor() {
-  const int slot = dice_.chance(50) ? add_input({0}, first_dtype_) : add_input(first_, first_dtype_);
+  const bool indices = !std::exchange(first_out_, false) && dice_.chance(50);
+  const at::ScalarType dtype = indices ? at::kLong : first_dtype_;
+  const int slot = dice_.chance(50) ? add_input({0}, dtype) : add_input(first_, dtype);
   Input& input = program_.inputs.back();
   input.plain = false;
   input.requires_grad = input.requires_grad && dice_.chance(5);

@@ -40,6 +40,7 @@ class CallMaker {
   int tensor(const c10::Argument& argument, bool written);
   Argument tensor_list(const c10::Argument& argument, bool written);
   int out_tensor();
+  Argument out_tensors(const Statement& statement);
   std::optional<Word> next_word();
   int matching_slot(const Word& word);
   int new_operand(const Word& word);
@@ -70,6 +71,7 @@ class CallMaker {
   std::map<char, int64_t> letters_;
   Sizes first_;
   int first_slot_ = -1;
+  bool first_out_ = true;
   at::ScalarType first_dtype_ = at::kFloat;
   std::vector<Statement> views_;
 };

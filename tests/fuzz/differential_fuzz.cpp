@@ -144,6 +144,8 @@ class Fuzzer {
           }
         },
         kSecondsOfProgram);
+    const int64_t stopped = progress_->program;  // shortening goes on from there
+    const bool on_mesh = progress_->on_mesh;
     std::istringstream lines(end.text);
     for (std::string line; std::getline(lines, line);) {
       std::istringstream fields(line);
@@ -156,9 +158,8 @@ class Fuzzer {
       std::getline(fields, error, '\t');
       found(index, kind, ops, error);
     }
-    const int64_t stopped = progress_->program;
     if (end.failure.empty()) return stopped;
-    if (progress_->on_mesh)
+    if (on_mesh)
       found(stopped, "crash", progress_->op, "");
     else if (options_.only.size())
       std::printf("program %lld: LibTorch alone %s in %s\n", static_cast<long long>(stopped), end.failure.c_str(),

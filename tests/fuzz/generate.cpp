@@ -88,12 +88,15 @@ class Generator {
     return true;
   }
 
-  // Whether a product is written to one of its factors: BLAS reads what it has written by then.
+  // Whether a product is written to one of its factors, which BLAS reads when it has written to them, or elements are
+  // written over those that are yet to be read.
   bool is_left_open(const Statement& statement) const {
     const std::string name = op_name(*statement.op);
     const auto is_product = [&](const char* part) { return name.find(part) != std::string::npos; };
     const auto& arguments = statement.op->schema().arguments();
-    if (!is_written(arguments[0]) || !(is_product("mm_") || is_product("mv_") || is_product("addr_"))) return false;
+    if (!is_written(arguments[0]) ||
+        !(is_product("mm_") || is_product("mv_") || is_product("addr_") || is_product("masked_scatter_")))
+      return false;
     const auto operand = [&](size_t argument) { return machine_.slots().at(statement.arguments[argument].slots[0]); };
     return operand(0).is_alias_of(operand(1)) || operand(0).is_alias_of(operand(2));
   }

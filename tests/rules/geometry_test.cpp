@@ -2,7 +2,9 @@
 #include "like_one_device.h"
 #include "tests/support/collected_warnings.h"
 #include "tests/support/error_of.h"
+#include "tutti/core/str.h"
 #include "tutti/tensor/strict_mode.h"
+#include "tutti/tensor/strides.h"
 #include "tutti/tensor/view.h"
 
 namespace tutti::rules {
@@ -34,6 +36,110 @@ TEST(Strides, OfThePiecesOfAColumnMajorMatrixAreTheWholes) {
       expect_like_one_device(x, axes, gradient([](const Tensor& t) { return std::get<1>(torch::slogdet(t)); }), devices,
                              1e-4);
     }
+}
+
+// A view, or what is made of one, of a tensor of sizes {4, 6}.
+struct Shape {
+  const char* name;
+  TensorFunction of;
+};
+
+std::vector<Shape> shapes() {
+  return {
+      {"itself", [](const Tensor& x) { return x; }},
+      {"row", [](const Tensor& x) { return x[1]; }},
+      {"column", [](const Tensor& x) { return x.select(1, 2); }},
+      {"every other row", [](const Tensor& x) { return x.slice(0, 0, 4, 2); }},
+      {"every other column", [](const Tensor& x) { return x.slice(1, 0, 6, 2); }},
+      {"first columns of each half",
+       [](const Tensor& x) {
+         return x.view({4, 2, 3}).select(2, 0);
+       }},
+      {"first rows, turned", [](const Tensor& x) { return x.slice(0, 0, 2).t(); }},
+      {"column of a turned part", [](const Tensor& x) { return x.slice(0, 0, 2).t().select(1, 1); }},
+      {"column as a matrix", [](const Tensor& x) { return x.select(1, 0).unsqueeze(0); }},
+      {"diagonal", [](const Tensor& x) { return x.diagonal(); }},
+      {"windows", [](const Tensor& x) { return x.unfold(1, 3, 1); }},
+      {"repeated row",
+       [](const Tensor& x) {
+         return x.slice(0, 1, 2).expand({3, 6});
+       }},
+      {"halves", [](const Tensor& x) { return x.split(3, 1)[1]; }},
+      {"one of the columns", [](const Tensor& x) { return x.unbind(1)[5]; }},
+      {"imaginary parts", [](const Tensor& x) { return torch::imag(torch::complex(x, x)); }},
+      {"sum over a turned view", [](const Tensor& x) { return x.t() + 1; }},
+      {"sum over a part", [](const Tensor& x) { return x.slice(1, 0, 6, 2) + 1; }},
+      {"channels last",
+       [](const Tensor& x) {
+         return x.view({1, 2, 3, 4}).contiguous(torch::MemoryFormat::ChannelsLast) * 2;
+       }},
+      {"new memory",
+       [](const Tensor& x) {
+         return x.new_empty_strided({4, 6}, {1, 4}).zero_();
+       }},
+      {"normalized", [](const Tensor& x) { return torch::layer_norm(x.t(), {4}); }},
+      {"likelihoods", [](const Tensor& x) { return x.t().softmax(0); }},
+      {"mean", [](const Tensor& x) { return x.t().mean(std::vector<int64_t>{1}, true); }},
+  };
+}
+
+template <class See>
+void for_each_shape(See see) {
+  for (const Tensor& x : {torch::arange(24.0).view({4, 6}), torch::arange(24.0).view({6, 4}).t()})
+    for (const int devices : {2, 4})
+      for (const bool merge : {true, false})
+        for (const std::vector<std::string>& axes : {std::vector<std::string>{"-", "-"}, kRowsCut, kColumnsCut})
+          for (const Shape& shape : shapes()) {
+            const Layout layout = layout_on(line_of(devices, merge), axes);
+            SCOPED_TRACE(str(shape.name, " of ", layout.to_string(), merge ? " merged" : " separate"));
+            try {
+              shape.of(x);
+            } catch (const c10::Error&) {
+              EXPECT_THROW(shape.of(distribute_tensor(x, layout)), c10::Error);
+              continue;
+            }
+            see(shape, x, distribute_tensor(x, layout));
+          }
+}
+
+TEST(Strides, AreThoseOfOneDevice) {
+  for_each_shape([](const Shape& shape, const Tensor& x, const Tensor& on_mesh) {
+    const Tensor expected = shape.of(x), seen = shape.of(on_mesh);
+    ASSERT_EQ(seen.sizes(), expected.sizes());
+    EXPECT_TRUE(are_same_strides(expected.sizes(), seen.strides(), expected.strides()))
+        << str_list(seen.strides()) << " and not " << str_list(expected.strides());
+    EXPECT_EQ(seen.is_contiguous(), expected.is_contiguous());
+    EXPECT_EQ(seen.is_non_overlapping_and_dense(), expected.is_non_overlapping_and_dense());
+    EXPECT_TRUE(gather(seen).equal(expected));
+    EXPECT_TRUE(saved_and_loaded(seen).equal(expected));
+  });
+}
+
+TEST(Strides, TellWhetherAContiguousTensorIsACopy) {
+  for_each_shape([](const Shape& shape, const Tensor& x, const Tensor& on_mesh) {
+    const auto written = [&](const Tensor& value) {
+      const Tensor whole = value * 1;
+      Tensor view = shape.of(whole);
+      if (!view.is_non_overlapping_and_dense() && view.is_contiguous()) return whole;
+      view.contiguous().zero_();
+      return whole;
+    };
+    EXPECT_TRUE(gather(written(on_mesh)).equal(written(x)));
+  });
+}
+
+TEST(Strides, OfACopiedViewNameItsPlacesInMemory) {
+  const Tensor x = torch::arange(24.0).view({4, 6});
+  for (const std::vector<std::string>& axes : {kRowsCut, kColumnsCut}) {
+    expect_like_one_device(x, axes, [](const Tensor& t) { return t.select(1, 1).as_strided({2, 2}, {6, 12}); });
+    expect_like_one_device(x, axes, [](const Tensor& t) {
+      t.slice(1, 0, 6, 2).as_strided({4}, {6}).zero_();
+      return t;
+    });
+    const Tensor part = distribute_tensor(x, layout_on(line_of(2, /*merge=*/false), axes)).slice(1, 0, 6, 2);
+    EXPECT_EQ(code_of([&] { part.as_strided({4}, {1}); }), ErrorCode::unimplemented);
+    EXPECT_EQ(code_of([&] { part.as_strided({2}, {2}, 0); }), ErrorCode::unimplemented);
+  }
 }
 
 TEST(Strides, OfARepeatedBatchAreThoseThatTheFormulaWasGiven) {
@@ -76,6 +182,24 @@ TEST(Strides, AreSavedWithTheElementsTheyAreOf) {
 TEST(Strides, OfATransposedTensorNameItsElementsInOrder) {
   expect_like_one_device(torch::arange(6.0).view({2, 3}), {"x", "-"},
                          [](const Tensor& t) { return t.t().as_strided({6}, {1}); });
+}
+
+TEST(Strides, OfALinearLayersGradientsAreLibTorchs) {
+  const Tensor x = torch::arange(24.0).view({3, 2, 4});
+  const auto gradient = [](const Tensor& t) {
+    const Tensor weight = torch::ones({5, 4}).requires_grad_();
+    const Tensor on_mesh =
+        is_mesh_tensor(t)
+            ? distribute_tensor(weight.detach(), Layout::replicated(layout_of(t).mesh(), 2)).requires_grad_()
+            : weight;
+    return torch::autograd::grad({torch::linear(t, on_mesh).square().sum()}, {on_mesh})[0];
+  };
+  for (const std::vector<std::string>& axes : {std::vector<std::string>{"x", "-", "-"}, {"-", "x", "-"}})
+    for (const bool merge : {true, false}) {
+      const Tensor seen = gradient(distribute_tensor(x, layout_on(line_of(2, merge), axes)));
+      EXPECT_EQ(seen.strides(), gradient(x).strides());
+      EXPECT_TRUE(torch::allclose(gather(seen), gradient(x)));
+    }
 }
 
 TEST(Pieces, AreContiguousForKernelsThatInsist) {
@@ -153,6 +277,7 @@ TEST(Geometry, ThatAllReplicasShareIsNotChangedByOne) {
     EXPECT_EQ(code_of([&] { x.resize_({2}); }), ErrorCode::failed_precondition);
     Tensor out = x;
     EXPECT_EQ(code_of([&] { torch::abs_out(out, torch::ones({5})); }), ErrorCode::failed_precondition);
+    EXPECT_EQ(code_of([&] { at::_foreach_abs_out({out}, {torch::ones({5})}); }), ErrorCode::failed_precondition);
     torch::abs_out(out, -torch::ones({2, 3}));
     EXPECT_EQ(x.sum().item<double>(), 6);
     EXPECT_EQ((x + 1).sizes(), (std::vector<int64_t>{2, 3}));

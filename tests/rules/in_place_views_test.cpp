@@ -210,6 +210,20 @@ TEST_P(InPlaceViews, WriteWhatOneDeviceWrites) {
   EXPECT_EQ(counts.refused, 0);
 }
 
+TEST_P(InPlaceViews, ThatLibTorchDoesNotTrackWriteWhatTheyShow) {
+  const torch::NoGradGuard no_grad;
+  const Tensor value = torch::arange(24.0).view({6, 4});
+  const Mesh mesh({{"x", 2}}, configure_logical_cpus(2), {.merge = GetParam()});
+  for (const Layout& layout : layouts_of_matrix(mesh)) {
+    const Tensor plain = value.clone(), x = distribute_tensor(value, layout);
+    for (const Tensor& whole : {plain, x}) {
+      whole.unsafe_split(4)[1].zero_();
+      whole.unsafe_split_with_sizes({1, 3}, 1)[1].add_(2);
+    }
+    EXPECT_TRUE(gather(x).equal(plain)) << layout.to_string();
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Buffers, InPlaceViews, testing::Bool(),
                          [](const testing::TestParamInfo<bool>& info) { return info.param ? "merged" : "separate"; });
 

@@ -201,6 +201,87 @@ TEST(MaxPool1d, NeedsNoGradient) {
                          [](const Tensor& t) { return torch::max_pool1d(t, 2); });
 }
 
+TEST(MaxPool1d, TakesNoIntegers) {
+  const torch::NoGradGuard no_grad;
+  expect_like_one_device(torch::ones({2, 2, 4}, torch::kInt), {"x", "-", "-"},
+                         [](const Tensor& t) { return torch::max_pool1d(t, 2); });
+}
+
+// Each part of the axis would lose what is smaller than a place of its own sum, or be infinite.
+TEST(Float16, ProductsOverAShardedAxisAddInFloat32) {
+  const int64_t length = 4096;
+  Tensor row = torch::full({1, length}, 0.25, torch::kHalf);
+  row[0][0] = 2048;
+  row[0][length / 2] = -2048;
+  Tensor large = torch::full({1, length}, 64, torch::kHalf);
+  large.slice(1, length / 2) *= -1;
+  const Tensor column = torch::ones({length, 1}, torch::kHalf), stack = torch::ones({1, length, 1}, torch::kHalf);
+  const std::vector<TensorFunction> products{
+      [&](const Tensor& t) { return torch::mm(t, column); },
+      [&](const Tensor& t) { return torch::mv(t, column.squeeze(1)); },
+      [&](const Tensor& t) { return torch::dot(t.squeeze(0), column.squeeze(1)); },
+      [&](const Tensor& t) { return torch::bmm(t.unsqueeze(0), stack); },
+      [&](const Tensor& t) {
+        return torch::addmm(torch::ones({1, 1}, torch::kHalf), t, column, 2, 0.5);
+      },
+      [&](const Tensor& t) { return torch::addmv(torch::ones({1}, torch::kHalf), t, column.squeeze(1)); },
+      [&](const Tensor& t) {
+        return torch::baddbmm(torch::ones({1, 1, 1}, torch::kHalf), t.unsqueeze(0), stack);
+      },
+      [&](const Tensor& t) {
+        return torch::einsum("ik,bkj->bij", {t, stack});
+      }};
+  for (size_t i = 0; i < products.size(); ++i)
+    for (const Tensor& x : {row, large}) {
+      SCOPED_TRACE(testing::Message() << "product " << i);
+      expect_like_one_device(x, kColumnsCut, products[i]);
+    }
+}
+
+TEST(Einsum, KeepsTheTypeThatLibTorchGivesIntegers) {
+  const Tensor x = torch::arange(8, torch::kInt).view({2, 2, 2});
+  for (const std::vector<std::string>& axes :
+       {std::vector<std::string>{"x", "-", "-"}, {"-", "x", "-"}, {"-", "-", "x"}})
+    expect_like_one_device(x, axes, [](const Tensor& t) {
+      return torch::einsum("aij,ajk->ka", {t.slice(1, 0, 1), t});
+    });
+}
+
+TEST(Einsum, TakesFactorsOfTwoTypesWhereLibTorchDoes) {
+  const Tensor x = torch::arange(4.0).view({2, 2, 1});
+  for (const std::vector<std::string>& axes :
+       {std::vector<std::string>{"x", "-", "-"}, {"-", "x", "-"}, {"-", "-", "-"}}) {
+    expect_like_one_device(x, axes, [](const Tensor& t) {
+      return torch::einsum("aij,ajk->ijk", {t, torch::ones({2, 1, 1}, torch::kDouble)});
+    });
+    expect_like_one_device(x, axes, [](const Tensor& t) {
+      return torch::einsum("aij,ajk->aik", {t, torch::ones({2, 1, 1}, torch::kDouble)});
+    });
+  }
+}
+
+TEST(Errors, OfWrongTypesAndNumbersAreLibTorchs) {
+  const std::vector<TensorFunction> calls{
+      [](const Tensor& t) { return torch::norm(t, 2, {0}, false, torch::kFloat); },
+      [](const Tensor& t) { return torch::linalg_vector_norm(t, 2, {0}, false, torch::kFloat); },
+      [](const Tensor& t) { return torch::special_logsumexp(t, {}); },
+      [](const Tensor& t) { return at::normal(0.5, -t).mul(0); },
+      [](const Tensor& t) { return at::normal(t, -t).mul(0); },
+      [](const Tensor& t) { return at::normal(0.5, t).mul(0); }};
+  for (size_t i = 0; i < calls.size(); ++i) {
+    SCOPED_TRACE(testing::Message() << "call " << i);
+    expect_like_one_device(torch::arange(4.0, torch::kDouble), kCut, calls[i]);
+  }
+}
+
+TEST(LayerNorm, OfNoElementsHasTheStatisticsOfOneDevice) {
+  for (const int result : {0, 1, 2})
+    expect_like_one_device(torch::zeros({3, 0}), kColumnsCut, [&](const Tensor& t) {
+      const auto [output, mean, inverse] = torch::native_layer_norm(t, {0}, {}, {}, 1e-5);
+      return result == 0 ? output : result == 1 ? mean : inverse;
+    });
+}
+
 TEST(SearchSorted, TakesASorter) {
   const Tensor sequence = torch::tensor({3.0, 1.0, 2.0}), order = torch::tensor({1, 2, 0});
   expect_like_one_device(torch::tensor({0.5, 1.5, 2.5, 3.5}, torch::kDouble), kCut, [&](const Tensor& t) {

@@ -51,6 +51,24 @@ TEST(OutArguments, OfProductsThatFoldTakeTheResultsSizes) {
       }
 }
 
+TEST(OutArguments, OfADistanceTakeItsSizes) {
+  for (const Tensor& x : {torch::zeros({0, 2}), torch::ones({4, 2})})
+    for (const std::vector<int64_t>& sizes : {std::vector<int64_t>{0}, {5}})
+      expect_out_like_one_device(
+          x, kRowsCut, [](Tensor& out, const Tensor& t) { at::dist_out(out, t, t * 2); }, sizes);
+}
+
+TEST(OutArguments, OfListsTakeTheResultsSizes) {
+  for (const std::vector<int64_t>& sizes : {std::vector<int64_t>{0}, {4, 2}})
+    expect_out_like_one_device(
+        torch::ones({4, 2}), kRowsCut,
+        [](Tensor& out, const Tensor& t) {
+          at::_foreach_add_out({out}, {t}, 2);
+          out.mul_(3);
+        },
+        sizes);
+}
+
 TEST(OutArguments, OfAnotherTypeAreRefusedAsLibTorchDoes) {
   expect_like_one_device(torch::ones({2, 2, 2}), {"x", "-", "-"}, [](const Tensor& t) {
     Tensor out = beside(t, torch::zeros({0}, torch::kLong));

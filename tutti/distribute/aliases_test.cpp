@@ -57,6 +57,28 @@ TEST_F(Aliases, OfAVariableAreConstantsInAReplica) {
   for (int run = 0; run < 3; ++run) EXPECT_THAT(of_replicas(gradient), Each(5)) << "run " << run;
 }
 
+TEST_F(Aliases, StayWithAVariableThatIsTurnedInPlace) {
+  const Tensor matrix = strategy.build([] { return at::ones({2, 3}).set_requires_grad(true); });
+  const Tensor alias = matrix.detach();
+  const auto difference = [&] { return alias.sum() - matrix.detach().sum() + matrix.size(0); };
+  EXPECT_THAT(of_replicas(difference), Each(2));
+  {
+    const at::NoGradGuard no_grad;
+    matrix.t_();
+    matrix.add_(1);
+  }
+  EXPECT_THAT(of_replicas(difference), Each(3));
+  strategy.run([&] {
+    const at::NoGradGuard no_grad;
+    matrix.fill_(7);
+  });
+  EXPECT_EQ(alias.sum().item<float>(), 42);
+  EXPECT_EQ(alias.size(0), 2);
+  strategy.run([&] { (matrix * alias.t()).sum().backward(); });
+  EXPECT_THAT(matrix.grad().sizes(), ElementsAre(3, 2));
+  EXPECT_EQ(matrix.grad().sum().item<float>(), 3 * 42);
+}
+
 TEST_F(Aliases, TakenInAReplicaAreThoseOfItsOwnComponent) {
   const auto gradient = [&] {
     (w * w.data() + w.detach()).sum().backward();

@@ -26,25 +26,6 @@ constexpr c10::DispatchKey kRecordAutogradKey = c10::DispatchKey::AutogradPrivat
 
 thread_local CallRecorder* t_recorder = nullptr;
 
-// The difference of two sets leaves the bit of the backend.
-c10::DispatchKeySet without_recording(c10::DispatchKeySet keys) {
-  const c10::DispatchKeySet rest = keys - c10::DispatchKeySet{kRecordKey, kFrontKey};
-  const c10::DispatchKeySet backend(c10::BackendComponent::PrivateUse2Bit);
-  return {c10::DispatchKeySet::RAW, rest.raw_repr() & ~backend.raw_repr()};
-}
-
-// The thread's keys as they are when nothing is recorded.
-class NotRecorded {
- public:
-  explicit NotRecorded(c10::DispatchKeySet excluded = {})
-      : keys_(without_recording(now().included_), now().excluded_ | excluded) {}
-
- private:
-  static c10::impl::LocalDispatchKeySet now() { return c10::impl::tls_local_dispatch_key_set(); }
-
-  c10::impl::ForceDispatchKeyGuard keys_;
-};
-
 constexpr c10::DispatchKeySet kAboveTheRecorder =
     c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::autocast_dispatch_keyset;
 
@@ -214,6 +195,13 @@ void record_in_front(const c10::OperatorHandle& op, c10::DispatchKeySet keys, St
   op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kFrontKey), &stack);
 }
 
+// The difference of two sets leaves the bit of the backend.
+c10::DispatchKeySet NotRecorded::without_recording(c10::DispatchKeySet keys) {
+  const c10::DispatchKeySet rest = keys - c10::DispatchKeySet{kRecordKey, kFrontKey};
+  const c10::DispatchKeySet backend(c10::BackendComponent::PrivateUse2Bit);
+  return {c10::DispatchKeySet::RAW, rest.raw_repr() & ~backend.raw_repr()};
+}
+
 CallRecorder* CallRecorder::current() { return t_recorder; }
 
 void CallRecorder::run_below(const c10::OperatorHandle& op, Stack& stack) {
@@ -248,7 +236,7 @@ UnrecordedGuard::UnrecordedGuard()
     : recorder_(std::exchange(t_recorder, nullptr)), before_(c10::impl::tls_local_dispatch_key_set()) {
   if (!recorder_) return;
   c10::impl::LocalDispatchKeySet keys = before_;
-  keys.included_ = without_recording(keys.included_);
+  keys.included_ = NotRecorded::without_recording(keys.included_);
   c10::impl::_force_tls_local_dispatch_key_set(keys);
 }
 

@@ -87,6 +87,20 @@ class UnrecordedGuard {
 // and above the CPU's; LibTorch's formulas of gradients stand above it.
 inline constexpr c10::DispatchKey kRecordKey = c10::DispatchKey::PrivateUse2;
 
+// Until the end of the block the thread's keys are as they are when nothing is recorded; those in `excluded` are off.
+class NotRecorded {
+ public:
+  explicit NotRecorded(c10::DispatchKeySet excluded = {})
+      : keys_(without_recording(now().included_), now().excluded_ | excluded) {}
+
+  static c10::DispatchKeySet without_recording(c10::DispatchKeySet keys);
+
+ private:
+  static c10::impl::LocalDispatchKeySet now() { return c10::impl::tls_local_dispatch_key_set(); }
+
+  c10::impl::ForceDispatchKeyGuard keys_;
+};
+
 // The front key's part in recording: calls that make tensors, which LibTorch sends to a device past the record key.
 void record_in_front(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack& stack);
 

@@ -16,6 +16,7 @@
 
 #include "tutti/tensor/library.h"
 #include "tutti/tensor/mesh_tensor.h"
+#include "tutti/tensor/rules/op_traits.h"
 #include "tutti/tensor/size_check.h"
 #include "tutti/tensor/view.h"
 
@@ -24,28 +25,42 @@ namespace {
 
 bool is_written(const c10::Argument& argument) { return argument.alias_info() && argument.alias_info()->isWrite(); }
 
-// Ops by name that LibTorch composes of others, but for those that write.
+// Ops by name that are composed of others, but for those that write.
 std::multimap<std::string, c10::OperatorHandle> composed_ops() {
   std::multimap<std::string, c10::OperatorHandle> ops;
   for (const auto& name : c10::Dispatcher::singleton().getAllOpNames()) {
     const auto op = c10::Dispatcher::singleton().findSchema(name);
-    if (!op || !op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd)) continue;
+    if (!op) continue;
+    if (!op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) &&
+        !is_composed_below_autograd(name.name))
+      continue;
     const auto& arguments = op->schema().arguments();
     if (std::none_of(arguments.begin(), arguments.end(), is_written)) ops.emplace(name.name, *op);
   }
   return ops;
 }
 
-// Whether `op` returns what `out_op` writes to its out= arguments, a tensor each.
+// Whether the first of `all` are these.
+bool have_arguments(const std::vector<c10::Argument>& these, const std::vector<c10::Argument>& all) {
+  return these.size() <= all.size() &&
+         std::equal(these.begin(), these.end(), all.begin(),
+                    [](const auto& a, const auto& b) { return a.name() == b.name() && *a.type() == *b.type(); });
+}
+
+// Whether `op` returns what `out_op` writes to its out= arguments, a tensor each or one list.
 bool is_form_without_out(const c10::FunctionSchema& op, const c10::FunctionSchema& out_op) {
   const auto &inputs = op.arguments(), &all = out_op.arguments();
   const auto is_out_tensor = [](const c10::Argument& argument) {
     return argument.is_out() && argument.type()->kind() == c10::TypeKind::TensorType;
   };
+  const auto is_list = [](const c10::Argument& argument) {
+    return argument.type()->isSubtypeOf(*c10::ListType::ofTensors());
+  };
+  if (op.returns().size() == 1 && is_list(op.returns()[0]))
+    return all.size() == inputs.size() + 1 && out_op.returns().empty() && all.back().is_out() && is_list(all.back()) &&
+           have_arguments(inputs, all);
   return all.size() == inputs.size() + op.returns().size() && op.returns().size() == out_op.returns().size() &&
-         !op.returns().empty() &&
-         std::equal(inputs.begin(), inputs.end(), all.begin(),
-                    [](const auto& a, const auto& b) { return a.name() == b.name() && *a.type() == *b.type(); }) &&
+         !op.returns().empty() && have_arguments(inputs, all) &&
          std::all_of(all.begin() + static_cast<int64_t>(inputs.size()), all.end(), is_out_tensor);
 }
 
@@ -68,12 +83,16 @@ class CompositeOut final : public c10::OperatorKernel {
     const auto arguments = torch::jit::last(*stack, op.schema().arguments().size());
     const size_t inputs = composed_.schema().arguments().size();
     const std::vector<at::IValue> outs(arguments.begin() + static_cast<int64_t>(inputs), arguments.end());
+    const bool is_list = op.schema().returns().empty();
     const auto on_mesh = [](const at::IValue& out) { return is_mesh_tensor(out.toTensor()); };
-    if (!std::all_of(outs.begin(), outs.end(), on_mesh))
+    const auto items = is_list ? outs[0].toListRef() : at::ArrayRef<at::IValue>(outs);
+    if (!std::all_of(items.begin(), items.end(), on_mesh))
       return op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
+    const c10::AutoGradMode graphs(at::GradMode::is_enabled() && !is_list);  // out= forms of lists make none
     const torch::jit::Stack twins = check_sizes(op, arguments);
     torch::jit::drop(*stack, outs.size());
     composed_.callBoxed(*stack);
+    if (is_list) return take_values(items, torch::jit::pop(*stack).toTensorVector());
     for (size_t i = 0; i < outs.size(); ++i) {
       at::IValue& result = (*stack)[stack->size() - outs.size() + i];
       const c10::AutoGradMode mode(at::GradMode::is_enabled() &&
@@ -84,6 +103,11 @@ class CompositeOut final : public c10::OperatorKernel {
   }
 
  private:
+  static void take_values(at::ArrayRef<at::IValue> outs, const std::vector<Tensor>& values) {
+    TORCH_CHECK(outs.size() == values.size(), "expected ", values.size(), " tensors in out, got ", outs.size());
+    for (size_t i = 0; i < values.size(); ++i) take_value(outs[i].toTensor(), values[i]);
+  }
+
   c10::OperatorHandle composed_;
 };
 

@@ -34,14 +34,16 @@ struct Labelled {
   std::string letters;
 };
 
-// The product of two tensors. Each letter of one is among those of the other or of the result, none twice.
+// The product of two tensors. Each letter of one is among those of the other or of the result, none twice. `matrices`:
+// of LibTorch's matmul, whose gradients are contiguous.
 struct Product : torch::autograd::Function<Product> {
   static Tensor forward(AutogradContext* context, const Tensor& a, const Tensor& b, const std::string& letters_a,
-                        const std::string& letters_b, const std::string& result) {
+                        const std::string& letters_b, const std::string& result, bool matrices) {
     context->save_for_backward({b.requires_grad() ? a : Tensor(), a.requires_grad() ? b : Tensor()});
     context->saved_data["a"] = letters_a;
     context->saved_data["b"] = letters_b;
     context->saved_data["result"] = result;
+    context->saved_data["matrices"] = matrices;
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
     return at::einsum(letters_a + "," + letters_b + "->" + result, {a, b});
   }
@@ -49,25 +51,34 @@ struct Product : torch::autograd::Function<Product> {
   static tensor_list backward(AutogradContext* context, tensor_list gradients) {
     const tensor_list saved = context->get_saved_variables();
     const auto letters = [&](const char* name) { return context->saved_data[name].toStringRef(); };
+    const bool matrices = context->saved_data["matrices"].toBool();
     const auto product = [&](const Tensor& other, const char* from, const char* to) {
-      return Product::apply(gradients[0], other.conj(), letters("result"), letters(from), letters(to));
+      const Tensor gradient =
+          Product::apply(gradients[0], other.conj(), letters("result"), letters(from), letters(to), matrices);
+      return matrices ? gradient.contiguous() : gradient;
     };
     return {context->needs_input_grad(0) ? product(saved[1], "b", "a") : Tensor(),
-            context->needs_input_grad(1) ? product(saved[0], "a", "b") : Tensor(), Tensor(), Tensor(), Tensor()};
+            context->needs_input_grad(1) ? product(saved[0], "a", "b") : Tensor(),
+            Tensor(),
+            Tensor(),
+            Tensor(),
+            Tensor()};
   }
 };
 
-// `value` summed over the axes whose letters are not among `kept`.
+// `value` summed over the axes whose letters are not among `kept`. Of one element the sum is that, and so are integers.
 Labelled summed(const Labelled& value, const std::string& kept) {
-  at::DimVector axes;
+  at::DimVector axes, ones;
   std::string letters;
   for (size_t axis = 0; axis < value.letters.size(); ++axis) {
     if (contains(kept, value.letters[axis]))
       letters += value.letters[axis];
     else
-      axes.push_back(static_cast<int64_t>(axis));
+      (value.tensor.size(static_cast<int64_t>(axis)) == 1 ? ones : axes).push_back(static_cast<int64_t>(axis));
   }
-  return axes.empty() ? value : Labelled{value.tensor.sum(axes), letters};
+  if (axes.empty()) return ones.empty() ? value : Labelled{value.tensor.squeeze(ones), letters};
+  axes.append(ones.begin(), ones.end());
+  return Labelled{value.tensor.sum(axes), letters};
 }
 
 // Under autocast LibTorch's einsum multiplies matrices in the lower precision, and does everything else as it comes.
@@ -82,8 +93,17 @@ bool share_letter(const std::string& a, const std::string& b, const std::string&
   return std::any_of(a.begin(), a.end(), [&](char c) { return contains(b, c) && !contains(but_for, c); });
 }
 
+// Matrices that are multiplied have one type, as LibTorch requires; what it multiplies element by element, and what has
+// no elements, need not.
+void check_types(const Labelled& a, const Labelled& b, const std::string& kept) {
+  if (a.tensor.scalar_type() == b.tensor.scalar_type() || a.tensor.numel() == 0 || b.tensor.numel() == 0) return;
+  for (size_t axis = 0; axis < a.letters.size(); ++axis)
+    TORCH_CHECK(contains(kept, a.letters[axis]) || a.tensor.size(static_cast<int64_t>(axis)) == 1,
+                "expected scalar type ", a.tensor.scalar_type(), " but found ", b.tensor.scalar_type());
+}
+
 // The product of all, from left to right.
-Tensor product_of(std::vector<Labelled> factors, const std::string& result) {
+Tensor product_of(std::vector<Labelled> factors, const std::string& result, bool matrices) {
   Labelled left = factors[0];
   for (size_t i = 1; i < factors.size(); ++i) {
     std::string later = result;
@@ -94,8 +114,11 @@ Tensor product_of(std::vector<Labelled> factors, const std::string& result) {
     for (const char letter : left.letters + right.letters)
       if (contains(later, letter) && !contains(letters, letter)) letters += letter;
     if (i + 1 == factors.size()) letters = result;
-    if (share_letter(left.letters, right.letters, letters)) lower_precision(left.tensor, right.tensor);
-    left = {Product::apply(left.tensor, right.tensor, left.letters, right.letters, letters), letters};
+    if (share_letter(left.letters, right.letters, letters)) {
+      lower_precision(left.tensor, right.tensor);
+      check_types(left, right, letters);
+    }
+    left = {Product::apply(left.tensor, right.tensor, left.letters, right.letters, letters, matrices), letters};
   }
   return left.tensor;
 }
@@ -160,7 +183,8 @@ std::optional<std::pair<std::vector<Labelled>, std::string>> parse(c10::string_v
 
 Tensor einsum(c10::string_view equation, at::TensorList tensors, at::OptionalIntArrayRef path) {
   if (!std::all_of(tensors.begin(), tensors.end(), is_whole))
-    if (auto parsed = parse(equation, tensors)) return product_of(std::move(parsed->first), parsed->second);
+    if (auto parsed = parse(equation, tensors))
+      return product_of(std::move(parsed->first), parsed->second, /*matrices=*/false);
   return at::native::einsum(equation, tensors, path);
 }
 
@@ -196,12 +220,17 @@ Tensor matmul(const Tensor& self, const Tensor& other) {
     if (contains(a.letters + b.letters, letter)) result += letter;
   if (self.dim() > 1) result += 'x';
   if (other.dim() > 1) result += 'z';
-  return product_of({a, b}, result).contiguous();
+  return product_of({a, b}, result, /*matrices=*/true).contiguous();
 }
 
 Tensor linear(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias) {
-  if (folds_in_place(input) || weight.dim() != 2) return at::native::linear(input, weight, bias);
-  const Tensor product = tutti::matmul(input, weight.t());
+  if (folds_in_place(input) || weight.dim() != 2 || input.scalar_type() != weight.scalar_type() ||
+      input.size(-1) != weight.size(1) || input.dim() > 20)
+    return at::native::linear(input, weight, bias);
+  const Labelled a = factor(input, weight, "xy");
+  std::string result = a.letters;
+  result.back() = 'z';
+  const Tensor product = product_of({a, {weight, "zy"}}, result, /*matrices=*/true).contiguous();
   return bias && bias->defined() ? product.add(*bias) : product;
 }
 

@@ -77,6 +77,7 @@ Tensor one_hot(const Tensor& self, int64_t num_classes) {
 // LibTorch's composite reads the memory itself where no gradient is needed.
 Tensor max_pool1d(const Tensor& self, at::IntArrayRef kernel_size, at::IntArrayRef stride, at::IntArrayRef padding,
                   at::IntArrayRef dilation, bool ceil_mode) {
+  TORCH_CHECK_NOT_IMPLEMENTED(self.is_floating_point(), "max_pool1d: not implemented for ", self.scalar_type());
   return std::get<0>(at::max_pool1d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode));
 }
 

@@ -4,6 +4,8 @@
 
 #include "tutti/tensor/cut.h"
 #include "tutti/tensor/relayout.h"
+#include "tutti/tensor/rules/op_traits.h"
+#include "tutti/tensor/strides.h"
 
 namespace tutti {
 namespace {
@@ -71,7 +73,8 @@ void CopiedView::write_back() {
     return Relayout(from, intern_replicated(from->shape, from->sizes), cause, Asked::implied).run(meta, pieces)[0];
   };
   std::vector<at::IValue> arguments = arguments_;
-  const Tensor whole = gathered(impl.spec(), impl.meta(), impl.read()).contiguous();
+  const Tensor gathered_whole = gathered(impl.spec(), impl.meta(), impl.read());
+  const Tensor whole = names_strides(cause) ? laid_out(gathered_whole, tensor.strides()) : gathered_whole.contiguous();
   arguments[0] = whole;
   result_of(std::move(arguments)).copy_(gathered(spec_, meta_, copy_));
   put(whole, impl.spec(), impl.write());

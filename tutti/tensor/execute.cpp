@@ -4,6 +4,7 @@
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/minimum.h>
+#include <ATen/ops/ones_like.h>
 #include <c10/core/AutogradState.h>
 #include <c10/core/InferenceMode.h>
 
@@ -16,6 +17,8 @@
 #include "tutti/tensor/copied_view.h"
 #include "tutti/tensor/cut.h"
 #include "tutti/tensor/mesh_tensor.h"
+#include "tutti/tensor/rules/op_traits.h"
+#include "tutti/tensor/strides.h"
 #include "tutti/tensor/sum_buffers.h"
 #include "tutti/tensor/torch_device.h"
 
@@ -308,13 +311,33 @@ at::DimVector sizes_of(const std::string& op, const Plan::Result& result, const 
   return sizes;
 }
 
-Tensor assemble(const std::string& op, const MeshShape* shape, const Plan::Result& result,
+// The mesh tensor of a result that LibTorch gives these strides, where it is known what it gives. In one buffer it lies
+// so, but for a view, whose memory is its base's or stands for that.
+Tensor with_strides(const Spec* spec, Components components, at::OptionalIntArrayRef strides, bool is_view) {
+  if (strides && !is_view && components.size() == 1) components[0] = laid_out(components[0], *strides);
+  return make_mesh_tensor(spec, std::move(components), strides);
+}
+
+}  // namespace
+
+Tensor with_strides_of(const Plan& plan, size_t result, const Tensor& tensor) {
+  if (!tensor.defined() || !is_mesh_tensor(tensor)) return tensor;
+  const auto strides = plan.geometries.strides(result, -1, tensor.sizes());
+  if (!strides || are_same_strides(tensor.sizes(), tensor.strides(), *strides)) return tensor;
+  auto& impl = mesh_impl(tensor);
+  return with_strides(impl.spec(), impl.read(), strides, false);
+}
+
+namespace {
+
+Tensor assemble(const OperatorInfo& info, const MeshShape* shape, const Plan& plan, size_t r, int item,
                 at::ArrayRef<Tensor> of_call) {
   if (!of_call[0].defined()) return {};
+  const Plan::Result& result = plan.results[r];
   Components components = components_of(shape, result, of_call);
   record_parts(result, shape, components[0]);
-  const Spec* spec = result_spec(result, shape, sizes_of(op, result, components));
-  return make_mesh_tensor(spec, std::move(components));
+  const Spec* spec = result_spec(result, shape, sizes_of(info.name, result, components));
+  return with_strides(spec, std::move(components), plan.geometries.strides(r, item, spec->sizes), info.is_view);
 }
 
 // Combines the results of calls that worked on parts of an axis, all results of a call at once.
@@ -433,7 +456,7 @@ void run_on_pieces(const c10::OperatorHandle& op, const OperatorInfo& info, cons
   c10::SmallVector<Tensor, 8> of_call(calls);
   replace_by_results(request, returned, calls, copied, stack, [&](size_t r, int item) {
     for (size_t c = 0; c < calls; ++c) of_call[c] = returned_tensor(returned[r * calls + c], item);
-    return assemble(info.name, shape, plan.results[r], of_call);
+    return assemble(info, shape, plan, r, item, of_call);
   });
 }
 
@@ -444,10 +467,32 @@ void write_back(MeshTensorImpl& impl, const Tensor& value) {
   const Spec* spec = impl.spec();
   if (value.sizes() != spec->sizes) {
     spec = intern_replicated(impl.mesh_shape(), value.sizes());
-    return impl.assign(spec, cut(value, spec));
+    return impl.assign(spec, cut(value, spec), value.strides());
   }
   put(value, spec, impl.write());
   impl.finish_write();
+}
+
+// An op that names strides means places in the memory of the whole tensor: the call gets it so. Returns whether that is
+// a copy. Throws: unimplemented for places that a view does not show.
+bool lay_out_as_named(const c10::OperatorHandle& op, at::ArrayRef<IValue> arguments, Stack& call) {
+  const Tensor& tensor = arguments[0].toTensor();
+  const auto refuse = [&](const char* what) {
+    throw Error(ErrorCode::unimplemented,
+                str(op.schema().name(), " of a view of separate buffers: ", what,
+                    " of the tensor that was viewed; call it on that tensor, or on a clone() of the view"));
+  };
+  const bool names_begin =
+      std::any_of(arguments.begin() + 1, arguments.end(), [](const IValue& v) { return v.isInt(); });
+  if (mesh_impl(tensor).is_part() && names_begin) refuse("its offset is one in the memory");
+  const Tensor gathered = call[0].toTensor(), memory = laid_out(gathered, tensor.strides());
+  if (!tensor.is_non_overlapping_and_dense() && !op.schema().name().ends_with("_scatter")) {
+    const Tensor shown = laid_out(at::ones_like(gathered, at::kBool), tensor.strides());
+    if (!shown.as_strided(call[1].toDimVector(), call[2].toDimVector()).all().item<bool>())
+      refuse("it asks for elements");
+  }
+  call[0] = memory;
+  return !memory.is_same(gathered);
 }
 
 }  // namespace
@@ -470,7 +515,8 @@ void run_gathered(const c10::OperatorHandle& op, const OperatorInfo& info, const
   const auto& arguments = request.arguments;
   Stack call;
   LocalArguments(info, plan, arguments).of_call(0, call);
-  make_viewable(info, call);
+  bool copied = make_viewable(info, call);
+  if (names_strides(info.name)) copied |= lay_out_as_named(op, arguments, call);
   const Stack gathered(call);
   call_op(op, info, call);
   for (size_t i = 0; i < arguments.size(); ++i) {  // what was written goes back into the pieces
@@ -481,10 +527,14 @@ void run_gathered(const c10::OperatorHandle& op, const OperatorInfo& info, const
                  item < 0 ? value.toTensor() : value.toListRef()[static_cast<size_t>(item)].toTensor());
     });
   }
-  const bool copied = info.is_view && !mesh_impl(arguments[0].toTensor()).whole();
-  replace_by_results(request, call, 1, copied, stack, [&](size_t r, int item) {
+  copied |= info.is_view && (plan.operands[0].relayout || mesh_impl(arguments[0].toTensor()).components().size() > 1);
+  replace_by_results(request, call, 1, info.is_view && copied, stack, [&](size_t r, int item) {
     const Tensor value = returned_tensor(call[r], item);
-    return value.defined() ? make_mesh_tensor(shape, value) : value;
+    if (!value.defined()) return value;
+    const auto strides = plan.geometries.strides(r, item, value.sizes());
+    if (!strides) return make_mesh_tensor(shape, value);
+    const Spec* spec = intern_replicated(shape, value.sizes());
+    return with_strides(spec, cut(value, spec), strides, info.is_view);
   });
 }
 

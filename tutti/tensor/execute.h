@@ -25,4 +25,7 @@ void run_gathered(const c10::OperatorHandle& op, const OperatorInfo& info, const
 // Fills the first argument with the random numbers that one device would have drawn for it.
 void run_drawn(const c10::OperatorHandle& op, const OperatorInfo& info, Stack& stack);
 
+// A new tensor, with the strides that the plan knows of this result.
+Tensor with_strides_of(const Plan& plan, size_t result, const Tensor& tensor);
+
 }  // namespace tutti

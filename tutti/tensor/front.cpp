@@ -109,7 +109,8 @@ Tensor place(const ScopeState& scope, Tensor value) {
   const Layout* layout = scope_layout(scope, value.dim());
   if (!layout) return make_mesh_tensor(scope.shape, std::move(value));
   const Spec* spec = spec_of("call_with_layout", *layout, value.sizes());
-  return make_mesh_tensor(spec, spec->num_components == 1 ? cut(value, spec) : own_pieces(value, spec));
+  return make_mesh_tensor(spec, spec->num_components == 1 ? cut(value, spec) : own_pieces(value, spec),
+                          value.strides());
 }
 
 // In a scope a factory function's result becomes a mesh tensor.
@@ -141,8 +142,12 @@ void front_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack
       const at::IValue before = argument.is_out() ? (*stack)[i] : at::IValue();
       note_writes(op, argument, (*stack)[i]);
       localize((*stack)[i]);
-      if (before.isTensor() && is_mesh_tensor(before.toTensor()))
-        own_storage(outs.emplace_back(before.toTensor(), (*stack)[i].toTensor()).second);
+      const auto add_out = [&](const Tensor& shared, const Tensor& own) {
+        if (is_mesh_tensor(shared)) own_storage(outs.emplace_back(shared, own).second);
+      };
+      if (before.isTensor()) add_out(before.toTensor(), (*stack)[i].toTensor());
+      for (size_t item = 0; before.isTensorList() && item < before.toListRef().size(); ++item)
+        add_out(before.toListRef()[item].toTensor(), (*stack)[i].toListRef()[item].toTensor());
     }
     op.callBoxed(*stack);
     for (const auto& [shared, own] : outs) refuse_resized(op, shared, own);

@@ -8,6 +8,7 @@
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/relayout.h"
 #include "tutti/tensor/spec.h"
+#include "tutti/tensor/strides.h"
 #include "tutti/tensor/view.h"
 
 namespace tutti {
@@ -20,7 +21,8 @@ Tensor relayout_value(const Tensor& tensor, const Spec* to, const char* cause) {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   auto& impl = mesh_impl(tensor);
   const Components& components = impl.read();
-  return make_mesh_tensor(to, Relayout::of(impl.spec(), to, cause, Asked::explicitly).run(impl.meta(), components));
+  return make_mesh_tensor(to, Relayout::of(impl.spec(), to, cause, Asked::explicitly).run(impl.meta(), components),
+                          strides_of_copy(tensor));
 }
 
 Tensor gather_value(const Tensor& tensor) {
@@ -54,7 +56,7 @@ struct CutFunction : torch::autograd::Function<CutFunction> {
   static Tensor forward(AutogradContext*, const Tensor& value, int64_t to) {
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
     const Spec* spec = spec_at(to);
-    return make_mesh_tensor(spec, cut(value, spec));
+    return make_mesh_tensor(spec, cut(value, spec), value.strides());
   }
   static tensor_list backward(AutogradContext*, tensor_list gradients) { return {gather(gradients[0]), Tensor()}; }
 };

@@ -19,6 +19,7 @@
 #include "tutti/tensor/plan_cache.h"
 #include "tutti/tensor/recurrence.h"
 #include "tutti/tensor/registration.h"
+#include "tutti/tensor/result_geometries.h"
 #include "tutti/tensor/rules/op_traits.h"
 #include "tutti/tensor/selection.h"
 #include "tutti/tensor/size_check.h"
@@ -135,11 +136,19 @@ class MeshKernel final : public c10::OperatorKernel {
       plain_operands().record(0);
     }
     if (info_.changes_geometry) return change_geometry(op, operands, *stack);
-    if (operands.all_whole) return run_on_one_buffer(op, info_, operands.shape, nullptr, *stack);
+    if (operands.all_whole && !names_places_of_copy(*stack))
+      return run_on_one_buffer(op, info_, operands.shape, nullptr, *stack);
     run_planned(op, operands, *stack);
   }
 
  private:
+  // Whether the op names places in the memory of a view that had to be copied: around the copy there is nothing.
+  bool names_places_of_copy(const Stack& stack) const {
+    if (!names_strides_) return false;
+    const Tensor& self = torch::jit::peek(stack, 0, info_.num_arguments).toTensor();
+    return is_mesh_tensor(self) && mesh_impl(self).copied_view;
+  }
+
   // Aliases, which share the pieces, keep their geometry. A tensor that may not change says so before anything does.
   void change_geometry(const c10::OperatorHandle& op, const Operands& operands, Stack& stack) {
     const Tensor self = torch::jit::last(stack, info_.num_arguments)[0].toTensor();
@@ -189,18 +198,24 @@ class MeshKernel final : public c10::OperatorKernel {
     const MeshShape* shape = operands.shape;
     adopt_plain_operands(info_, shape, stack);
     auto arguments = torch::jit::last(stack, info_.num_arguments);
+    const auto key = PlanCache::key_of(arguments, !shape->merged());
     if (!shape->merged() && info_.decomposition)
       if (auto results = info_.decomposition(arguments)) {
-        torch::jit::drop(stack, info_.num_arguments);
-        for (auto& result : *results) stack.push_back(std::move(result));
-        return;
+        const auto plan = decomposed_.find_or_make(key, [&] {
+          Plan only_strides;
+          only_strides.geometries = ResultGeometries(op, info_, arguments);
+          return only_strides;
+        });
+        return give_results(*plan, std::move(*results), stack);
       }
-    const auto plan = plans_.find_or_make(PlanCache::key_of(arguments), [&] {
+    const auto plan = plans_.find_or_make(key, [&] {
       Planner planner(info_, shape, arguments);
       // Pieces would draw other numbers than the whole.
       const bool sharded = info_.rule && !operands.writes_plain && (shape->merged() || !info_.draws) &&
                            follow_rule(op, planner, arguments);
-      return planner.finish(sharded);
+      Plan made = planner.finish(sharded);
+      if (!shape->merged()) made.geometries = ResultGeometries(op, info_, arguments);
+      return made;
     });
     if (info_.draws && !shape->merged() && draws_into_first(arguments)) return run_drawn(op, info_, stack);
     if (plan->gathers) note_gather(info_.name, arguments);
@@ -209,9 +224,21 @@ class MeshKernel final : public c10::OperatorKernel {
     run_on_pieces(op, info_, shape, *plan, stack);
   }
 
+  // Of an op that was rewritten as others: the results get the strides that they would have without that.
+  void give_results(const Plan& plan, std::vector<at::IValue> results, Stack& stack) const {
+    torch::jit::drop(stack, info_.num_arguments);
+    for (size_t r = 0; r < results.size(); ++r) {
+      if (results[r].isTensor() && !info_.is_view && info_.written_return[r] < 0)
+        results[r] = with_strides_of(plan, r, results[r].toTensor());
+      stack.push_back(std::move(results[r]));
+    }
+  }
+
   OperatorInfo info_;
+  bool names_strides_ = names_strides(info_.name);
   std::optional<c10::OperatorHandle> view_form_;
   PlanCache plans_;
+  PlanCache decomposed_;  // of ops that are rewritten as others: strides alone
   std::atomic<CommunicationCounter*> plain_operands_{nullptr};
 };
 

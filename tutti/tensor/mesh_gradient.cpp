@@ -331,7 +331,7 @@ const Tensor& MeshMeta::grad() const {
 
 void MeshMeta::follow_memory() {
   auto& values = self_->require_replica_values();
-  if (!states_.load(std::memory_order_acquire) || &values == values_.get()) return;
+  if (!states_.load(std::memory_order_acquire)) return;
   const Components now = values.make_leaves(*self_);
   values_->remove_leaves(leaves_);
   for (size_t i = 0; i < leaves_.size(); ++i) {

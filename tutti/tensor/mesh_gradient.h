@@ -91,7 +91,7 @@ class MeshMeta final : public torch::autograd::AutogradMeta {
   void set_requires_grad_of_all();
   // Gives every replica the reduced gradient as its own; the next reduction takes the first replica's.
   void share();
-  // The tensor shares other memory than before: so do its leaves, which keep their gradients.
+  // The tensor shares other memory than before, or shows it otherwise: so do its leaves, which keep their gradients.
   void follow_memory();
   void take_over(AutogradMeta& state);
   void forget_tensor() { self_ = nullptr; }

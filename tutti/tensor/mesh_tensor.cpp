@@ -17,6 +17,7 @@
 #include "tutti/tensor/registration.h"
 #include "tutti/tensor/scope.h"
 #include "tutti/tensor/spec.h"
+#include "tutti/tensor/strides.h"
 #include "tutti/tensor/view.h"
 
 namespace tutti {
@@ -43,13 +44,13 @@ const Spec* spec_for(const Spec* spec, const Tensor& buffer) {
 
 }  // namespace
 
-MeshTensorImpl::MeshTensorImpl(const Spec* spec, Components components)
+MeshTensorImpl::MeshTensorImpl(const Spec* spec, Components components, at::OptionalIntArrayRef strides)
     : TensorImpl(keys_for(components[0]), components[0].dtype(), components[0].device()),
       shape_(spec->shape),
       spec_(spec),
       whole_(spec->replicated() && spec->num_components == 1),
       components_(std::move(components)) {
-  sync_metadata();
+  take_geometry(strides);
   set_storage_access_should_throw();
   if (components_.size() > 1 && !shape_->mesh.shares_memory()) set_custom_device(true);  // who asks gets another answer
 }
@@ -146,12 +147,12 @@ void MeshTensorImpl::finish_write() {
   if (auto* values = replica_values()) values->refresh_held();
 }
 
-void MeshTensorImpl::assign(const Spec* spec, Components components) {
+void MeshTensorImpl::assign(const Spec* spec, Components components, at::OptionalIntArrayRef strides) {
   gathered_.reset();
   spec_.store(spec, std::memory_order_release);
   whole_ = spec->replicated() && spec->num_components == 1;
   components_ = std::move(components);
-  sync_metadata();
+  take_geometry(strides);
 }
 
 // The geometry of the one buffer. LibTorch's own copy of it computes nothing anew, but takes a sparse layout with it.
@@ -168,14 +169,29 @@ void MeshTensorImpl::sync_metadata() {
     if (component.has_storage() && !component.storage().allocator()) component = owned_memory(component);
   settle_lazy_bits();
   const Tensor& first = components_[0];
-  const Spec* spec = spec_.load(std::memory_order_acquire);
-  if (components_.size() == 1) {  // the buffer is the whole value: its geometry is ours
+  if (components_.size() == 1 && !(lies_otherwise_ && first.sizes() == sizes())) {  // its geometry is ours
+    const Spec* spec = spec_.load(std::memory_order_acquire);
     if (const Spec* now = spec_for(spec, first); now != spec) spec_.store(now, std::memory_order_release);
     set_sizes_and_strides(first.sizes(), first.strides(), first.storage_offset());
-  } else {
-    set_sizes_and_strides(spec->sizes, TensorMeta::of(*spec, first).strides);
+    whole_ = whole_ || (lies_otherwise_ && spec->replicated());
+    lies_otherwise_ = false;
   }
   data_type_ = first.dtype();
+}
+
+// Of new components.
+void MeshTensorImpl::take_geometry(at::OptionalIntArrayRef strides) {
+  lies_otherwise_ = false;
+  sync_metadata();
+  if (components_.empty()) return;
+  const Spec* spec = spec_.load(std::memory_order_acquire);
+  if (components_.size() > 1) {
+    set_sizes_and_strides(spec->sizes, strides ? *strides : TensorMeta::of(*spec, components_[0]).strides);
+  } else if (strides && !are_same_strides(sizes(), this->strides(), *strides)) {
+    set_sizes_and_strides(spec->sizes, *strides, 0);
+    lies_otherwise_ = true;
+    whole_ = false;
+  }
 }
 
 // Where components differ in what they have yet to compute, all compute it.
@@ -199,18 +215,20 @@ void MeshTensorImpl::own_geometry() {
 void MeshTensorImpl::become(const MeshTensorImpl& view) {
   copied_view = view.copied_view;
   is_partial_view_ = is_partial_view_ || view.is_partial_view_;
-  assign(view.spec(), view.components_);
+  is_part_ = is_part_ || view.is_part_;
+  assign(view.spec(), view.components_, view.strides());
 }
 
 void MeshTensorImpl::update_replica_values(bool as_view) {
   const ReplicaValues* before = replica_values();
   MeshMeta* meta = mesh_meta();
   if (!before && !meta) return;
-  if (!meta && as_view) {
-    is_partial_view_ = true;
+  if (as_view) {
+    is_partial_view_ = is_partial_view_ || before;
+    if (meta) meta->follow_memory();
     return;
   }
-  const Tensor other = make_mesh_tensor(spec(), components_);  // the first of a family of its own
+  const Tensor other = make_mesh_tensor(spec(), components_, strides());  // the first of a family of its own
   auto& values = mesh_impl(other).require_replica_values();
   if (before) values.take_policy_of(*before);
   join_family(mesh_impl(other));
@@ -242,6 +260,7 @@ void MeshTensorImpl::join_family(const MeshTensorImpl& other) {
 void MeshTensorImpl::share_replica_values(const MeshTensorImpl& base) {
   is_partial_view_ = base.is_partial_view_ || sizes() != base.sizes() || strides() != base.strides() ||
                      storage_offset() != base.storage_offset() || dtype() != base.dtype();
+  is_part_ = base.is_part_ || numel() != base.numel();
   join_family(base);
 }
 
@@ -256,6 +275,7 @@ void MeshTensorImpl::adopt(const MeshTensorImpl& source) {
   whole_ = source.whole_;
   components_ = source.components_;
   is_partial_view_ = source.is_partial_view_;
+  is_part_ = source.is_part_;
   copied_view = source.copied_view;
 }
 
@@ -267,9 +287,9 @@ c10::intrusive_ptr<c10::TensorImpl> MeshTensorImpl::shallow_copy_and_detach(cons
 c10::intrusive_ptr<c10::TensorImpl> MeshTensorImpl::shallow_copy_and_detach(c10::VariableVersion&& version,
                                                                             bool allow_metadata_change) const {
   auto copy = components_.empty() ? c10::make_intrusive<MeshTensorImpl>(spec(), meta())
-              : components_.size() == 1
+              : components_.size() == 1 && !lies_otherwise_
                   ? c10::make_intrusive<MeshTensorImpl>(shape_, spec_.load(std::memory_order_acquire), components_[0])
-                  : c10::make_intrusive<MeshTensorImpl>(spec(), components_);
+                  : c10::make_intrusive<MeshTensorImpl>(spec(), components_, strides());
   copy->copied_view = copied_view;
   copy->share_replica_values(*this);
   if (!copy->is_inference()) copy->set_version_counter(std::move(version));
@@ -288,14 +308,14 @@ void MeshTensorImpl::shallow_copy_from(const c10::intrusive_ptr<TensorImpl>& sou
     const Spec* target = static_cast<int64_t>(spec()->axes.size()) == value.dim()
                              ? intern(shape_, spec()->axes, 0, value.sizes())
                              : intern_replicated(shape_, value.sizes());
-    other = make_mesh_tensor(target, cut(value, target));
+    other = make_mesh_tensor(target, cut(value, target), value.strides());
   }
   const ReplicaValues& before = require_replica_values();  // also for the aliases, of whose family we may be the root
   auto& values = mesh_impl(other).require_replica_values();
   if (&values != &before) values.take_policy_of(before);
   adopt(mesh_impl(other));
   join_family(mesh_impl(other));
-  sync_metadata();
+  take_geometry(other.strides());
   if (MeshMeta* meta = mesh_meta()) meta->follow_memory();
 }
 
@@ -304,15 +324,15 @@ const c10::Storage& MeshTensorImpl::storage() const {
   if (gathered_.defined() && gathered_writes_ == writes() && !(values && values->is_live())) return gathered_.storage();
   const Tensor self(c10::intrusive_ptr<TensorImpl>::reclaim_copy(const_cast<MeshTensorImpl*>(this)));
   const at::NoGradGuard no_grad;
-  Tensor gathered = gather(self);
+  Tensor gathered = laid_out(gather(self), strides());
   if (components_.size() > 1) gathered.storage().unsafeGetStorageImpl()->set_throw_on_mutable_data_ptr();
   gathered_ = std::move(gathered);
   gathered_writes_ = writes();
   return gathered_.storage();
 }
 
-Tensor make_mesh_tensor(const Spec* spec, Components components) {
-  Tensor tensor = at::detail::make_tensor<MeshTensorImpl>(spec, std::move(components));
+Tensor make_mesh_tensor(const Spec* spec, Components components, at::OptionalIntArrayRef strides) {
+  Tensor tensor = at::detail::make_tensor<MeshTensorImpl>(spec, std::move(components), strides);
   note_made(tensor);
   return tensor;
 }
@@ -353,7 +373,7 @@ Tensor distribute_tensor(const Tensor& value, const Layout& layout) {
   ensure_registered();
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   // Copies: the caller may drop the value on any thread (copy_on_write.h).
-  return make_mesh_tensor(spec, own_pieces(value, spec));
+  return make_mesh_tensor(spec, own_pieces(value, spec), strides_of_copy(value));
 }
 
 namespace {

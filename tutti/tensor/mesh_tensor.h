@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/TensorImpl.h>
+#include <c10/util/OptionalArrayRef.h>
 
 #include <memory>
 
@@ -20,8 +21,10 @@ class MeshMeta;
 // the first component's, and in replica view the replica's own. Threads: as for any tensor, one writer or many readers.
 class MeshTensorImpl final : public c10::TensorImpl {
  public:
-  // The value of `components`, which are plain and equal in dtype, laid out as `spec` says.
-  MeshTensorImpl(const Spec* spec, Components components);
+  // The value of `components`, which are plain and equal in dtype, laid out as `spec` says. `strides`: of the whole
+  // value, as LibTorch's tensor would have them, however the components lie in memory; without them those of a dense
+  // whole that has its axes in the components' order.
+  MeshTensorImpl(const Spec* spec, Components components, at::OptionalIntArrayRef strides = {});
   // A value none of whose components is in this process.
   MeshTensorImpl(const Spec* spec, const TensorMeta& meta);
   // A value in one buffer. With no spec it is replicated, and its spec is made when somebody asks for it.
@@ -29,7 +32,8 @@ class MeshTensorImpl final : public c10::TensorImpl {
 
   const MeshShape* mesh_shape() const { return shape_; }
   const Spec* spec() const;
-  // Whether this is a replicated value in one buffer, for which an op is simply one call on that buffer.
+  // Whether this is a replicated value in one buffer that lies in memory as the value's strides say, for which an op is
+  // simply one call on that buffer.
   bool whole() const { return whole_; }
 
   // What the components have in common, as it was when they were last written.
@@ -43,8 +47,8 @@ class MeshTensorImpl final : public c10::TensorImpl {
   // The same for an op that will write all of it: what the replicas wrote is dropped, not aggregated.
   const Components& overwrite();
   // Replaces the value. Sizes may change.
-  void assign(const Spec* spec, Components components);
-  // Takes over sizes, strides and dtype that an op has changed in the components.
+  void assign(const Spec* spec, Components components, at::OptionalIntArrayRef strides = {});
+  // Takes over the sizes and the dtype that an op has changed in the components.
   void sync_metadata();
 
   // Before an op changes the geometry in place: what aliases, and the replicas of all, see keeps its own.
@@ -62,6 +66,9 @@ class MeshTensorImpl final : public c10::TensorImpl {
   void share_replica_values(const MeshTensorImpl& base);
   // Whether it shows another part or order of its base's elements.
   bool is_partial_view() const { return is_partial_view_; }
+  // Whether it is a view of fewer or more elements than its base has. LibTorch's may begin anywhere in that one's
+  // memory.
+  bool is_part() const { return is_part_; }
 
   // The state of a variable; null for other tensors. Who makes a tensor a variable sets it.
   MeshMeta* mesh_meta() const { return meta_.load(std::memory_order_acquire); }
@@ -101,6 +108,7 @@ class MeshTensorImpl final : public c10::TensorImpl {
   c10::Device device_custom() const override;
   void require_components() const;
   void take_metadata(const TensorImpl& buffer);
+  void take_geometry(at::OptionalIntArrayRef strides);
   void settle_lazy_bits();
   void adopt(const MeshTensorImpl& source);
   const MeshTensorImpl& family() const { return root_ ? *root_ : *this; }
@@ -110,7 +118,9 @@ class MeshTensorImpl final : public c10::TensorImpl {
   const MeshShape* shape_;
   mutable std::atomic<const Spec*> spec_;  // null until asked for, when whole
   bool whole_;
+  bool lies_otherwise_ = false;  // one buffer, with other strides than the value's
   bool is_partial_view_ = false;
+  bool is_part_ = false;
   Components components_;
   // The tensor whose replicas_ stands for the whole family of aliases, which hold it weakly: it may be gone, but its
   // place is kept. Null: this tensor.
@@ -134,7 +144,7 @@ inline MeshTensorImpl& mesh_impl(const Tensor& tensor) {
 
 // Components in memory that LibTorch did not allocate (from_blob, a file's) are copied: it cannot be shared
 // copy-on-write.
-Tensor make_mesh_tensor(const Spec* spec, Components components);
+Tensor make_mesh_tensor(const Spec* spec, Components components, at::OptionalIntArrayRef strides = {});
 // The value in one buffer. Requires: spec->num_components == 1.
 Tensor make_mesh_tensor(const Spec* spec, Tensor buffer);
 Tensor make_mesh_tensor(const MeshShape* shape, Tensor component);

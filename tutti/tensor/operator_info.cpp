@@ -28,6 +28,7 @@ OperatorInfo::OperatorInfo(const c10::OperatorHandle& op) {
   }
   is_view = num_returns > 0 && schema.returns()[0].alias_info() && !schema.returns()[0].alias_info()->isWrite() &&
             num_arguments > 0 && schema.arguments()[0].alias_info();
+  is_view |= shares_memory_unsaid(name);
   is_reshape = keeps_order(name);
   changes_geometry = tutti::changes_geometry(op);
   for (const int argument : unnamed_writes(schema)) writes[static_cast<size_t>(argument)] = true;

@@ -9,6 +9,7 @@
 
 #include "tutti/tensor/piece_copies.h"
 #include "tutti/tensor/relayout.h"
+#include "tutti/tensor/result_geometries.h"
 #include "tutti/tensor/spec.h"
 
 namespace c10 {
@@ -68,6 +69,7 @@ struct Plan {
   std::vector<Operand> operands;
   std::vector<Patch> patches;
   std::vector<Result> results;
+  ResultGeometries geometries;      // of separate buffers
   Accumulate accumulate = nullptr;  // for an op with one result that can take its sum while it is called
   Merge merge = nullptr;            // for results that can only be combined together
   LocalCall local_call = nullptr;

@@ -6,12 +6,15 @@ namespace tutti {
 namespace {
 
 // The part of an argument that tells plans apart.
-void append(PlanCache::Key& key, const at::IValue& value) {
+void append(PlanCache::Key& key, const at::IValue& value, bool strides) {
   // Far from the integers that programs pass.
   enum : int64_t { none = INT64_MIN, other, plain, list };
   if (const Spec* spec = spec_of(value)) {
-    const bool mask = is_mask_tensor(value.toTensor());  // in a bit that addresses leave free
-    key.push_back(static_cast<int64_t>(reinterpret_cast<uintptr_t>(spec)) | (mask ? 1 : 0));
+    const Tensor& tensor = value.toTensor();
+    const bool named = strides && !tensor.is_contiguous();
+    const int64_t bits = (is_mask_tensor(tensor) ? 1 : 0) | (named ? 2 : 0);  // that addresses leave free
+    key.push_back(static_cast<int64_t>(reinterpret_cast<uintptr_t>(spec)) | bits);
+    if (named) key.append(tensor.strides().begin(), tensor.strides().end());
   } else if (value.isTensor()) {
     key.push_back(value.toTensor().defined() ? plain : none);
   } else if (value.isInt()) {
@@ -26,7 +29,7 @@ void append(PlanCache::Key& key, const at::IValue& value) {
   } else if (value.isList()) {
     const auto items = value.toListRef();
     key.push_back(list + static_cast<int64_t>(items.size()));
-    for (const at::IValue& item : items) append(key, item);
+    for (const at::IValue& item : items) append(key, item, strides);
   } else {
     key.push_back(other);
   }
@@ -34,9 +37,9 @@ void append(PlanCache::Key& key, const at::IValue& value) {
 
 }  // namespace
 
-PlanCache::Key PlanCache::key_of(at::ArrayRef<at::IValue> arguments) {
+PlanCache::Key PlanCache::key_of(at::ArrayRef<at::IValue> arguments, bool strides) {
   Key key;
-  for (const at::IValue& argument : arguments) append(key, argument);
+  for (const at::IValue& argument : arguments) append(key, argument, strides);
   return key;
 }
 

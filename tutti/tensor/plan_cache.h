@@ -12,7 +12,8 @@ namespace tutti {
 class PlanCache {
  public:
   using Key = c10::SmallVector<int64_t, 32>;
-  static Key key_of(at::ArrayRef<at::IValue> arguments);
+  // `strides`: plans of operands with other strides are others; those of row-major operands are not named.
+  static Key key_of(at::ArrayRef<at::IValue> arguments, bool strides = false);
 
   template <class Make>
   std::shared_ptr<const Plan> find_or_make(const Key& key, Make make) {

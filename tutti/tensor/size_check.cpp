@@ -6,6 +6,9 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_strided.h>
 
+#include "tutti/tensor/call_recorder.h"
+#include "tutti/tensor/view.h"
+
 namespace tutti {
 namespace {
 
@@ -39,6 +42,7 @@ void take_memory(IValue& value) {
 }  // namespace
 
 torch::jit::Stack check_sizes(const c10::OperatorHandle& op, at::ArrayRef<IValue> arguments) {
+  const NotRecorded no_call_of_the_program(c10::DispatchKeySet({kFrontKey, kGeneratorKey}));
   torch::jit::Stack call(arguments.begin(), arguments.end());
   for (IValue& value : call) take_memory(value);
   try {

@@ -1,6 +1,7 @@
 // Products of matrices. The contracted axis may be sharded: the product is then a sum of the calls' products.
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/einsum.h>
 
 #include "tutti/tensor/operator_info.h"
 #include "tutti/tensor/rules/arguments.h"
@@ -84,9 +85,75 @@ Results decompose_in_place(at::ArrayRef<at::IValue> a) {
   return {{(beta.equal(0) ? self.zero_() : self.mul_(beta)).add_(product, scale(a[4]))}};
 }
 
+// A product of float16 or bfloat16 over a sharded axis: LibTorch's kernels add in float32, and round once. `kFirst`:
+// the first factor, whose axis `kContracted` is the one; `kOfSecond` is that of the second.
+template <int kFirst, int kContracted, int kOfSecond>
+Results in_sum_types(const char* name, at::ArrayRef<at::IValue> a) {
+  const Tensor &left = a[kFirst].toTensor(), &right = a[kFirst + 1].toTensor();
+  const at::ScalarType type = left.scalar_type();
+  if (sum_type(type) == type || right.scalar_type() != type || left.dim() <= kContracted || right.dim() <= kOfSecond ||
+      (!is_sharded(left, {kContracted}) && !is_sharded(right, {kOfSecond})))
+    return {};
+  std::vector<at::IValue> arguments(a.begin(), a.end());
+  for (size_t i = 0; i <= kFirst + 1; ++i) arguments[i] = in_sum_type(arguments[i].toTensor());
+  return {{in_type(call(name, "", std::move(arguments))[0].toTensor(), type)}};
+}
+
+Results decompose_mm(at::ArrayRef<at::IValue> a) {
+  if (a.size() > 2) return {};
+  return in_sum_types<0, 1, 0>("aten::mm", a);
+}
+Results decompose_bmm(at::ArrayRef<at::IValue> a) {
+  if (a.size() > 2) return {};
+  return in_sum_types<0, 2, 1>("aten::bmm", a);
+}
+Results decompose_mv(at::ArrayRef<at::IValue> a) { return in_sum_types<0, 1, 0>("aten::mv", a); }
+Results decompose_dot(at::ArrayRef<at::IValue> a) { return in_sum_types<0, 0, 0>("aten::dot", a); }
+Results decompose_addmm(at::ArrayRef<at::IValue> a) {
+  if (a.size() > 5) return {};
+  return in_sum_types<1, 1, 0>("aten::addmm", a);
+}
+Results decompose_addmv(at::ArrayRef<at::IValue> a) { return in_sum_types<1, 1, 0>("aten::addmv", a); }
+Results decompose_baddbmm(at::ArrayRef<at::IValue> a) {
+  if (a.size() > 5) return {};
+  return in_sum_types<1, 2, 1>("aten::baddbmm", a);
+}
+
+// The same of an einsum, in which any letter may be contracted.
+Results decompose_einsum(at::ArrayRef<at::IValue> a) {
+  const std::string& equation = a[0].toStringRef();
+  const std::string kept = equation.substr(equation.find("->") + 2);
+  const auto factors = a[1].toTensorVector();
+  const at::ScalarType type = factors[0].scalar_type();
+  if (sum_type(type) == type) return {};
+  bool sums_parts = false;
+  size_t factor = 0;
+  int64_t axis = 0;
+  for (const char letter : equation.substr(0, equation.find("->"))) {
+    if (letter == ',') {
+      ++factor;
+      axis = 0;
+    } else if (const int64_t at = axis++; kept.find(letter) == std::string::npos) {
+      sums_parts |= is_sharded(factors[factor], {at});
+    }
+  }
+  if (!sums_parts) return {};
+  std::vector<Tensor> wide;
+  for (const Tensor& tensor : factors) wide.push_back(in_sum_type(tensor));
+  return {{in_type(at::einsum(equation, wide), type)}};
+}
+
 }  // namespace
 
 void add_matmul_decompositions(DecompositionTable& table) {
+  table["mm"] = decompose_mm;
+  table["bmm"] = decompose_bmm;
+  table["mv"] = decompose_mv;
+  table["dot"] = table["vdot"] = decompose_dot;
+  table["addmm"] = decompose_addmm;
+  table["addmv"] = decompose_addmv;
+  table["baddbmm"] = decompose_baddbmm;
+  table["einsum"] = decompose_einsum;
   table["addmm_"] = table["addmv_"] = decompose_in_place<1>;
   table["baddbmm_"] = decompose_in_place<2>;
 }

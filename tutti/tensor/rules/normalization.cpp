@@ -75,8 +75,9 @@ Results decompose_layer_norm(at::ArrayRef<IValue> a) {
   Tensor output = input.sub(mean).mul_(inverse);
   if (weight.defined()) output.mul_(weight);
   if (bias.defined()) output.add_(bias);
+  if (count_of(input, axes.last) == 0) mean.zero_();  // as LibTorch has it
   const at::ScalarType statistics = statistics_type(given, {weight, bias});
-  return {{in_type(output, given.scalar_type()), in_type(mean, statistics), in_type(inverse, statistics)}};
+  return {{in_type(output, given.scalar_type()).contiguous(), in_type(mean, statistics), in_type(inverse, statistics)}};
 }
 
 Results decompose_layer_norm_backward(at::ArrayRef<IValue> a) {
@@ -93,7 +94,8 @@ Results decompose_layer_norm_backward(at::ArrayRef<IValue> a) {
   if (mask[0])
     input_gradient = scaled.sub(at::sum(scaled, axes.last, true).div_(count))
                          .sub_(normal.mul(at::sum(scaled.mul(normal), axes.last, true).div_(count)))
-                         .mul_(inverse);
+                         .mul_(inverse)
+                         .contiguous();
   const auto over_lead = [&](const Tensor& terms) { return axes.lead.empty() ? terms : at::sum(terms, axes.lead); };
   if (mask[1]) weight_gradient = over_lead(gradient.mul(normal));
   if (mask[2]) bias_gradient = over_lead(gradient);
@@ -205,7 +207,7 @@ Results decompose_batch_norm(at::ArrayRef<IValue> a) {
   if (weight.defined()) output.mul_(channels.spread(weight));
   if (bias.defined()) output.add_(channels.spread(bias));
   const at::ScalarType statistics = statistics_type(a[0].toTensor(), {weight, bias, running_mean, running_variance});
-  output = in_type(output, type);
+  output = in_type(output, type).contiguous(a[0].toTensor().suggest_memory_format());
   if (training) return std::vector<IValue>{output, in_type(mean, statistics), in_type(inverse, statistics)};
   return std::vector<IValue>{output, at::empty({0}, mean.options()), at::empty({0}, mean.options())};
 }
@@ -227,7 +229,7 @@ Results decompose_batch_norm_backward(at::ArrayRef<IValue> a) {
   if (training)
     input_gradient = gradient.sub(channels.spread(bias_gradient.div(channels.count)))
                          .sub_(normal.mul(channels.spread(weight_gradient.div(channels.count))));
-  input_gradient = input_gradient.mul(channels.spread(scale));
+  input_gradient = input_gradient.mul(channels.spread(scale)).contiguous(a[1].toTensor().suggest_memory_format());
   const auto mask = a[9].toBoolList();
   const at::ScalarType of_weight = statistics_type(a[1].toTensor(), {weight});
   return std::vector<IValue>{mask[0] ? in_type(input_gradient, type) : Tensor(),

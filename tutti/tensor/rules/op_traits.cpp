@@ -9,7 +9,7 @@ bool is_composed(const c10::OperatorHandle& op) {
 }
 
 bool is_composed_below_autograd(const std::string& name) {
-  return name.starts_with("aten::_foreach_") || name == "aten::dist";
+  return name.starts_with("aten::_foreach_") || name == "aten::dist" || name == "aten::rsub";
 }
 
 // That attention is tagged for a dropout that it does not have.
@@ -30,7 +30,16 @@ bool changes_geometry(const c10::OperatorHandle& op) {
   return op.hasTag(at::Tag::inplace_view) && op.schema().name() != "aten::detach_";
 }
 
+bool shares_memory_unsaid(const std::string& name) { return name.starts_with("aten::unsafe_split"); }
+
 bool keeps_order(const std::string& name) { return name == "aten::view" || name == "aten::_unsafe_view"; }
+
+bool names_strides(const std::string& name) { return name.starts_with("aten::as_strided"); }
+
+bool chooses_strides(const std::string& name) {
+  return name.starts_with("aten::reflection_pad") || name.starts_with("aten::replication_pad") ||
+         name.ends_with("shuffle") || name == "aten::slow_conv_transpose2d";
+}
 
 bool gives_plain_values(const std::string& name) { return name == "aten::copy_"; }
 

@@ -19,8 +19,14 @@ bool draws_numbers(const c10::OperatorHandle& op);
 c10::SmallVector<int, 2> unnamed_writes(const c10::FunctionSchema& schema);
 // Whether the op gives its first argument another geometry, in place.
 bool changes_geometry(const c10::OperatorHandle& op);
+// Whether it returns views of its first argument without saying so in its schema.
+bool shares_memory_unsaid(const std::string& name);
 // Whether it returns the elements in other sizes, in the same row-major order.
 bool keeps_order(const std::string& name);
+// Whether its arguments name strides, and so places in the memory of the tensor.
+bool names_strides(const std::string& name);
+// Whether LibTorch's kernel gives the result other strides than LibTorch says of tensors without memory.
+bool chooses_strides(const std::string& name);
 // Whether a program calls it to get sharded values in a plain tensor.
 bool gives_plain_values(const std::string& name);
 // Whether it makes sparse tensors of mesh tensors, and is looked up under their key.

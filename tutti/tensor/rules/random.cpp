@@ -70,6 +70,15 @@ void check_probabilities(const Tensor& probabilities) {
                 "bernoulli_: a probability is not between 0 and 1");
 }
 
+void check_deviations(const Tensor& deviations) {
+  TORCH_CHECK(!deviations.is_complex(), "normal expects standard deviation to be non-complex");
+  if (!is_mesh_tensor(deviations)) return;
+  auto& impl = mesh_impl(deviations);
+  if (impl.spec()->unreduced) return;
+  for (const Tensor& piece : impl.read())
+    TORCH_CHECK(piece.ge(0).all().item<bool>(), "normal expects all elements of std >= 0.0");
+}
+
 // bernoulli_(self, p, generator) with a tensor of probabilities.
 DrawnResults decompose_bernoulli_in_place(at::ArrayRef<IValue> a) {
   if (!a[1].isTensor() || !draws_in_order(a[0].toTensor())) return {};
@@ -96,9 +105,11 @@ DrawnResults decompose_bernoulli(at::ArrayRef<IValue> a) {
 DrawnResults decompose_normal(at::ArrayRef<IValue> a) {
   const bool has_mean = a[0].isTensor(), has_deviation = a[1].isTensor();
   if (!has_mean && !has_deviation) return {};
+  if (has_deviation) check_deviations(a[1].toTensor());
   const Tensor& like = a[has_mean ? 0 : 1].toTensor();
   const bool broadcasts = has_mean && has_deviation && like.sizes() != a[1].toTensor().sizes();
   Tensor result = broadcasts ? like.add(a[1].toTensor()) : at::empty_like(like, at::MemoryFormat::Contiguous);
+  if (result.numel() == 0) return std::vector<IValue>{result};  // of any type
   result.normal_(0, has_deviation ? 1 : a[1].toDouble(), generator_of(a[2]));
   if (has_deviation) result.mul_(a[1].toTensor());
   return std::vector<IValue>{has_mean ? result.add_(a[0].toTensor()) : result.add_(a[0].toDouble())};

@@ -312,7 +312,12 @@ Results decompose_norm(at::ArrayRef<IValue> a) {
   if (!is_sharded(self, axes)) return {};
   const bool keep = named && a[3].toBool();
   const size_t dtype = named ? 4 : 2;
-  if (a.size() > dtype && !a[dtype].isNone()) self = self.to(a[dtype].toScalarType());
+  if (a.size() > dtype && !a[dtype].isNone()) {
+    const at::ScalarType type = a[dtype].toScalarType();
+    TORCH_CHECK(c10::promoteTypes(self.scalar_type(), type) == type, "norm: the dtype of the input (",
+                self.scalar_type(), ") should be convertible without narrowing to the specified dtype (", type, ")");
+    self = self.to(type);
+  }
   const double order = a[1].isNone() ? 2 : a[1].toScalar().toDouble();
   const at::ScalarType type = c10::toRealValueType(self.scalar_type());
   return {{in_type(norm_of(in_sum_type(self).abs(), order, axes, keep), type)}};
@@ -322,7 +327,8 @@ Results decompose_norm(at::ArrayRef<IValue> a) {
 Results decompose_logsumexp(at::ArrayRef<IValue> a) {
   const Tensor& given = a[0].toTensor();
   const at::DimVector axes = axes_or_all(a[1], given.dim());
-  if (!is_sharded(given, axes) || !given.is_floating_point()) return {};
+  const bool names_axes = !a[1].isIntList() || !a[1].toIntVector().empty();  // else LibTorch has its own idea of it
+  if (!names_axes || !is_sharded(given, axes) || !given.is_floating_point()) return {};
   const Tensor self = in_sum_type(given);
   if (self.numel() == 0) return {{in_type(at::sum(self.exp(), axes, a[2].toBool()).log_(), given.scalar_type())}};
   Tensor top = at::amax(self, axes, /*keepdim=*/true);

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <ATen/core/DimVector.h>
+#include <ATen/core/ivalue.h>
+#include <c10/util/OptionalArrayRef.h>
+
+#include <vector>
+
+namespace c10 {
+class OperatorHandle;
+}
+
+namespace tutti {
+
+struct OperatorInfo;
+
+// The strides that LibTorch gives the results of a call, of operands with these sizes and strides. Pieces cannot tell
+// them: a view of pieces may be a copy, and a piece with an axis of one element does not show where that axis lies.
+class ResultGeometries {
+ public:
+  ResultGeometries() = default;
+  // Throws: of a view and of an op that is rewritten as others, what LibTorch throws where it does not take these
+  // operands. Other calls say themselves what is wrong.
+  ResultGeometries(const c10::OperatorHandle& op, const OperatorInfo& info, at::ArrayRef<at::IValue> arguments);
+
+  // Of a result (of a list, its item; -1: not a list) that turned out to have these sizes; nothing where LibTorch needs
+  // memory to tell.
+  at::OptionalIntArrayRef strides(size_t result, int item, at::IntArrayRef sizes) const;
+
+ private:
+  struct Geometry {
+    at::DimVector sizes, strides;
+  };
+  std::vector<std::vector<Geometry>> results_;
+};
+
+}  // namespace tutti
