@@ -32,8 +32,7 @@ NetworkLeader::NetworkLeader(const std::vector<Task>& tasks, const LeaderOptions
 NetworkLeader::~NetworkLeader() {
   const auto until = Door::Clock::now() + kLinger;
   while (has_members() && Door::Clock::now() < until) std::this_thread::sleep_for(5ms);
-  ends_ = true;
-  if (thread_.joinable()) thread_.join();
+  close();
   server_.reset();
   bridges_.clear();
 }
@@ -43,6 +42,11 @@ FileDescriptor NetworkLeader::own_connection(const Task& task) {
   const std::lock_guard lock(mutex_);
   here_.insert(to_string(task));
   return std::move(connections_[static_cast<size_t>(place)]);
+}
+
+void NetworkLeader::close() {
+  ends_ = true;
+  if (thread_.joinable()) thread_.join();
 }
 
 bool NetworkLeader::has_members() {

@@ -33,6 +33,8 @@ class NetworkLeader {
   void lose(const Task& task, const std::string& how);
   // Whether some who came have not left yet.
   bool has_members();
+  // Lets nobody in any more; to be called before the door is destroyed.
+  void close();
   // Why a task cannot come in, though it has proved itself: it is none of these, or here already. Any thread.
   std::optional<Error> admit(const PeerHello& hello);
 

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "tutti/core/error.h"
+#include "tutti/tools/certificates_command.h"
 #include "tutti/tools/checkpoint_command.h"
 #include "tutti/tools/launch_command.h"
 #include "tutti/tools/plan_command.h"
@@ -42,6 +43,17 @@ int main(int argc, char** argv) {
       ->callback(
           [&] { command = [] { return plan_environment(tutti::cluster::Environment::of_process(), std::cout); }; });
 
+  std::vector<std::string> hosts;
+  int days = 365;
+  CLI::App& certificates = *app.add_subcommand(
+      "certificates", "what hosts prove to each other with: an authority, and a certificate for each");
+  certificates.add_option("directory", path, "where they are written")->required();
+  certificates.add_option("hosts", hosts, "as the others reach them; NAME,ADDRESS for one that has several")
+      ->required();
+  certificates.add_option("--days", days, "how long they hold")->check(CLI::Range(1, 36500))->capture_default_str();
+  certificates.callback(
+      [&] { command = [&] { return make_certificates(path, hosts, std::chrono::hours(24 * days), std::cout); }; });
+
   // Behind "--", nothing is this command's.
   const auto num_own = static_cast<int>(std::find(argv, argv + argc, std::string_view("--")) - argv);
   LaunchOptions launched;
@@ -56,6 +68,11 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(0.0, 86400.0))
       ->capture_default_str();
   launcher.add_option("--log-dir", launched.log_dir, "a folder for a file with the lines of each process");
+  launcher
+      .add_option("--nodes", launched.num_nodes, "hosts, on each of which this command is given; -n workers on each")
+      ->capture_default_str();
+  launcher.add_option("--node-rank", launched.node_rank, "which of them this one is, from 0")->capture_default_str();
+  launcher.add_option("--leader", launched.leader, "HOST:PORT on host 0, where all of them meet");
   launcher.add_option("--cpus-per-process", launched.cpus_per_process, "threads of OpenMP; 0: a share of the cores");
   launcher.prefix_command();
   launcher.footer("Behind the options: PROGRAM ARGUMENT…");
