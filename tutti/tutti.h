@@ -22,6 +22,7 @@
 #include "tutti/cluster/torchrun_cluster_resolver.h"
 #include "tutti/cluster/tpu_cluster_resolver.h"
 #include "tutti/cluster/union_resolver.h"
+#include "tutti/collectives/cluster_group.h"
 #include "tutti/collectives/communication_options.h"
 #include "tutti/collectives/communications.h"
 #include "tutti/collectives/failure.h"

@@ -8,6 +8,7 @@
 #include "tutti/core/error.h"
 #include "tutti/tools/certificates_command.h"
 #include "tutti/tools/checkpoint_command.h"
+#include "tutti/tools/kubernetes_manifest.h"
 #include "tutti/tools/launch_command.h"
 #include "tutti/tools/plan_command.h"
 
@@ -74,6 +75,12 @@ int main(int argc, char** argv) {
   launcher.add_option("--node-rank", launched.node_rank, "which of them this one is, from 0")->capture_default_str();
   launcher.add_option("--leader", launched.leader, "HOST:PORT on host 0, where all of them meet");
   launcher.add_option("--cpus-per-process", launched.cpus_per_process, "threads of OpenMP; 0: a share of the cores");
+  std::string kubernetes_kind;
+  KubernetesOptions kubernetes;
+  launcher.add_option("--print-kubernetes", kubernetes_kind,
+                      "starts nothing, and prints what has Kubernetes do it: a job, a jobset or a tfjob");
+  launcher.add_option("--name", kubernetes.name, "of the job of Kubernetes")->capture_default_str();
+  launcher.add_option("--image", kubernetes.image, "that its pods run")->capture_default_str();
   launcher.prefix_command();
   launcher.footer("Behind the options: PROGRAM ARGUMENT…");
   launcher.callback([&] {
@@ -81,7 +88,16 @@ int main(int argc, char** argv) {
     if (num_own < argc && !launched.command.empty()) launched.command.emplace_back("--");  // one of the program's
     if (num_own < argc) launched.command.insert(launched.command.end(), argv + num_own + 1, argv + argc);
     launched.grace = std::chrono::milliseconds(static_cast<int64_t>(1000 * grace_seconds));
-    command = [&] { return launch(launched, std::cout, std::cerr); };
+    command = [&] {
+      if (kubernetes_kind.empty()) return launch(launched, std::cout, std::cerr);
+      kubernetes.kind = parse_kubernetes_kind(kubernetes_kind);
+      kubernetes.num_workers = launched.num_workers;
+      kubernetes.num_restarts = launched.num_restarts;
+      kubernetes.grace_seconds = static_cast<int>(grace_seconds);
+      kubernetes.command = launched.command;
+      std::cout << kubernetes_manifest(kubernetes);
+      return 0;
+    };
   });
 
   CLI11_PARSE(app, num_own, argv);
