@@ -3,10 +3,13 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <filesystem>
 #include <fstream>
 #include <functional>
+#include <iterator>
 #include <random>
 #include <set>
+#include <sstream>
 #include <thread>
 
 #include "tests/support/error_of.h"
@@ -92,13 +95,20 @@ void meet_and_talk(Cluster& cluster) {
   cluster.barrier("end");
 }
 
+// The addresses at which this process listens, as the kernel's tables have them.
 std::set<std::string> listening_ports() {
-  std::set<std::string> ports;
+  std::set<std::string> own, ports;
+  for (const auto& file : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code is_gone;
+    own.insert(std::filesystem::read_symlink(file, is_gone).string());
+  }
   for (const char* table : {"/proc/net/tcp", "/proc/net/tcp6"}) {
     std::ifstream lines(table);
-    std::string number, local, remote, state, rest;
-    while (lines >> number >> local >> remote >> state && std::getline(lines, rest))
-      if (state == "0A") ports.insert(local);
+    for (std::string line; std::getline(lines, line);) {
+      std::istringstream fields(line);
+      const std::vector<std::string> all{std::istream_iterator<std::string>(fields), {}};
+      if (all.size() > 9 && all[3] == "0A" && own.contains("socket:[" + all[9] + "]")) ports.insert(all[1]);
+    }
   }
   return ports;
 }
@@ -125,14 +135,15 @@ TEST(ClusterOverNetwork, MeetsByTheVariablesOfEachLauncher) {
 }
 
 TEST(ClusterOverNetwork, OpensNoPortOnOneHost) {
-  const auto before = listening_ports();
-  expect_good(on_each(tf_configs("localhost", 3), [&](Cluster& cluster) {
-    meet_and_talk(cluster);
-    if (cluster.task().index == 0) {
-      for (const std::string& port : listening_ports()) EXPECT_TRUE(before.contains(port)) << port;
-    }
-    cluster.barrier("seen");
-  }));
+  const auto talk_and_look = [](bool is_on_one_host) {
+    return [=](Cluster& cluster) {
+      meet_and_talk(cluster);
+      EXPECT_EQ(listening_ports().empty(), is_on_one_host);
+      cluster.barrier("seen");
+    };
+  };
+  expect_good(on_each(tf_configs("localhost", 3), talk_and_look(true)));
+  expect_good(on_each(with(tf_configs("0.0.0.0", 2), {{"TUTTI_INSECURE", "1"}}), talk_and_look(false)));
 }
 
 TEST(ClusterOverNetwork, RefusesToMeetWithoutAProof) {
@@ -209,6 +220,19 @@ TEST(ClusterOverNetwork, RefusesAnotherClusterAndASecondProcessOfATask) {
     }
     cluster.barrier("end");
   }));
+}
+
+TEST(NetworkLeader, AdmitsEachOfItsTasksOnce) {
+  NetworkLeader leader({{"worker", 0}, {"worker", 1}});
+  leader.own_connection({"worker", 0});
+  const auto refusal = [&](const Task& task) {
+    const auto error = leader.admit(PeerHello{.task = task, .purpose = "leader"});
+    return error ? std::string(error->what()) : "welcome";
+  };
+  EXPECT_EQ(refusal({"worker", 1}), "welcome");
+  EXPECT_THAT(refusal({"worker", 1}), HasSubstr("worker 1 is here already, or was: is it started twice?"));
+  EXPECT_THAT(refusal({"worker", 0}), HasSubstr("is here already"));
+  EXPECT_THAT(refusal({"worker", 2}), HasSubstr("the cluster has no worker 2"));
 }
 
 TEST(ClusterOverNetwork, ExplainsWhatGoesWrongAtFirst) {
