@@ -1,6 +1,7 @@
 // The all-reduce of processes of one host over shared memory (float32, in place).
 //
 //   all_reduce_processes [N]               N processes, 2 by default, started here
+//   all_reduce_processes N ring            the same over gRPC, as between hosts
 //   mpirun -n N all_reduce_processes       where MPI was found when it was built: beside MPI_Allreduce, in turns
 //
 // Per size, over rounds: the median time of a sum, its 10 % and 90 % quantiles, the processor time of one process, and
@@ -17,6 +18,8 @@
 #include <thread>
 
 #include "paired.h"
+#include "tutti/cluster/cluster.h"
+#include "tutti/collectives/cluster_group.h"
 #include "tutti/collectives/shared_memory/shared_memory_group.h"
 #include "tutti/core/str.h"
 
@@ -98,6 +101,25 @@ int run_forked(int size) {
   return failures;
 }
 
+// Processes that find each other as those of several hosts do, here at sockets of this one.
+int run_ring(int size) {
+  std::string addresses;
+  for (int rank = 0; rank < size; ++rank) addresses += str(rank > 0 ? ", " : "", "\"localhost:", 40'000 + rank, '"');
+  for (int rank = 0; rank < size; ++rank)
+    if (fork() == 0) {
+      const cluster::Environment environment(cluster::Environment::Variables{
+          {"TF_CONFIG", str("{\"cluster\": {\"worker\": [", addresses,
+                            "]}, \"task\": {\"type\": \"worker\", \"index\": ", rank, "}}")}});
+      const auto cluster = cluster::Cluster::join({}, environment);
+      measure_all(*cluster_group(*cluster, {.way = ClusterGroupOptions::Way::ring}), nullptr);
+      cluster->barrier("end");
+      _exit(0);
+    }
+  int failures = 0, status = 0;
+  while (wait(&status) > 0) failures += status != 0;
+  return failures;
+}
+
 #ifdef TUTTI_MPI
 int run_in_mpi() {
   MPI_Init(nullptr, nullptr);
@@ -123,5 +145,6 @@ int main(int argc, char** argv) {
 #ifdef TUTTI_MPI
   if (std::getenv("OMPI_COMM_WORLD_SIZE") || std::getenv("PMI_SIZE")) return tutti::benchmarks::run_in_mpi();
 #endif
+  if (argc > 2) return tutti::benchmarks::run_ring(std::atoi(argv[1]));
   return tutti::benchmarks::run_forked(argc > 1 ? std::atoi(argv[1]) : 2);
 }

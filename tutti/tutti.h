@@ -24,6 +24,7 @@
 #include "tutti/cluster/tpu_cluster_resolver.h"
 #include "tutti/cluster/tpu_topology.h"
 #include "tutti/cluster/union_resolver.h"
+#include "tutti/collectives/cluster_group.h"
 #include "tutti/collectives/communication_options.h"
 #include "tutti/collectives/communications.h"
 #include "tutti/collectives/failure.h"

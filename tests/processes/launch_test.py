@@ -2,7 +2,9 @@
 """Runs `tutti launch` and `tutti plan env`: launch_test.py TUTTI LAUNCHED_MEMBER."""
 
 import os
+import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -23,8 +25,8 @@ def run(*arguments, variables=None, timeout=60):
     return done
 
 
-def start(*arguments):
-    return subprocess.Popen([TUTTI, *map(str, arguments)], env=CLEAN, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+def start(*arguments, variables=None):
+    return subprocess.Popen([TUTTI, *map(str, arguments)], env=CLEAN | (variables or {}), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                             text=True)
 
 
@@ -51,7 +53,7 @@ class Launch(unittest.TestCase):
                       f'case $TUTTI_CLUSTER in *\'"ps", "index"\'*|*\'"evaluator", "index"\'*) sleep 1;; esac; {MEMBER} sum')
         self.assertIn("[chief 0] rank 0 of 3: 6", done.out)
         self.assertIn("[worker 1] rank 2 of 3: 6", done.out)
-        self.assertIn("evaluator 0 does not train together with the workers", done.stderr)
+        self.assertRegex(done.stderr, "(ps|evaluator) 0 does not train together with the workers")  # whichever is first
 
     def test_servers_are_stopped_when_those_who_work_have_ended(self):
         done = launch("-n", 1, "--ps", 2, "sh", "-c", 'case $TUTTI_CLUSTER in *\'"type": "ps"\'*) sleep 60;; esac')
@@ -170,6 +172,113 @@ class Launch(unittest.TestCase):
         done = launch("-n", 2, TUTTI, "plan", "env", variables={"RANK": "0"})
         self.assertIn("[worker 1] This process is worker 1, rank 1 of 2.", done.out)
         self.assertIn("[worker 0] torchrun          shadowed    RANK", done.out)
+
+
+class Ring(unittest.TestCase):
+    def test_processes_of_one_host_need_no_port(self):
+        done = launch("-n", 3, MEMBER, "ring")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(sorted(done.out), [f"[worker {rank}] rank {rank} of 3: 6" for rank in range(3)])
+
+    def test_a_death_is_named_within_a_second(self):
+        done = launch("-n", 3, MEMBER, "ring", 1)
+        self.assertEqual(done.returncode, 128 + signal.SIGKILL)
+        for survivor in (0, 2):
+            said = [line for line in done.err if line.startswith(f"[worker {survivor}] after ")]
+            self.assertEqual(len(said), 1, done.stderr)
+            self.assertRegex(said[0], r"after \d{1,3} ms unavailable: rank 1 is lost .* all_reduce of 1 float64 'ranks'")
+
+
+class Nodes(unittest.TestCase):
+    """Two commands as two hosts would give them."""
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.token = Path(self.folder.name) / "token"
+        self.token.write_text("0123456789abcdef")
+
+    def run_nodes(self, *arguments, variables=({}, {}), count=2):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            leader = f"127.0.0.1:{probe.getsockname()[1]}"
+        nodes = [start("launch", "--nodes", 2, "--node-rank", rank, "--leader", leader, "-n", count, *arguments,
+                       variables=variables[rank]) for rank in (0, 1)]
+        ends = [node.communicate(timeout=60) for node in nodes]
+        return [(node.returncode, out.splitlines(), err) for node, (out, err) in zip(nodes, ends)]
+
+    def test_workers_of_all_nodes_sum_together(self):
+        secret = {"TUTTI_TOKEN_FILE": str(self.token)}
+        nodes = self.run_nodes(MEMBER, "ring", variables=(secret, secret))
+        for rank, (status, out, err) in enumerate(nodes):
+            self.assertEqual(status, 0, err)
+            self.assertEqual(sorted(out), [f"[worker {i}] rank {i} of 4: 10" for i in (2 * rank, 2 * rank + 1)])
+
+    def test_certificates_do_without_a_token(self):
+        made = run("certificates", self.folder.name + "/tls", "127.0.0.1")
+        self.assertEqual(made.returncode, 0, made.stderr)
+        self.assertEqual(os.stat(self.folder.name + "/tls/127.0.0.1.key").st_mode & 0o777, 0o600)
+        self.assertIn("is there already", run("certificates", self.folder.name + "/tls", "127.0.0.1").stderr)
+        names = {"CA": "ca.pem", "CERTIFICATE": "127.0.0.1.pem", "KEY": "127.0.0.1.key"}
+        tls = {f"TUTTI_TLS_{name}": f"{self.folder.name}/tls/{file}" for name, file in names.items()}
+        for status, out, err in self.run_nodes(MEMBER, "ring", variables=(tls, tls), count=1):
+            self.assertEqual(status, 0, err)
+
+    def test_a_death_on_one_node_ends_all(self):
+        secret = {"TUTTI_TOKEN_FILE": str(self.token)}
+        nodes = self.run_nodes(MEMBER, "ring", 3, variables=(secret, secret))
+        self.assertEqual(nodes[1][0], 128 + signal.SIGKILL, nodes[1][2])
+        self.assertEqual(nodes[0][0], 1, nodes[0][2])
+        self.assertIn("unavailable: rank 3 is lost", nodes[0][2])
+
+    def test_strangers_and_mistakes_are_told(self):
+        status, _, err = self.run_nodes(MEMBER, "ring")[0]
+        self.assertEqual(status, 2)
+        self.assertIn("TUTTI_TOKEN_FILE", err)
+        for arguments, text in ((("--nodes", 2, "-n", 1, "true"), "need --leader HOST:PORT"),
+                                (("--nodes", 2, "--node-rank", 2, "--leader", "a:1", "-n", 1, "true"), "no node 2 of 2"),
+                                (("--nodes", 2, "--leader", "a:1", "-n", 1, "--chief", "true"), "workers and no other")):
+            self.assertIn(text, launch(*arguments).stderr)
+
+
+class Kubernetes(unittest.TestCase):
+    def test_jobs_are_printed_whose_pods_find_each_other(self):
+        for kind in ("job", "jobset"):
+            done = launch("-n", 3, "--print-kubernetes", kind, "--name", "mnist", "train", "--epochs", 3)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            hosts = re.search(r'TUTTI_JOB_HOSTS, value: "(.*)"', done.stdout)[1]
+            self.assertTrue(hosts.endswith("{0..2}.mnist:2222"), hosts)
+            plan = run("plan", "env", variables={"TUTTI_JOB_HOSTS": hosts, "JOB_COMPLETION_INDEX": "2"})
+            self.assertIn("This process is worker 2, rank 2 of 3.", plan.stdout)
+        self.assertIn("is no name", launch("-n", 1, "--print-kubernetes", "job", "--name", "A b", "true").stderr)
+        self.assertIn("none of job", launch("-n", 1, "--print-kubernetes", "x", "true").stderr)
+
+    def test_what_is_printed_has_the_shape_that_kubernetes_takes(self):
+        try:
+            import yaml
+        except ImportError:
+            self.skipTest("python has no yaml here")
+        kinds = {"job": ["Service", "Job", "NetworkPolicy"], "jobset": ["JobSet", "NetworkPolicy"],
+                 "tfjob": ["TFJob", "NetworkPolicy"]}
+        for kind, expected in kinds.items():
+            done = launch("-n", 3, "--print-kubernetes", kind, "--restarts", 2, "--", "train", "a \"b\"")
+            documents = list(yaml.safe_load_all(done.stdout))
+            self.assertEqual([each["kind"] for each in documents], expected)
+            job = documents[-2]["spec"]
+            if kind == "jobset":
+                self.assertEqual(job["failurePolicy"]["maxRestarts"], 2)
+                job = job["replicatedJobs"][0]["template"]["spec"]
+            if kind == "tfjob":
+                job = job["tfReplicaSpecs"]["Worker"]
+                self.assertEqual(job["replicas"], 3)
+            else:
+                self.assertEqual((job["completionMode"], job["completions"], job["parallelism"]), ("Indexed", 3, 3))
+            pod = job["template"]["spec"]
+            self.assertEqual(job["template"]["metadata"]["labels"], {"app": "train"})
+            self.assertEqual(pod["containers"][0]["command"], ["train", 'a "b"'])
+            self.assertEqual(pod["containers"][0]["name"], "tensorflow" if kind == "tfjob" else "train")
+            self.assertEqual(pod["volumes"], [{"name": "token", "secret": {"secretName": "train-token"}}])
+            self.assertEqual(pod["terminationGracePeriodSeconds"], 30)
 
 
 class PlanEnv(unittest.TestCase):

@@ -46,9 +46,9 @@ std::unique_ptr<Group> join_ring(const RingPlace& place, int rank, int size, con
   for (int peer = 0; peer < rank; ++peer)
     streams[static_cast<size_t>(peer)] =
         cluster::knock(place.dials(peer), str("rank ", peer), PeerHello{.task = {"worker", rank}, .purpose = "ring"},
-                       place.security, 60s);
+                       place.security, place.patience);
   for (int peer = rank + 1; peer < size; ++peer) {
-    auto visitor = door->take(Task{"worker", peer}, "ring", Door::Clock::now() + 60s);
+    auto visitor = door->take(Task{"worker", peer}, "ring", Door::Clock::now() + place.patience);
     if (!visitor) throw Error(ErrorCode::deadline_exceeded, str("rank ", peer, " has not come"));
     streams[static_cast<size_t>(peer)] = std::move(visitor->stream);
   }

@@ -16,6 +16,7 @@ namespace tutti {
 struct RingPlace {
   std::function<std::string(int rank)> listens_at, dials;  // an address that differs where a proxy stands between
   cluster::Security security = {};
+  std::chrono::milliseconds patience = std::chrono::seconds(60);  // until all have joined
 };
 RingPlace ring_in(const std::filesystem::path& folder);
 

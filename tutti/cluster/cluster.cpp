@@ -11,6 +11,7 @@
 
 #include "tutti/cluster/from_environment.h"
 #include "tutti/cluster/launch_record.h"
+#include "tutti/core/bytes.h"
 #include "tutti/core/str.h"
 
 namespace tutti::cluster {
@@ -33,39 +34,38 @@ FileDescriptor control_socket(const LaunchRecord& record) {
 }  // namespace
 
 std::shared_ptr<Cluster> Cluster::join(const ClusterOptions& options, const Environment& environment) {
-  std::shared_ptr<Cluster> cluster;
-  if (environment.has("TUTTI_CLUSTER")) {
-    const LaunchRecord record = LaunchRecord::parse(environment.text("TUTTI_CLUSTER"));
-    cluster = std::make_shared<Cluster>(record.spec, record.task, control_socket(record), options);
-  } else {
-    const ClusterResolver resolver = from_environment(environment);
-    if (!resolver.cluster_spec().is_empty())
-      throw Error(ErrorCode::unimplemented,
-                  str("only the processes of `tutti launch` can join a cluster yet; this one is ",
-                      to_string(*resolver.task()), " of ", to_string(resolver.cluster_spec())));
-    ControlSockets sockets = make_control_sockets();
-    cluster = std::make_shared<Cluster>(ClusterSpec::of_size("worker", 1), Task{}, std::move(sockets.member), options);
-    std::vector<FileDescriptor> leaders;
-    leaders.push_back(std::move(sockets.leader));
-    cluster->own_leader_ = std::make_unique<LeaderServer>(std::vector<Task>{Task{}}, std::move(leaders));
-  }
+  const auto cluster = begin(options, environment);
   cluster->ask({.kind = Kind::hello, .name = to_string(cluster->task_), .number = kControlVersion}, kAnswerTime);
+  if (cluster->network_) cluster->publish_address();
   cluster->barrier("all tasks have come", options.connect_timeout);
   return cluster;
 }
 
-Cluster::Cluster(ClusterSpec spec, Task task, FileDescriptor leader, const ClusterOptions& options)
-    : spec_(std::move(spec)),
-      task_(std::move(task)),
-      options_(options),
-      socket_(std::move(leader)),
-      end_(eventfd(0, EFD_CLOEXEC)),
-      listener_([this] { listen(); }) {}
+std::shared_ptr<Cluster> Cluster::begin(const ClusterOptions& options, const Environment& environment) {
+  if (environment.has("TUTTI_CLUSTER")) {
+    const LaunchRecord record = LaunchRecord::parse(environment.text("TUTTI_CLUSTER"));
+    if (record.leader.empty())
+      return std::make_shared<Cluster>(record.spec, record.task, control_socket(record), options);
+    const NetworkPlan plan{.leader = {"launcher", 0}, .leader_address = record.leader};
+    return begin_network(record.spec, record.task, plan, options, environment);
+  }
+  const ClusterResolver resolver = from_environment(environment);
+  const ClusterSpec& spec = resolver.cluster_spec();
+  const Task task = resolver.task().value_or(Task{});
+  if (spec.is_empty()) return begin_alone(ClusterSpec::of_size("worker", 1), Task{}, options);
+  if (!spec.has(task)) return begin_alone(ClusterSpec({{task.type, {""}}}), {task.type, 0}, options);  // an evaluator
+  if (spec.num_tasks() == 1) return begin_alone(spec, task, options);
+  return begin_network(spec, task, plan_network(spec, task, environment), options, environment);
+}
 
-Cluster::~Cluster() {
-  send({.kind = Kind::goodbye});
-  eventfd_write(end_.number(), 1);
-  listener_.join();
+std::shared_ptr<Cluster> Cluster::begin_alone(const ClusterSpec& spec, const Task& task,
+                                              const ClusterOptions& options) {
+  ControlSockets sockets = make_control_sockets();
+  auto cluster = std::make_shared<Cluster>(spec, task, std::move(sockets.member), options);
+  std::vector<FileDescriptor> leaders;
+  leaders.push_back(std::move(sockets.leader));
+  cluster->own_leader_ = std::make_unique<LeaderServer>(std::vector<Task>{task}, std::move(leaders));
+  return cluster;
 }
 
 void Cluster::barrier(const std::string& name, std::chrono::milliseconds timeout) {
@@ -78,6 +78,24 @@ bool Cluster::insert(const std::string& key, const std::string& value) {
 
 std::string Cluster::get(const std::string& key, std::chrono::milliseconds timeout) {
   return ask({.kind = Kind::get, .name = key, .number = timeout.count()}, timeout + kAnswerTime);
+}
+
+std::vector<std::string> Cluster::gather(const std::string& name, const std::string& value,
+                                         std::chrono::milliseconds timeout) {
+  const std::string answer =
+      ask({.kind = Kind::gather, .name = name, .value = value, .number = timeout.count()}, timeout + kAnswerTime);
+  ByteReader reader({reinterpret_cast<const uint8_t*>(answer.data()), answer.size()}, "gathered values");
+  std::vector<std::string> values(static_cast<size_t>(reader.count(sizeof(int64_t))));
+  for (std::string& each : values) each = reader.text();
+  reader.finish();
+  return values;
+}
+
+void Cluster::fail(const std::string& cause) { send({.kind = Kind::failure, .name = cause}); }
+
+void Cluster::note_place(const std::string& place) {
+  const std::lock_guard lock(mutex_);
+  place_ = place;
 }
 
 std::string Cluster::describe_members() { return ask({.kind = Kind::members}, kAnswerTime); }
@@ -124,7 +142,12 @@ void Cluster::listen() {
   while (true) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(next_heartbeat - std::chrono::steady_clock::now());
     if (left.count() <= 0) {
-      send({.kind = Kind::heartbeat});
+      ControlMessage alive{.kind = Kind::heartbeat};
+      {
+        const std::lock_guard lock(mutex_);
+        alive.name = place_;
+      }
+      send(alive);
       next_heartbeat += options_.heartbeat;
       continue;
     }

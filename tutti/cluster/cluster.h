@@ -8,11 +8,14 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "tutti/cluster/cluster_spec.h"
 #include "tutti/cluster/control_message.h"
 #include "tutti/cluster/environment.h"
 #include "tutti/cluster/leader_server.h"
+#include "tutti/cluster/network_plan.h"
+#include "tutti/cluster/rpc/stream.h"
 #include "tutti/core/error.h"
 #include "tutti/core/file_descriptor.h"
 
@@ -27,9 +30,11 @@ struct ClusterOptions {
 // missing, and how a process has ended, is named. Any thread, but for barriers, to which one thread of a process goes.
 class Cluster {
  public:
-  // The processes that `tutti launch` started, whose leader is the launcher; without a launcher, this process alone.
-  // Returns when all have come. To be called once. Throws: deadline_exceeded, unavailable; unimplemented for a cluster
-  // of another launcher.
+  // The processes that `tutti launch` started, whose leader is the launcher; those of another launcher, or of
+  // TF_CONFIG, led by the chief or worker 0 (see plan_network); without a launcher, this process alone. Returns when
+  // all have come. To be called once. Throws: deadline_exceeded naming who has not come; unavailable;
+  // failed_precondition for processes of several hosts that prove nothing (see Security), another cluster, program or
+  // token than the leader's, and already_exists for a task that is here twice and a port that is taken.
   static std::shared_ptr<Cluster> join(const ClusterOptions& options = {},
                                        const Environment& environment = Environment::of_process());
   // The member at this end of a connection.
@@ -51,10 +56,29 @@ class Cluster {
   std::string get(const std::string& key, std::chrono::milliseconds timeout);
   // "worker 1: waits at barrier 'start'", a line for each task.
   std::string describe_members();
+  // What every task has given under this name, in the order of jobs' names and of indices. All tasks call it, and wait
+  // for each other. Throws: as barrier; resource_exhausted where all of it has more than 32 KiB.
+  std::vector<std::string> gather(const std::string& name, const std::string& value,
+                                  std::chrono::milliseconds timeout = std::chrono::minutes(10));
+  // This process cannot go on: all who wait for it, or will, throw unavailable with this cause.
+  void fail(const std::string& cause);
+  // What this process is about, for messages of others about it: "step 118".
+  void note_place(const std::string& place);
+
+  // A stream of messages to another task, which has to ask for the same one, once for each purpose. Throws:
+  // deadline_exceeded, and what the other task refuses.
+  std::unique_ptr<rpc::Stream> connect(const Task& peer, const std::string& purpose, std::chrono::milliseconds timeout);
 
  private:
   using Kind = ControlMessage::Kind;
+  struct Network;
 
+  static std::shared_ptr<Cluster> begin(const ClusterOptions& options, const Environment& environment);
+  static std::shared_ptr<Cluster> begin_alone(const ClusterSpec& spec, const Task& task, const ClusterOptions& options);
+  static std::shared_ptr<Cluster> begin_network(const ClusterSpec& spec, const Task& task, const NetworkPlan& plan,
+                                                const ClusterOptions& options, const Environment& environment);
+  void publish_address();
+  void open_local_door();
   std::string ask(ControlMessage message, std::chrono::milliseconds timeout);
   void send(const ControlMessage& message);
   void listen();
@@ -65,8 +89,11 @@ class Cluster {
   const Task task_;
   const ClusterOptions options_;
   std::unique_ptr<LeaderServer> own_leader_;  // of a process alone
+  std::once_flag has_door_;
+  std::unique_ptr<Network> network_;  // between hosts; on one host, once a stream was asked for
   FileDescriptor socket_, end_;
   std::mutex mutex_;
+  std::string place_;
   uint64_t last_request_ = 0;
   std::map<uint64_t, std::promise<ControlMessage>> asked_;
   std::optional<Error> broken_;  // why the leader cannot be asked any more

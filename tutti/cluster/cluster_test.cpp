@@ -147,7 +147,7 @@ TEST(Cluster, RefusesASocketThatIsNone) {
   EXPECT_THAT(error_of([] {
                 Cluster::join({}, Environment::Variables{{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "2"}});
               }),
-              HasSubstr("unimplemented: only the processes of `tutti launch`"));
+              HasSubstr("nobody has said where worker 0 can be reached"));
 }
 
 TEST(ControlMessage, IsReadAsItWasWrittenAndNothingElseIs) {

@@ -15,11 +15,13 @@ struct ControlMessage {
   enum class Kind : uint8_t {
     // a member's          name      value     number
     hello,      // the task            the protocol's version
-    heartbeat,  //
+    heartbeat,  // its place
     barrier,    // its name            milliseconds to wait
     insert,     // the key   the value
     get,        // the key             milliseconds to wait
+    gather,     // its name  the value milliseconds to wait
     members,    //
+    failure,    // the cause
     goodbye,    //
     // the leader's, to the request of that number
     done,   //           the answer

@@ -187,7 +187,8 @@ std::unique_ptr<rpc::Stream> knock(const std::string& address, const std::string
       const bool may_pass = error.code() == ErrorCode::unavailable || error.code() == ErrorCode::not_found ||
                             error.code() == ErrorCode::deadline_exceeded;
       const std::string text = error.what();
-      if (!may_pass || text.find(" refuses this process: ") != std::string::npos) throw;
+      const bool is_refused = text.find(" refuses this process: ") != std::string::npos;
+      if (!may_pass || (is_refused && error.code() != ErrorCode::unavailable)) throw;
       if (text.find("handshake failed") != std::string::npos)
         throw Error(ErrorCode::failed_precondition,
                     str(whom, " at ", address,

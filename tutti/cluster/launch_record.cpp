@@ -27,7 +27,8 @@ LaunchRecord read_record(std::string_view text) {
                                                     {"index", [&] { record.task.index = read_number(reader, 0); }}});
                                    }},
                                   {"memory", [&] { record.memory = read_number(reader, -1); }},
-                                  {"control", [&] { record.control = read_number(reader, -1); }}});
+                                  {"control", [&] { record.control = read_number(reader, -1); }},
+                                  {"leader", [&] { record.leader = reader.text(); }}});
   reader.end();
   record.spec.address(record.task);
   return record;
@@ -47,7 +48,7 @@ LaunchRecord LaunchRecord::parse(std::string_view text) {
 std::string to_string(const LaunchRecord& record) {
   return str("{\"cluster\": ", to_string(record.spec), ", \"task\": {\"type\": ", json_text(record.task.type),
              ", \"index\": ", record.task.index, "}, \"memory\": ", record.memory, ", \"control\": ", record.control,
-             '}');
+             record.leader.empty() ? "" : str(", \"leader\": ", json_text(record.leader)), '}');
 }
 
 LaunchedClusterResolver::LaunchedClusterResolver(const Environment& environment)

@@ -10,11 +10,12 @@ namespace tutti::cluster {
 
 // What `tutti launch` tells a process that it starts, in the variable TUTTI_CLUSTER. A value.
 struct LaunchRecord {
-  ClusterSpec spec;  // without addresses: the processes are on one host and inherit what they meet in
+  ClusterSpec spec;  // without addresses: the processes inherit what they meet in, or learn addresses from the leader
   Task task;
   // File descriptors that it inherits; -1: none.
-  int memory = -1;   // of the memory that the chief and the workers share
-  int control = -1;  // of the socket at whose other end the leader is
+  int memory = -1;          // of the memory that the chief and the workers share
+  int control = -1;         // of the socket at whose other end the leader is
+  std::string leader = {};  // where the launcher of the first host leads, "host:port"; empty: there is only this host
 
   // Throws: invalid_argument, with the byte, for what is no such text or has no such task.
   static LaunchRecord parse(std::string_view text);

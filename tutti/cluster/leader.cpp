@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tutti/core/bytes.h"
 #include "tutti/core/str.h"
 
 namespace tutti::cluster {
@@ -38,11 +39,13 @@ Leader::Answers Leader::receive(int index, const ControlMessage& message, Clock:
     return {failed(index, message.request, ErrorCode::unavailable, *lost_)};
   switch (message.kind) {
     case Kind::hello: return hello(index, message);
-    case Kind::heartbeat: return {};
+    case Kind::heartbeat: from.place = message.name; return {};
+    case Kind::gather:
     case Kind::barrier: return arrive(index, message, now);
     case Kind::insert: return insert(index, message);
     case Kind::get: return get(index, message, now);
     case Kind::members: return {done(index, message.request, describe_members())};
+    case Kind::failure: return lose(index, str("has failed: ", message.name));
     case Kind::goodbye: from.state = State::finished; return settle_barriers();
     case Kind::done:
     case Kind::error: break;
@@ -72,7 +75,10 @@ Leader::Answers Leader::arrive(int index, const ControlMessage& message, Clock::
                    str(to_string(from.task), " waits at barrier '", from.barrier->name, "' and comes to '",
                        message.name, "': one thread of a process goes to barriers"))};
   const std::chrono::milliseconds timeout(std::clamp<int64_t>(message.number, 0, kLongest.count()));
-  from.barrier = Waiting{message.request, message.name, now + timeout, timeout};
+  const bool gathers = message.kind == Kind::gather;
+  from.barrier = Waiting{message.request, gathers ? str("gathering ", message.name) : message.name,
+                         now + timeout,   timeout,
+                         message.value,   gathers};
   return settle_barriers();
 }
 
@@ -99,8 +105,23 @@ Leader::Answers Leader::settle_barriers() {
     return fail_waiting(ErrorCode::failed_precondition,
                         str("all processes wait, and not for the same: ", to_string(first->task), " at barrier '",
                             first->barrier->name, "', ", to_string(other->task), " at '", other->barrier->name, '\''));
+  return pass_barrier();
+}
+
+// All wait at one.
+Leader::Answers Leader::pass_barrier() {
+  ByteWriter values;
+  values.number(size());
+  for (const Member& each : members_) values.text(each.barrier->value);
+  if (members_.front().barrier->gathers && values.bytes().size() > kMaxControlBytes / 2)
+    return fail_waiting(ErrorCode::resource_exhausted,
+                        str("what all tasks bring to '", members_.front().barrier->name, "' has ",
+                            values.bytes().size(), " bytes; there is room for ", kMaxControlBytes / 2));
   Answers answers;
-  for (int i = 0; i < size(); ++i) answers.push_back(done(i, member(i).barrier->request));
+  for (int i = 0; i < size(); ++i)
+    answers.push_back(
+        done(i, member(i).barrier->request,
+             member(i).barrier->gathers ? std::string(values.bytes().begin(), values.bytes().end()) : ""));
   for (Member& each : members_) each.barrier.reset();
   return answers;
 }
@@ -212,6 +233,7 @@ std::string Leader::missing_at(const std::string& barrier) const {
       text += str(" waits at '", each.barrier->name, '\'');
     else
       text += " has not come";
+    if (!each.place.empty()) text += str(" (last heard of at ", each.place, ')');
   }
   return text;
 }
@@ -229,6 +251,7 @@ std::string Leader::describe_members() const {
               : each.state == State::running  ? "runs"
               : each.state == State::finished ? "has finished"
                                               : "is lost";
+    if (!each.place.empty()) text += str(" (", each.place, ')');
     text += '\n';
   }
   return text;

@@ -22,8 +22,9 @@ struct LeaderOptions {
 // What a cluster has in common: who is there, who waits at which barrier, and keys that are written once. Pure: it is
 // told what has come and when, and says what is to be sent. The first loss is the cause of every failure after it.
 //
-// A barrier is passed when all members wait at it. It fails for all who wait when that cannot happen any more: a member
-// is lost, has finished, or waits at a barrier of another name while everybody waits. For one thread.
+// A barrier is passed when all members wait at it; a gathering is a barrier that tells all what each brought. It fails
+// for all who wait when that cannot happen any more: a member is lost, has finished, or waits at a barrier of another
+// name while everybody waits. For one thread.
 class Leader {
  public:
   using Clock = std::chrono::steady_clock;
@@ -55,10 +56,13 @@ class Leader {
     std::string name;
     Clock::time_point deadline;
     std::chrono::milliseconds timeout;
+    std::string value = {};  // of a gathering
+    bool gathers = false;
   };
   struct Member {
     Task task;
     State state = State::joining;
+    std::string place = {};
     Clock::time_point heard;
     std::optional<Clock::time_point> closed;
     std::optional<Waiting> barrier;
@@ -75,6 +79,7 @@ class Leader {
   Answers insert(int index, const ControlMessage& message);
   Answers get(int index, const ControlMessage& message, Clock::time_point now);
   Answers settle_barriers();
+  Answers pass_barrier();
   Answers fail_waiting(ErrorCode code, const std::string& text);
   Answers end_late(int index, Clock::time_point now);
   std::string missing_at(const std::string& barrier) const;

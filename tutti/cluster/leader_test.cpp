@@ -127,6 +127,26 @@ TEST(Leader, EndsTheWaitingForAMemberThatHasFinished) {
   EXPECT_EQ(workers.members(), "worker 0: has finished\nworker 1: has finished\n");
 }
 
+TEST(Leader, TellsWhereMembersWereAndWhatAllBroughtAndTheFirstCause) {
+  LedWorkers workers(3);
+  workers.send(1, {.kind = Kind::heartbeat, .name = "step 118"});
+  EXPECT_THAT(workers.members(), HasSubstr("worker 1: runs (step 118)"));
+  const auto gather = [&](int member, const std::string& value) {
+    return workers.send(member, {.kind = Kind::gather, .request = 5, .name = "n", .value = value, .number = 1000});
+  };
+  gather(0, "a");
+  EXPECT_THAT(workers.barrier(2, "end", 100), IsEmpty());
+  EXPECT_THAT(workers.after(100ms).front(), HasSubstr("worker 1 has not come (last heard of at step 118)"));
+  EXPECT_THAT(workers.after(900ms).front(), HasSubstr("barrier 'gathering n'"));
+  gather(0, "a");
+  gather(1, std::string(kMaxControlBytes / 2, 'x'));
+  EXPECT_THAT(gather(2, "c").front(), HasSubstr("resource_exhausted what all tasks bring to 'gathering n'"));
+  EXPECT_THAT(workers.barrier(0, "end"), IsEmpty());
+  EXPECT_THAT(workers.send(1, {.kind = Kind::failure, .name = "no disk"}),
+              ElementsAre("0: unavailable worker 1 has failed: no disk"));
+  EXPECT_THAT(workers.lose(2, "died"), IsEmpty());
+}
+
 TEST(Leader, LosesAMemberThatIsNotHeardOf) {
   LedWorkers workers(2, {.dead_after = 30s});
   workers.barrier(0, "epoch", 3'600'000);

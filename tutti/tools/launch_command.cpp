@@ -6,6 +6,7 @@
 
 #include "tutti/cluster/launch_record.h"
 #include "tutti/cluster/leader_server.h"
+#include "tutti/cluster/network.h"
 #include "tutti/collectives/shared_memory/shared_memory_group.h"
 #include "tutti/core/error.h"
 #include "tutti/tools/process_set.h"
@@ -25,9 +26,13 @@ ClusterSpec spec_of(const LaunchOptions& options) {
       throw Error(ErrorCode::invalid_argument, str("the number of ", what, " is ", count));
     return std::vector<std::string>(static_cast<size_t>(count));
   };
+  if (options.num_nodes > 1 && (options.has_chief || options.num_ps != 0 || options.has_evaluator))
+    throw Error(ErrorCode::invalid_argument,
+                "several nodes run workers and no other tasks; without --chief, --ps and "
+                "--evaluator, worker 0 is the chief");
   ClusterSpec::Jobs jobs;
   if (options.has_chief) jobs["chief"] = addresses("chiefs", 1);
-  if (options.num_workers != 0) jobs["worker"] = addresses("workers", options.num_workers);
+  if (options.num_workers != 0) jobs["worker"] = addresses("workers", options.num_workers * options.num_nodes);
   if (options.num_ps != 0) jobs["ps"] = addresses("parameter servers", options.num_ps);
   if (options.has_evaluator) jobs["evaluator"] = addresses("evaluators", 1);
   if (!jobs.contains("chief") && !jobs.contains("worker"))
@@ -52,11 +57,18 @@ class Launch {
   Launch(const LaunchOptions& options, std::ostream& out, std::ostream& err)
       : options_(options),
         spec_(spec_of(options)),
-        variables_(thread_variables(options, spec_.num_tasks(), err)),
+        variables_(thread_variables(options, spec_.num_tasks() / options.num_nodes, err)),
         out_(out),
-        err_(err) {}
+        err_(err) {
+    if (options.num_nodes == 1) return;
+    security_ = cluster::Security::from_environment(cluster::Environment::of_process());
+    cluster::require_security(security_);
+  }
 
-  ProcessSetEnd run(int attempt) {
+  ProcessSetEnd run(int attempt) { return options_.num_nodes > 1 ? run_node(attempt) : run_host(attempt); }
+
+ private:
+  ProcessSetEnd run_host(int attempt) {
     const FileDescriptor memory = create_group_memory(spec_.num_tasks("chief") + spec_.num_tasks("worker"));
     ProcessSet processes(signals_, options_.grace);
     std::vector<Task> tasks;
@@ -77,12 +89,41 @@ class Launch {
     return processes.wait([&](int place, const ChildProcess& process) { leader.lose(place, process.how_it_ended()); });
   }
 
- private:
+  // The workers of this host among those of all. On host 0 this process leads them.
+  ProcessSetEnd run_node(int attempt) {
+    ProcessSet processes(signals_, options_.grace);
+    std::vector<Task> all, here;
+    for (int index = 0; index < spec_.num_tasks("worker"); ++index) {
+      all.push_back({"worker", index});
+      if (index / options_.num_workers != options_.node_rank) continue;
+      here.push_back(all.back());
+      processes.add(start({.spec = spec_, .task = here.back(), .leader = options_.leader}, attempt));
+    }
+    if (options_.node_rank != 0) return processes.wait([](int, const ChildProcess&) {});
+    cluster::PeerHello own{.task = {"launcher", 0}, .spec = cluster::spec_text(spec_), .attempt = attempt};
+    cluster::Gatekeeper gate(own);
+    cluster::NetworkLeader leader(all);
+    cluster::Door door(options_.leader, security_, [&](const cluster::PeerHello& hello) {
+      auto refusal = gate.check(hello);
+      return refusal ? refusal : leader.admit(hello);
+    });
+    leader.open(door);
+    ProcessSetEnd end = processes.wait([&](int place, const ChildProcess& process) {
+      leader.lose(here[static_cast<size_t>(place)], process.how_it_ended());
+    });
+    while (end.cause.empty() && leader.has_members() && !end.was_stopped) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      for (const int signal : signals_.take()) end.was_stopped = end.was_stopped || signal != SIGCHLD;
+    }
+    leader.close();
+    return end;
+  }
+
   std::unique_ptr<ChildProcess> start(const LaunchRecord& record, int attempt) {
     ChildProcessOptions process{.name = to_string(record.task), .command = options_.command, .variables = variables_};
     process.variables["TUTTI_CLUSTER"] = to_string(record);
     process.variables["TUTTI_RESTARTS"] = std::to_string(attempt);
-    process.inherited = {record.control};
+    if (record.control >= 0) process.inherited.push_back(record.control);
     if (record.memory >= 0) process.inherited.push_back(record.memory);
     process.signal_mask = signals_.old_mask();
     if (!options_.log_dir.empty())
@@ -94,6 +135,7 @@ class Launch {
   const ClusterSpec spec_;
   const std::map<std::string, std::string> variables_;
   std::ostream &out_, &err_;
+  cluster::Security security_;  // of several nodes
   SignalWatch signals_;
 };
 
@@ -106,6 +148,13 @@ int launch(const LaunchOptions& options, std::ostream& out, std::ostream& err) {
                 str("there is no option ", options.command.front(), "; `tutti launch --help` tells them"));
   if (options.num_restarts < 0 || options.cpus_per_process < 0 || options.grace.count() < 0)
     throw Error(ErrorCode::invalid_argument, "--restarts, --grace and --cpus-per-process are not negative");
+  if (options.num_nodes < 1 || options.num_nodes > cluster::kMaxTasks || options.node_rank < 0 ||
+      options.node_rank >= options.num_nodes)
+    throw Error(ErrorCode::invalid_argument, str("there is no node ", options.node_rank, " of ", options.num_nodes));
+  if (options.leader.empty() != (options.num_nodes == 1))
+    throw Error(ErrorCode::invalid_argument,
+                "several nodes need --leader HOST:PORT, the same on all: a port on the host "
+                "of --node-rank 0; one node needs none");
   if (!options.log_dir.empty()) std::filesystem::create_directories(options.log_dir);
   Launch launch(options, out, err);
   for (int attempt = 0;; ++attempt) {

@@ -6,7 +6,9 @@
 #include <string_view>
 
 #include "tutti/core/error.h"
+#include "tutti/tools/certificates_command.h"
 #include "tutti/tools/checkpoint_command.h"
+#include "tutti/tools/kubernetes_manifest.h"
 #include "tutti/tools/launch_command.h"
 #include "tutti/tools/plan_command.h"
 
@@ -42,6 +44,17 @@ int main(int argc, char** argv) {
       ->callback(
           [&] { command = [] { return plan_environment(tutti::cluster::Environment::of_process(), std::cout); }; });
 
+  std::vector<std::string> hosts;
+  int days = 365;
+  CLI::App& certificates = *app.add_subcommand(
+      "certificates", "what hosts prove to each other with: an authority, and a certificate for each");
+  certificates.add_option("directory", path, "where they are written")->required();
+  certificates.add_option("hosts", hosts, "as the others reach them; NAME,ADDRESS for one that has several")
+      ->required();
+  certificates.add_option("--days", days, "how long they hold")->check(CLI::Range(1, 36500))->capture_default_str();
+  certificates.callback(
+      [&] { command = [&] { return make_certificates(path, hosts, std::chrono::hours(24 * days), std::cout); }; });
+
   // Behind "--", nothing is this command's.
   const auto num_own = static_cast<int>(std::find(argv, argv + argc, std::string_view("--")) - argv);
   LaunchOptions launched;
@@ -56,7 +69,18 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(0.0, 86400.0))
       ->capture_default_str();
   launcher.add_option("--log-dir", launched.log_dir, "a folder for a file with the lines of each process");
+  launcher
+      .add_option("--nodes", launched.num_nodes, "hosts, on each of which this command is given; -n workers on each")
+      ->capture_default_str();
+  launcher.add_option("--node-rank", launched.node_rank, "which of them this one is, from 0")->capture_default_str();
+  launcher.add_option("--leader", launched.leader, "HOST:PORT on host 0, where all of them meet");
   launcher.add_option("--cpus-per-process", launched.cpus_per_process, "threads of OpenMP; 0: a share of the cores");
+  std::string kubernetes_kind;
+  KubernetesOptions kubernetes;
+  launcher.add_option("--print-kubernetes", kubernetes_kind,
+                      "starts nothing, and prints what has Kubernetes do it: a job, a jobset or a tfjob");
+  launcher.add_option("--name", kubernetes.name, "of the job of Kubernetes")->capture_default_str();
+  launcher.add_option("--image", kubernetes.image, "that its pods run")->capture_default_str();
   launcher.prefix_command();
   launcher.footer("Behind the options: PROGRAM ARGUMENT…");
   launcher.callback([&] {
@@ -64,7 +88,16 @@ int main(int argc, char** argv) {
     if (num_own < argc && !launched.command.empty()) launched.command.emplace_back("--");  // one of the program's
     if (num_own < argc) launched.command.insert(launched.command.end(), argv + num_own + 1, argv + argc);
     launched.grace = std::chrono::milliseconds(static_cast<int64_t>(1000 * grace_seconds));
-    command = [&] { return launch(launched, std::cout, std::cerr); };
+    command = [&] {
+      if (kubernetes_kind.empty()) return launch(launched, std::cout, std::cerr);
+      kubernetes.kind = parse_kubernetes_kind(kubernetes_kind);
+      kubernetes.num_workers = launched.num_workers;
+      kubernetes.num_restarts = launched.num_restarts;
+      kubernetes.grace_seconds = static_cast<int>(grace_seconds);
+      kubernetes.command = launched.command;
+      std::cout << kubernetes_manifest(kubernetes);
+      return 0;
+    };
   });
 
   CLI11_PARSE(app, num_own, argv);

@@ -93,7 +93,7 @@ bool is_loopback(const std::string& host) {
   return true;
 }
 
-std::string own_address_towards(const std::string& address) {
+std::string own_host_towards(const std::string& address) {
   const Addresses found = look_up(parse_host_port(address));
   const FileDescriptor probe(socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   sockaddr_storage own{};
@@ -101,7 +101,8 @@ std::string own_address_towards(const std::string& address) {
   if (connect(probe.number(), found->ai_addr, found->ai_addrlen) != 0 ||
       getsockname(probe.number(), reinterpret_cast<sockaddr*>(&own), &length) != 0)
     throw Error(ErrorCode::unavailable, str("there is no way from this host to ", address, ": ", std::strerror(errno)));
-  return numeric_host(reinterpret_cast<const sockaddr*>(&own), length);
+  const std::string host = numeric_host(reinterpret_cast<const sockaddr*>(&own), length);
+  return found->ai_family == AF_INET6 ? str('[', host, ']') : host;
 }
 
 void check_can_listen(const std::string& address) {

@@ -21,8 +21,9 @@ std::string resolve(const std::string& address);
 // Whether every one of the host's addresses is the loopback's.
 bool is_loopback(const std::string& host);
 
-// The address of this host from which packets to that address go: "10.0.0.3". Throws as resolve().
-std::string own_address_towards(const std::string& address);
+// This host's address on the way to that one, as it is written before a port: "10.0.0.3", "[fe80::1]". Throws as
+// resolve(), and unavailable where there is no way.
+std::string own_host_towards(const std::string& address);
 
 // Throws, where nobody could listen there: already_exists for a port that is taken, not_found for a host that nobody
 // knows, failed_precondition for an address of another host.

@@ -32,12 +32,15 @@ rpc::Outgoing ring_message(const CallRecord* first, const rpc::Payload& payload,
 
 rpc::Outgoing ring_failure(const Error& error) {
   const auto code = static_cast<uint32_t>(error.code());
-  std::string bytes(reinterpret_cast<const char*>(&code), sizeof code);
-  bytes += std::string_view(error.what()).substr(0, kMaxFailureText);
-  rpc::Outgoing message = with_head(
-      {.kind = RingMessageKind::failure, .checksum = crc32c(bytes.data(), bytes.size()), .size = bytes.size()},
-      nullptr);
-  message.head.insert(message.head.end(), bytes.begin(), bytes.end());
+  const std::string text = std::string(error.what()).substr(0, kMaxFailureText);
+  const size_t size = sizeof code + text.size();
+  const uint32_t checksum = crc32c(text.data(), text.size(), crc32c(&code, sizeof code));
+  const RingHead head{.kind = RingMessageKind::failure, .checksum = checksum, .size = size};
+  rpc::Outgoing message;
+  message.head.resize(sizeof head + size);
+  std::memcpy(message.head.data(), &head, sizeof head);
+  std::memcpy(message.head.data() + sizeof head, &code, sizeof code);
+  std::memcpy(message.head.data() + sizeof head + sizeof code, text.data(), text.size());
   return message;
 }
 

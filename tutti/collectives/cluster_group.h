@@ -1,0 +1,29 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "tutti/cluster/cluster.h"
+#include "tutti/collectives/group.h"
+
+namespace tutti {
+
+struct ClusterGroupOptions {
+  enum class Way {
+    automatic,      // shared memory where all members are on one host, else the ring
+    shared_memory,  // refused where they are not
+    ring,           // over gRPC; on one host through sockets, without a port
+  };
+  std::chrono::milliseconds timeout = std::chrono::seconds(300);  // how long a member waits for the others
+  Way way = Way::automatic;
+  std::string name = "training";  // of this group; each name makes one group in the life of a cluster
+};
+
+// The group of the chief and the workers of a cluster, of which this process is one; ranks as cluster::id_in_cluster.
+// All of them call it, with equal options, and it returns when all have met. The cluster must outlive the group.
+// Throws: failed_precondition for a task that does not train (a ps, an evaluator), and for shared memory of several
+// hosts; deadline_exceeded, unavailable; and what shared_memory_group and Cluster::connect throw.
+std::unique_ptr<Group> cluster_group(cluster::Cluster& cluster, const ClusterGroupOptions& options = {});
+
+}  // namespace tutti
