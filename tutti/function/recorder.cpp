@@ -50,13 +50,24 @@ bool is_plain(const Tensor& tensor) {
   return tensor.has_storage() && tensor.device().is_cpu() && tensor.layout() == at::kStrided && !tensor.is_quantized();
 }
 
+// LibTorch 2.11 cannot take back that C++ may not read memory.
+template <class Storage>
+concept CanBeOpened = requires(Storage& storage) {
+  storage.clear_data_ptr_access_error_msg_();
+};
+
+template <class Storage>
+void open_to_reads(Storage* storage) {
+  if constexpr (CanBeOpened<Storage>) storage->clear_data_ptr_access_error_msg_();
+}
+
 }  // namespace
 
 // The memory of a call's operands, open to the call.
 class Recorder::Readable {
  public:
   Readable(Recorder& recorder, const Program::Call& call) : recorder_(recorder), call_(call) {
-    for_each([](State& state) { state.storage.unsafeGetStorageImpl()->clear_data_ptr_access_error_msg_(); });
+    for_each([](State& state) { open_to_reads(state.storage.unsafeGetStorageImpl()); });
   }
   ~Readable() {
     for (const auto* buffers : {&call_.reads, &call_.writes})
@@ -78,6 +89,11 @@ class Recorder::Readable {
 
 Recorder::Recorder(std::string name, const std::vector<Program::Leaf>& leaves)
     : name_(std::move(name)), in_replica_(in_replica_view()), num_threads_(at::get_num_threads()) {
+  if (!CanBeOpened<c10::StorageImpl>)
+    throw Error(ErrorCode::unimplemented,
+                str(name_,
+                    ": functions are recorded with LibTorch 2.13 or later; run_functions_eagerly(true) lets them "
+                    "run as plain functions"));
   for (const Program::Leaf& leaf : leaves) {
     const Tensor gradient = gradient_buffer(leaf.tensor);
     program_.leaves.push_back({.tensor = leaf.tensor, .had_gradient = leaf.tensor.grad().defined()});
@@ -91,7 +107,7 @@ Recorder::Recorder(std::string name, const std::vector<Program::Leaf>& leaves)
 }
 
 Recorder::~Recorder() {
-  for (State& state : states_) state.storage.unsafeGetStorageImpl()->clear_data_ptr_access_error_msg_();
+  for (State& state : states_) open_to_reads(state.storage.unsafeGetStorageImpl());
 }
 
 std::vector<Tensor> Recorder::take_arguments(at::ArrayRef<Tensor> arguments) {
@@ -548,7 +564,7 @@ Program Recorder::finish(std::vector<Tensor>& results) {
     // The new tensor drops the graph with what that holds.
     if (!program_.results[i].is_origin) results[i] = tensor_on(state(value.buffer).storage, value.geometry);
   }
-  for (State& state : states_) state.storage.unsafeGetStorageImpl()->clear_data_ptr_access_error_msg_();
+  for (State& state : states_) open_to_reads(state.storage.unsafeGetStorageImpl());
   forget_unused_gradients();
   find_kept_outside();
   find_constants();

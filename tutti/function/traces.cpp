@@ -21,6 +21,15 @@ std::atomic<bool> g_eagerly{false};
 
 constexpr int kRecordingsToSettle = 3;
 
+// In the pointer that graphs have, a std::shared_ptr in LibTorch 2.11.
+template <class Node, class Pointer = decltype(torch::autograd::Edge::function)>
+Pointer make_node(std::string text) {
+  if constexpr (std::is_same_v<Pointer, std::shared_ptr<torch::autograd::Node>>)
+    return std::make_shared<Node>(std::move(text));
+  else
+    return c10::make_intrusive<Node>(std::move(text));
+}
+
 void check_requires_no_grad(const std::string& name, at::ArrayRef<Tensor> arguments) {
   for (const Tensor& tensor : arguments)
     if (tensor.defined() && tensor.requires_grad())
@@ -138,7 +147,7 @@ void Traces::give_back(Trace& trace, std::unique_ptr<Replay> replay) {
 // A result whose graph ended in the function says so to whoever asks for its gradient.
 void Traces::end_graph(Tensor& result) const {
   if (!at::GradMode::is_enabled() || result.requires_grad()) return;
-  auto node = c10::make_intrusive<torch::autograd::Error>(
+  const auto node = make_node<torch::autograd::Error>(
       str(options_.name,
           ": the gradient of a recorded function's result is asked for outside of the function; call "
           "backward() or autograd::grad() inside of it"));
