@@ -4,6 +4,7 @@ gRPC's headers, and what is compiled from them, stay inside the objects that inc
 and nothing of protobuf, of which LibTorch brings another version along.
 """
 
+import re
 import subprocess
 import sys
 
@@ -25,7 +26,8 @@ def visible(path):
 
 
 def is_foreign(symbol):
-    return any(mark in symbol for mark in FOREIGN) and "St" not in symbol  # the library's templates over their types
+    of_library = re.match(r"_Z(T[ISV])?(N[KV]*)?S[taiods]", symbol)  # std's templates, over whatever types
+    return any(mark in symbol for mark in FOREIGN) and not of_library
 
 
 exported = [name for name in symbols(("-D", "--defined-only"), sys.argv[1]) if is_foreign(name)]
