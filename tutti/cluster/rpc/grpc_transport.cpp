@@ -4,7 +4,9 @@
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 #include "tutti/cluster/rpc/host_address.h"
 #include "tutti/cluster/rpc/transport.h"
@@ -38,12 +40,18 @@ class FirstCall final : public grpc::ClientBidiReactor<ByteBuffer, ByteBuffer> {
   grpc::ClientContext context_;
 };
 
+// An assertion of gRPC's that does not hold ends the process: that is not kept quiet.
+void print_last_words(gpr_log_func_args* message) {
+  if (std::strstr(message->message, "assertion failed") != nullptr)
+    std::fprintf(stderr, "gRPC, %s:%d: %s\n", message->file, message->line, message->message);
+}
+
 // Before anything of gRPC is used. What it has to say comes as the end of a stream; GRPC_VERBOSITY brings its own log
 // back. The queue of its callbacks is shared by all channels and ends with the last one, at times by an abort of the
 // process (gRPC 1.51): so there is one channel for ever.
 void begin() {
   static const FirstCall* first = [] {
-    if (std::getenv("GRPC_VERBOSITY") == nullptr) gpr_set_log_function([](gpr_log_func_args*) {});
+    if (std::getenv("GRPC_VERBOSITY") == nullptr) gpr_set_log_function(print_last_words);
     return new FirstCall;
   }();
   (void)first;
