@@ -1,5 +1,6 @@
 // What happens to replicas when the process ends or forks, and what a new process starts with.
 #include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/ones.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
