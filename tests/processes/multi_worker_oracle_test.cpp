@@ -12,6 +12,7 @@
 #include <iostream>
 #include <map>
 
+#include "tests/processes/of_processes.h"
 #include "tests/support/oracle.h"
 #include "tests/support/watchdog.h"
 #include "tutti/collectives/processes.h"
@@ -162,8 +163,7 @@ bool properties(Workers& strategy, const Json&, const Json& recorded) {
 
 TEST(MultiWorkerOracle, Holds) {
   const Watchdog watchdog(std::chrono::seconds(120));
-  const CommunicationOptions communication{.timeout = std::chrono::seconds(20)};
-  MultiWorkerMirroredStrategy strategy({.devices = configure_logical_cpus(1), .communication_options = communication});
+  MultiWorkerMirroredStrategy strategy({.devices = configure_logical_cpus(1), .communication_options = kCommunication});
   const auto rank = static_cast<size_t>(strategy.processes()->rank());
   const std::map<std::string, bool (*)(Workers&, const Json&, const Json&)> kinds = {
       {"dataset", dataset},           {"from_function", from_function}, {"reduce", reduce},

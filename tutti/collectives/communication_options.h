@@ -8,9 +8,9 @@ namespace tutti {
 
 // How bytes travel between processes. TF: tf.distribute.experimental.CommunicationImplementation.
 enum class CommunicationImplementation {
-  auto_,          // shared_memory, as long as nothing else is there
+  auto_,          // shared_memory where all processes are on one host, else ring
   shared_memory,  // all processes are on one host
-  ring,           // over gRPC; unimplemented
+  ring,           // over gRPC
   nccl,           // unimplemented
   mpi,            // unimplemented
 };

@@ -5,7 +5,9 @@
 #include <exception>
 #include <optional>
 
+#include "tutti/cluster/launch_record.h"
 #include "tutti/cluster/roles.h"
+#include "tutti/collectives/cluster_group.h"
 #include "tutti/collectives/shared_memory/launched_group.h"
 #include "tutti/core/bytes.h"
 #include "tutti/core/error.h"
@@ -33,13 +35,30 @@ Program& program() {
 }
 
 void require_implementation(CommunicationImplementation implementation) {
-  const char* name = implementation == CommunicationImplementation::ring   ? "ring"
-                     : implementation == CommunicationImplementation::nccl ? "nccl"
-                     : implementation == CommunicationImplementation::mpi  ? "mpi"
-                                                                           : nullptr;
+  const char* name = implementation == CommunicationImplementation::nccl  ? "nccl"
+                     : implementation == CommunicationImplementation::mpi ? "mpi"
+                                                                          : nullptr;
   if (name)
-    throw Error(ErrorCode::unimplemented, str("CommunicationImplementation::", name,
-                                              " is not there; auto_ and shared_memory join the processes of one host"));
+    throw Error(ErrorCode::unimplemented,
+                str("CommunicationImplementation::", name,
+                    " is not there; auto_ takes shared memory on one host, and the ring between hosts"));
+}
+
+// Whether `tutti launch` gave this process memory that it shares with all the others.
+bool has_launched_memory() {
+  const auto environment = cluster::Environment::of_process();
+  return environment.has("TUTTI_CLUSTER") &&
+         cluster::LaunchRecord::parse(environment.text("TUTTI_CLUSTER")).memory >= 0;
+}
+
+std::unique_ptr<Group> group_of(cluster::Cluster& cluster, const CommunicationOptions& options) {
+  using Way = ClusterGroupOptions::Way;
+  const auto timeout = options.timeout.value_or(std::chrono::seconds(300));
+  Way way = Way::automatic;
+  if (options.implementation == CommunicationImplementation::ring) way = Way::ring;
+  if (options.implementation == CommunicationImplementation::shared_memory) way = Way::shared_memory;
+  if (way != Way::ring && has_launched_memory()) return launched_group({.timeout = timeout});
+  return cluster_group(cluster, {.timeout = timeout, .way = way});
 }
 
 bool names_others(ErrorCode code) {
@@ -50,7 +69,7 @@ bool names_others(ErrorCode code) {
 }  // namespace
 
 Processes::Processes(std::unique_ptr<Group> group, std::shared_ptr<cluster::Cluster> cluster)
-    : group_(std::move(group)), cluster_(std::move(cluster)) {}
+    : cluster_(std::move(cluster)), group_(std::move(group)) {}
 
 Processes::~Processes() = default;
 
@@ -67,11 +86,8 @@ std::shared_ptr<Processes> Processes::join(const CommunicationOptions& options,
     return own.processes;
   }
   const auto cluster = cluster::Cluster::join({.connect_timeout = connect_timeout});
-  if (cluster::worker_count(cluster->spec(), cluster->task().type) > 1) {
-    SharedMemoryGroupOptions group;
-    if (options.timeout) group.timeout = *options.timeout;
-    own.processes = std::make_shared<Processes>(launched_group(group), cluster);
-  }
+  if (cluster::worker_count(cluster->spec(), cluster->task().type) > 1)
+    own.processes = std::make_shared<Processes>(group_of(*cluster, options), cluster);
   own.options = options;
   own.joined = true;
   return own.processes;

@@ -33,7 +33,7 @@ class Processes {
 
   // The processes of this program; null where it is one process alone. The first call waits for the others; they then
   // stay together until the program ends.
-  // Throws: as Cluster::join and launched_group; unimplemented for an implementation that is not there;
+  // Throws: as Cluster::join, launched_group and cluster_group; unimplemented for an implementation that is not there;
   // failed_precondition for other options than those of the first call.
   static std::shared_ptr<Processes> join(const CommunicationOptions& options,
                                          std::chrono::milliseconds connect_timeout = std::chrono::seconds(600));
@@ -66,8 +66,8 @@ class Processes {
  private:
   std::string fates(ErrorCode code);
 
-  std::unique_ptr<Group> group_;
   std::shared_ptr<cluster::Cluster> cluster_;
+  std::unique_ptr<Group> group_;  // ends before the cluster
   std::mutex turn_;
 };
 

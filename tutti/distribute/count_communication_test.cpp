@@ -1,5 +1,6 @@
 #include "tutti/distribute/count_communication.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>

@@ -16,20 +16,20 @@ bool is_alone(const cluster::ClusterResolver& resolver) {
          cluster::worker_count(resolver.cluster_spec(), resolver.task_type()) <= 1;
 }
 
-void require_launched(const cluster::ClusterResolver& resolver, const std::shared_ptr<Processes>& processes) {
+void require_joined(const cluster::ClusterResolver& resolver, const std::shared_ptr<Processes>& processes) {
   const auto task = resolver.task();
   if (!processes || !processes->cluster() || processes->cluster()->spec() != resolver.cluster_spec() ||
       processes->cluster()->task() != task)
     throw Error(ErrorCode::unimplemented,
                 str("MultiWorkerMirroredStrategy: the resolver speaks of ", task ? to_string(*task) : "no task", " of ",
                     to_string(resolver.cluster_spec()),
-                    "; only the processes that `tutti launch` has started can meet yet, and this is none of them"));
+                    "; processes meet by what their launcher or TF_CONFIG says, which is something else here"));
 }
 
 std::shared_ptr<Processes> processes_for(const MultiWorkerMirroredStrategyOptions& options) {
   if (options.cluster_resolver && is_alone(*options.cluster_resolver)) return nullptr;
   auto processes = Processes::join(options.communication_options, options.connect_timeout);
-  if (options.cluster_resolver) require_launched(*options.cluster_resolver, processes);
+  if (options.cluster_resolver) require_joined(*options.cluster_resolver, processes);
   return processes;
 }
 
