@@ -107,7 +107,7 @@ int64_t implied_bytes(std::string& text) {
   return bytes;
 }
 
-Layout layout_on(const Layout& layout, const Mesh& mesh) {
+Layout as_on(const Layout& layout, const Mesh& mesh) {
   std::vector<std::string> names;
   for (const int d : layout.axes())
     names.push_back(d < 0 ? kUnsharded : mesh.dimensions()[static_cast<size_t>(d)].name);
@@ -118,7 +118,7 @@ Outcome run(const RuleCase& rule_case, const Expected& expected, const Layouts& 
   Outcome outcome;
   Tensors operands;
   for (size_t i = 0; i < layouts.size(); ++i) {
-    operands.push_back(distribute_tensor(expected.operands[i].detach(), layout_on(layouts[i], mesh)));
+    operands.push_back(distribute_tensor(expected.operands[i].detach(), as_on(layouts[i], mesh)));
     if (expected.operands[i].requires_grad()) operands.back().requires_grad_();
   }
   const Watch watch;
