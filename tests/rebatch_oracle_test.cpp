@@ -16,6 +16,7 @@
 #include "tutti/core/str.h"
 #include "tutti/data/graph/auto_shard.h"
 #include "tutti/data/graph/ops.h"
+#include "tutti/data/graph/rebatch_for_replicas.h"
 #include "tutti/data/graph/replica_steps.h"
 #include "tutti/data/input_context.h"
 #include "tutti/data/rebatch.h"
@@ -53,10 +54,13 @@ graph::NodePtr map(const graph::NodePtr& input, const std::string& name) {
   throw std::runtime_error("no map " + name);
 }
 
-graph::NodePtr rebatch(const graph::NodePtr& input, const Json& op) {
+std::vector<int64_t> sizes_of(const Json& op) {
   const Json& sizes = op.at("sizes");
-  return graph::rebatch(input, sizes.is_array() ? sizes.get<std::vector<int64_t>>() : std::vector{sizes.get<int64_t>()},
-                        {.drop_remainder = op.value("drop_remainder", false)});
+  return sizes.is_array() ? sizes.get<std::vector<int64_t>>() : std::vector{sizes.get<int64_t>()};
+}
+
+graph::NodePtr rebatch(const graph::NodePtr& input, const Json& op) {
+  return graph::rebatch(input, sizes_of(op), {.drop_remainder = op.value("drop_remainder", false)});
 }
 
 AutoShardPolicy policy(const std::string& name) {
@@ -148,6 +152,7 @@ graph::NodePtr add_op(const graph::NodePtr& input, const Json& op) {
   const std::string name = op.at("op");
   if (name == "batch") return graph::batch(input, op.at("size"), {.drop_remainder = op.value("drop_remainder", false)});
   if (name == "rebatch") return rebatch(input, op);
+  if (name == "rebatch_for_replicas") return graph::rebatch_for_replicas(input, sizes_of(op));
   if (name == "map") return map(input, op.at("fn"));
   if (name == "take") return graph::take(input, op.at("n"));
   if (name == "skip") return graph::skip(input, op.at("n"));
@@ -264,7 +269,16 @@ bool each_worker(const Json& test, const PipelineOf& pipeline_of) {
   return true;
 }
 
-bool auto_shard(const Json& test) {
+// TensorFlow has one op for what a program rebatches and what distribution does, and cuts both anew; here a program's
+// sizes stay, and these cases are of distribution's.
+Json with_rebatch_of_distribution(Json test) {
+  for (Json& op : test.at("pipeline"))
+    if (op.at("op") == "rebatch") op["op"] = "rebatch_for_replicas";
+  return test;
+}
+
+bool auto_shard(const Json& recorded) {
+  const Json test = with_rebatch_of_distribution(recorded);
   return each_worker(test, [&](int worker) {
     return graph::auto_shard(
         under_policy(test),

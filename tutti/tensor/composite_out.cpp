@@ -64,15 +64,18 @@ bool is_form_without_out(const c10::FunctionSchema& op, const c10::FunctionSchem
          std::all_of(all.begin() + static_cast<int64_t>(inputs.size()), all.end(), is_out_tensor);
 }
 
-// Gives `out` the value, and where it was made with a graph that too. Throws: c10::Error where that would lose a part.
+// Gives `out` the value, and where it was made with a graph that too.
 void take_value(const Tensor& out, const Tensor& value) {
   if (out.sizes() != value.sizes()) {
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
     out.resize_(value.sizes());
   }
+  out.copy_(value);
+}
+
+void require_cast(const Tensor& out, const Tensor& value) {
   TORCH_CHECK(c10::canCast(value.scalar_type(), out.scalar_type()), "result type ", value.scalar_type(),
               " can't be cast to the desired output type ", out.scalar_type());
-  out.copy_(value);
 }
 
 class CompositeOut final : public c10::OperatorKernel {
@@ -97,6 +100,7 @@ class CompositeOut final : public c10::OperatorKernel {
       at::IValue& result = (*stack)[stack->size() - outs.size() + i];
       const c10::AutoGradMode mode(at::GradMode::is_enabled() &&
                                    (twins.empty() || twins[i].toTensor().grad_fn()));  // LibTorch's may have no graph
+      if (twins.empty()) require_cast(outs[i].toTensor(), result.toTensor());          // else LibTorch has looked
       take_value(outs[i].toTensor(), result.toTensor());
       result = outs[i];
     }
@@ -105,7 +109,10 @@ class CompositeOut final : public c10::OperatorKernel {
  private:
   static void take_values(at::ArrayRef<at::IValue> outs, const std::vector<Tensor>& values) {
     TORCH_CHECK(outs.size() == values.size(), "expected ", values.size(), " tensors in out, got ", outs.size());
-    for (size_t i = 0; i < values.size(); ++i) take_value(outs[i].toTensor(), values[i]);
+    for (size_t i = 0; i < values.size(); ++i) {
+      require_cast(outs[i].toTensor(), values[i]);
+      take_value(outs[i].toTensor(), values[i]);
+    }
   }
 
   c10::OperatorHandle composed_;
