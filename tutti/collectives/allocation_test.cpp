@@ -17,13 +17,18 @@ namespace {
 std::atomic<int64_t> num_allocations = 0;
 }
 
-// Not inlined: GCC would see free() meet operator new, and warn.
-[[gnu::noinline]] void* operator new(size_t size) {
+// Not inlined: GCC would see free() meet operator new, and warn. Without exceptions too: a sanitizer has one of its
+// own, whose memory is not for free().
+[[gnu::noinline]] void* operator new(size_t size, const std::nothrow_t&) noexcept {
   num_allocations.fetch_add(1, std::memory_order_relaxed);
-  if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;
+  return std::malloc(size == 0 ? 1 : size);
+}
+[[gnu::noinline]] void* operator new(size_t size) {
+  if (void* memory = operator new(size, std::nothrow)) return memory;
   throw std::bad_alloc();
 }
 [[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
 [[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
 namespace tutti {
