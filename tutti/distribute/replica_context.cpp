@@ -27,7 +27,11 @@ ReplicaContext get_replica_context(std::source_location location) {
   return ReplicaContext(get_strategy(), std::max(ThreadView::current().function_of(), 0), location);
 }
 
-int ReplicaContext::replica_id_in_sync_group() const { return strategy_->first_local_replica() + replica_; }
+// In a run without the strategy, which may be ending: a replica may call exit().
+int ReplicaContext::replica_id_in_sync_group() const {
+  const StrategyPlace* place = StrategyPlace::current();
+  return (place && place->rendezvous ? place->first_replica : strategy_->first_local_replica()) + replica_;
+}
 int64_t ReplicaContext::num_replicas_in_sync() const { return strategy_->num_replicas_in_sync(); }
 
 void ReplicaContext::meet(Operation operation, Rendezvous::Action action) const {

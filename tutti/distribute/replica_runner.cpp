@@ -44,11 +44,9 @@ class Turn {
 
 }  // namespace
 
-void ReplicaRunner::run_one(int replica, FunctionRef<void(int replica)> function, Turns* turns, CallRecorder* recorder,
-                            const std::shared_ptr<GradientGroup>& gradients) {
+void ReplicaRunner::run_one(int replica, FunctionRef<void(int replica)> function, const StrategyPlace& place,
+                            CallRecorder* recorder, const std::shared_ptr<GradientGroup>& gradients) {
   const auto r = static_cast<size_t>(replica);
-  const StrategyPlace place{
-      .strategy = &strategy_, .rendezvous = &rendezvous_, .turns = turns, .recorded = recorder != nullptr};
   std::optional<RecordGuard> records;
   if (recorder && CallRecorder::current() != recorder) records.emplace(*recorder);
   const ThreadViewGuard view({.replica = replica,
@@ -60,7 +58,7 @@ void ReplicaRunner::run_one(int replica, FunctionRef<void(int replica)> function
   if (!devices_[r].is_cpu()) device.emplace(devices_[r]);
   std::optional<IntraOpThreads> one_thread;
   if (devices_.size() > 1 && devices_[r].is_cpu()) one_thread.emplace(1);
-  const Turn turn(turns, replica);
+  const Turn turn(place.turns, replica);
   try {
     function(replica);
     rendezvous_.finish(replica);
@@ -89,15 +87,20 @@ void ReplicaRunner::run(FunctionRef<void(int replica)> function, const RunOption
   CallRecorder* const recorder = CallRecorder::current();
   host_step("run", {}, {}, [this](at::ArrayRef<Tensor>) { generators_.follow_seed(); });
   std::optional<Turns> turns;  // a recording is of one order of calls
-  if (options.one_at_a_time || recorder) turns.emplace(workers_.num_ranks());
+  if (workers_.num_ranks() > 1 && (options.one_at_a_time || recorder)) turns.emplace(workers_.num_ranks());
+  const StrategyPlace place{.strategy = &strategy_,
+                            .rendezvous = &rendezvous_,
+                            .turns = turns ? &*turns : nullptr,
+                            .recorded = recorder != nullptr,
+                            .first_replica = strategy_.first_local_replica()};
   busy_.store(true, std::memory_order_relaxed);
   if (const ReplicasCompute computing(mesh_->clock); devices_.size() == 1) {
-    run_one(0, function, nullptr, recorder, gradients);
+    run_one(0, function, place, recorder, gradients);
   } else {
     const at::ThreadLocalState caller;
     workers_.run([&](int replica) {
       const at::ThreadLocalStateGuard as_caller(caller);
-      run_one(replica, function, turns ? &*turns : nullptr, recorder, gradients);
+      run_one(replica, function, place, recorder, gradients);
     });
   }
   busy_.store(false, std::memory_order_relaxed);

@@ -16,7 +16,7 @@
 namespace tutti {
 
 class CallRecorder;
-class Turns;
+struct StrategyPlace;
 
 // Runs the replicas of one process: a thread for each, the caller's for the first, each with the replica's view, device
 // and random numbers, with the caller's gradient and autocast modes, and, on a CPU beside others, one intra-op thread.
@@ -33,7 +33,7 @@ class ReplicaRunner {
   void help(FunctionRef<void()> function);
 
  private:
-  void run_one(int replica, FunctionRef<void(int replica)> function, Turns* turns, CallRecorder* recorder,
+  void run_one(int replica, FunctionRef<void(int replica)> function, const StrategyPlace& place, CallRecorder* recorder,
                const std::shared_ptr<GradientGroup>& gradients);
 
   Strategy& strategy_;

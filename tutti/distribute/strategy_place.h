@@ -17,6 +17,7 @@ struct StrategyPlace {
   Rendezvous* rendezvous = nullptr;   // where the replicas of this run meet; null: not in a run
   Turns* turns = nullptr;             // where the replicas of this run compute one at a time
   bool recorded = false;              // whether the run as a whole is a part of a recording
+  int first_replica = 0;              // of this run, among those of all processes
   std::source_location entered_at{};  // of a scope: where it was opened
 
   // Of this thread; null: none was entered.

@@ -84,8 +84,8 @@ class Dialled final : public grpc::ClientBidiReactor<ByteBuffer, ByteBuffer>, pu
     stub_.PrepareBidiStreamingCall(&context_, kMethod, {}, this);
     AddHold();  // until nothing more can be read, so that writes may begin at any time before
     StartRead(&in_);
-    StartCall();
     state_->attach(this);
+    StartCall();  // from here on it may end, and delete itself
   }
 
   void read() override { StartRead(&in_); }
