@@ -92,9 +92,12 @@ def check_torch(path, includes, ranks):
 
 
 def check_calls(path, text):
-    """at::parallel_for is one loop unless its caller is compiled with OpenMP, which nothing here is."""
+    """at::parallel_for is one loop unless its caller is compiled with OpenMP, which nothing here is. Keras works on
+    values: updates in the memory of their buffers are in tensor/updates/."""
     if "at::parallel_for(" in text:
         yield "at::parallel_for( uses one thread here: call parallel_ranges (tutti/tensor/parallel_ranges.h)"
+    if path.parts[:2] == ("tutti", "keras") and "mesh_impl(" in text:
+        yield "mesh_impl(: what a mesh tensor is made of is tensor's business: let a function there do it"
 
 
 def public_headers(root):

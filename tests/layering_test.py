@@ -56,6 +56,11 @@ class Layering(unittest.TestCase):
     def test_loops_that_only_look_parallel(self):
         self.assert_finds({"tutti/core/a.cpp": "at::parallel_for(0, n, 1, f);\n"}, "call parallel_ranges")
 
+    def test_keras_leaves_the_inside_of_mesh_tensors_alone(self):
+        table = TABLE + "| 7 | `tutti/keras/` | layers |\n"
+        self.assert_finds({"docs/architecture.md": table, "tutti/keras/a.cpp": "mesh_impl(w).write();\n"}, "mesh_impl(")
+        self.assert_clean({"tutti/tensor/a.cpp": "mesh_impl(w).write();\n"})
+
     def test_internal_headers_are_not_public(self):
         front = {"tutti/tutti.h": '#pragma once\n#include "tutti/mesh/a.h"\n', "tutti/mesh/b_internal.h": "#pragma once\n"}
         reads = '#pragma once\n#include "tutti/mesh/b_internal.h"\n'

@@ -4,10 +4,12 @@
 #include <ATen/ops/resolve_conj.h>
 #include <ATen/ops/resolve_neg.h>
 
+#include "tutti/tensor/host_memory.h"
+
 namespace tutti::checkpoint {
 
 Tensor to_host(const Tensor& tensor) {
-  if (tensor.is_cpu() && tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg()) return tensor;
+  if (in_host_memory(tensor) && tensor.is_contiguous()) return tensor;
   const at::NoGradGuard no_grad;
   return tensor.detach().resolve_conj().resolve_neg().to(at::kCPU).contiguous();
 }

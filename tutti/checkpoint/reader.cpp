@@ -17,6 +17,7 @@
 #include "tutti/core/crc32c.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/tensor/host_memory.h"
 #include "tutti/tensor/view.h"
 
 namespace tutti::checkpoint {
@@ -363,7 +364,7 @@ int threads_for(uint64_t bytes) {
 
 // Whether bytes cannot be put where the destination has them: rows that are not contiguous are copied faster at once.
 bool needs_copy(const Tensor& destination) {
-  if (!destination.is_cpu() || destination.is_conj() || destination.is_neg()) return true;
+  if (!in_host_memory(destination)) return true;
   const auto sizes = destination.sizes(), strides = destination.strides();
   for (size_t axis = 0; axis < sizes.size(); ++axis)
     if (sizes[axis] > 1 && (strides[axis] == 0 || (axis + 1 == sizes.size() && strides[axis] != 1))) return true;

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "tutti/tensor/dtype_of.h"
+#include "tutti/tensor/host_memory.h"
 #include "tutti/tensor/parallel_ranges.h"
 
 namespace tutti {
@@ -15,10 +16,6 @@ namespace {
 constexpr size_t kMinRunBytes = 128;           // LibTorch's own loops are faster below
 constexpr size_t kMinParallelBytes = 1 << 20;  // from here on a second thread pays for being woken
 constexpr int64_t kMinTilesOfBoxes = 16;
-
-bool is_plain_host_memory(const Tensor& tensor) {
-  return tensor.is_cpu() && tensor.layout() == at::kStrided && !tensor.is_conj() && !tensor.is_neg();
-}
 
 // The axes as `piece` has them in memory, the innermost first.
 c10::SmallVector<size_t, 8> memory_order(const Tensor& piece) {
@@ -78,10 +75,9 @@ bool HostBoxes::add(const PieceCopy& copy, const Components& components, const T
   const Tensor& first = components[static_cast<size_t>(copy.terms[0])];
   const bool fit = std::all_of(copy.terms.begin(), copy.terms.end(), [&](int term) {
     const Tensor& value = components[static_cast<size_t>(term)];
-    return is_plain_host_memory(value) && value.scalar_type() == piece.scalar_type() &&
-           value.strides() == first.strides();
+    return in_host_memory(value) && value.scalar_type() == piece.scalar_type() && value.strides() == first.strides();
   });
-  if (!fit || !is_plain_host_memory(piece) || (copy.terms.size() > 1 && !dtype_of(piece.scalar_type()))) return false;
+  if (!fit || !in_host_memory(piece) || (copy.terms.size() > 1 && !dtype_of(piece.scalar_type()))) return false;
   Box box = box_of(copy, first, piece);
   if (box.run_bytes < kMinRunBytes && !box.counts.empty()) return false;
   if (copy.terms.size() > 1) {

@@ -9,6 +9,7 @@
 
 #include "tutti/tensor/call_recorder.h"
 #include "tutti/tensor/dtype_of.h"
+#include "tutti/tensor/host_memory.h"
 
 namespace tutti {
 namespace {
@@ -21,9 +22,8 @@ bool are_dense_alike(const BufferSum& item) {
   const Tensor& first = item.values[0];
   if (item.result.defined() && item.result.strides() != first.strides()) return false;
   return std::all_of(item.values.begin(), item.values.end(), [&](const Tensor& value) {
-    return value.layout() == at::kStrided && value.is_cpu() && value.is_non_overlapping_and_dense() &&
-           value.scalar_type() == first.scalar_type() && value.sizes() == first.sizes() &&
-           value.strides() == first.strides() && !value.requires_grad() && !value.is_conj() && !value.is_neg();
+    return dense_in_host_memory(value) && value.scalar_type() == first.scalar_type() &&
+           value.sizes() == first.sizes() && value.strides() == first.strides() && !value.requires_grad();
   });
 }
 

@@ -5,6 +5,7 @@
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/tensor/host_memory.h"
 #include "tutti/tensor/mesh_tensor.h"
 
 namespace tutti::servers {
@@ -18,8 +19,7 @@ bool is_on_read_variable(const MeshTensorImpl& impl) {
 void require_servable(const Tensor& tensor) {
   if (is_mesh_tensor(tensor)) {
     const auto& impl = mesh_impl(tensor);
-    const bool is_plain = impl.whole() && impl.components()[0].device().is_cpu() &&
-                          impl.components()[0].layout() == at::kStrided && impl.components()[0].is_contiguous();
+    const bool is_plain = impl.whole() && in_host_memory(impl.components()[0]) && impl.components()[0].is_contiguous();
     if (is_plain && !is_on_read_variable(impl)) return;
   }
   throw Error(ErrorCode::unimplemented,

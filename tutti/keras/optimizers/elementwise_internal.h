@@ -6,18 +6,18 @@
 #include <vector>
 
 #include "tutti/keras/optimizers/common_options_internal.h"
-#include "tutti/keras/optimizers/fused_update_internal.h"
 #include "tutti/keras/optimizers/numbers_internal.h"
 #include "tutti/keras/optimizers/optimizer_impl.h"
 #include "tutti/keras/optimizers/step_numbers_internal.h"
-#include "tutti/keras/optimizers/vector_code_internal.h"
+#include "tutti/tensor/updates/fused_update.h"
+#include "tutti/tensor/updates/vector_code.h"
 
 namespace tutti::keras::optimizers {
 
 // Changes the elements by `change`, a rule. No element depends on another one, says the pragma.
 template <class T, size_t kNumSlots, class Change>
-void for_elements(const Elements<T>& elements, const Change& change) {
-  const Elements<T> e = elements;  // not reached by the writes below
+void for_elements(const TypedUpdate<T>& elements, const Change& change) {
+  const TypedUpdate<T> e = elements;  // not reached by the writes below
   const auto loop = [&]<size_t... I>(std::index_sequence<I...>) {
 #pragma GCC ivdep
     for (int64_t i = 0; i < e.count; ++i) {
@@ -54,16 +54,16 @@ class ElementwiseImpl final : public OptimizerImpl {
 
   bool is_elementwise() const override { return true; }
 
-  void update_pieces(std::span<const Piece> pieces, const UpdateStep& step) const override {
+  void update_buffers(std::span<const BufferUpdate> updates, const UpdateStep& step) const override {
     const auto in_float = rule_.template at<float>(step);
     const auto in_double = rule_.template at<double>(step);
-    const auto floats = [&](const Elements<float>& elements) {
+    const auto floats = [&](const TypedUpdate<float>& elements) {
       in_vectors([&] { for_elements<float, kNumSlots>(elements, in_float); });
     };
-    const auto doubles = [&](const Elements<double>& elements) {
+    const auto doubles = [&](const TypedUpdate<double>& elements) {
       in_vectors([&] { for_elements<double, kNumSlots>(elements, in_double); });
     };
-    fused_update(pieces, {.num_slots = kNumSlots, .in_float = floats, .in_double = doubles});
+    fused_update(updates, {.num_slots = kNumSlots, .in_float = floats, .in_double = doubles});
   }
 
   void update_variable(const Tensor& gradient, const Tensor& variable, std::span<const Tensor> slots,

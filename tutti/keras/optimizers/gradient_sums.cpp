@@ -6,7 +6,6 @@
 #include "tutti/distribute/reduce.h"
 #include "tutti/distribute/strategy.h"
 #include "tutti/keras/optimizers/gradient_sums_internal.h"
-#include "tutti/tensor/mesh_tensor.h"
 
 namespace tutti::keras::optimizers {
 

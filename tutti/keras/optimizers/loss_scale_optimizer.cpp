@@ -8,9 +8,9 @@
 
 #include "tutti/core/log.h"
 #include "tutti/core/str.h"
-#include "tutti/keras/optimizers/buffers_internal.h"
 #include "tutti/keras/optimizers/common_options_internal.h"
 #include "tutti/tensor/call_recorder.h"
+#include "tutti/tensor/updates/measures.h"
 
 namespace tutti::keras::optimizers {
 namespace {

@@ -17,13 +17,13 @@
 #include "tutti/distribute/replica_context.h"
 #include "tutti/distribute/servers/served_updates.h"
 #include "tutti/distribute/strategy.h"
-#include "tutti/keras/optimizers/buffers_internal.h"
 #include "tutti/keras/optimizers/common_options_internal.h"
 #include "tutti/keras/optimizers/gradient_sums_internal.h"
-#include "tutti/keras/optimizers/slot_buffers_internal.h"
 #include "tutti/keras/variable_notes.h"
 #include "tutti/tensor/call_recorder.h"
-#include "tutti/tensor/mesh_tensor.h"
+#include "tutti/tensor/updates/buffer_updates.h"
+#include "tutti/tensor/updates/measures.h"
+#include "tutti/tensor/updates/slot_buffers.h"
 #include "tutti/tensor/view.h"
 
 namespace tutti::keras::optimizers {
@@ -74,15 +74,7 @@ Tensor fitted(const std::string& name, Tensor gradient, const Tensor& variable, 
                     ", its variable has ", str_list(variable.sizes()), "; they must be equal"));
   if (gradient.layout() != at::kStrided) gradient = gradient.to_dense();
   if (gradient.scalar_type() != variable.scalar_type()) gradient = gradient.to(variable.scalar_type());
-  if (!is_mesh_tensor(variable)) return is_mesh_tensor(gradient) ? gather(gradient) : gradient;
-  const auto& target = mesh_impl(variable);
-  if (!is_mesh_tensor(gradient) && target.whole()) return make_mesh_tensor(target.mesh_shape(), std::move(gradient));
-  if (is_mesh_tensor(gradient)) {
-    const auto& impl = mesh_impl(gradient);
-    if ((impl.whole() && target.whole() && impl.mesh_shape() == target.mesh_shape()) || impl.spec() == target.spec())
-      return gradient;
-  }
-  return relayout(gradient, layout_of(variable));
+  return in_layout_of(variable, std::move(gradient));
 }
 
 // Where servers make the updates of the strategy that this thread is under; else null.
@@ -98,7 +90,7 @@ double shrink_factor(double norm, double limit) { return norm > limit ? limit / 
 
 struct OptimizerImpl::Scratch {
   std::vector<Update> updates;
-  std::vector<Piece> pieces;
+  std::vector<BufferUpdate> buffer_updates;
   std::vector<Tensor> copies;
   // Where servers make the updates, which know it by a number.
   std::weak_ptr<ServedUpdates> served = {};
@@ -119,7 +111,7 @@ struct OptimizerImpl::Scratch {
 
   void clear() {
     updates.clear();
-    pieces.clear();
+    buffer_updates.clear();
     copies.clear();
   }
 };
@@ -343,22 +335,23 @@ void OptimizerImpl::clip() {
 
 void OptimizerImpl::update(const UpdateStep& step) {
   auto& updates = scratch_->updates;
-  auto& pieces = scratch_->pieces;
+  auto& buffer_updates = scratch_->buffer_updates;
   auto& copies = scratch_->copies;
   const double limit = options_.clipvalue.value_or(std::numeric_limits<double>::infinity());
   const double decayed = 1 - options_.weight_decay.value_or(0) * step.learning_rate;
   for (const auto& [state, gradient, scale] : updates) {
-    const Scaling scaling{
+    const UpdateScaling scaling{
         .gradient_scale = scale, .gradient_limit = limit, .variable_scale = state->decays ? decayed : 1};
-    if (is_elementwise() && add_pieces(state->variable, gradient, state->slots, scaling, pieces, copies)) continue;
+    if (is_elementwise() &&
+        add_buffer_updates(state->variable, gradient, state->slots, scaling, buffer_updates, copies))
+      continue;
     Tensor seen = scale == 1 ? gradient : gradient * scale;
     if (options_.clipvalue) seen = seen.clamp(-limit, limit);
     if (scaling.variable_scale != 1) state->variable.mul_(scaling.variable_scale);
     update_variable(seen, state->variable, state->slots, step);
   }
-  if (!pieces.empty()) update_pieces(pieces, step);
-  for (const auto& [state, gradient, scale] : updates)
-    if (is_mesh_tensor(state->variable)) mesh_impl(state->variable).finish_write();
+  if (!buffer_updates.empty()) update_buffers(buffer_updates, step);
+  for (const auto& [state, gradient, scale] : updates) finish_buffer_updates(state->variable);
   if (options_.gradient_accumulation_steps)
     for (VariableState& state : states_) state.gradient_accumulator.zero_();
 }

@@ -16,11 +16,14 @@
 #include "tutti/keras/optimizers/learning_rate.h"
 #include "tutti/tensor/savable.h"
 
+namespace tutti {
+struct BufferUpdate;
+}
+
 namespace tutti::keras::optimizers {
 
 class GradientSums;
 struct GradientShare;
-struct Piece;
 
 // What all optimizers have in common; the fields that their options repeat. At most one of clipnorm, global_clipnorm
 // and clipvalue; all see the sum of the replicas' gradients.
@@ -106,7 +109,7 @@ class OptimizerImpl : public Savable, public std::enable_shared_from_this<Optimi
   // For ElementwiseImpl: the same rule in one pass over buffers, and, where a function is compiled, by operations whose
   // numbers are elements of a tensor (StepNumbers).
   virtual bool is_elementwise() const { return false; }
-  virtual void update_pieces(std::span<const Piece>, const UpdateStep&) const {}
+  virtual void update_buffers(std::span<const BufferUpdate>, const UpdateStep&) const {}
   struct CompiledUpdate {
     Tensor gradient, variable;
     std::span<const Tensor> slots;

@@ -1,37 +1,20 @@
+#include "tutti/tensor/updates/measures.h"
+
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/empty_like.h>
 #include <ATen/ops/isfinite.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
-#include <cmath>
-#include <limits>
 
 #include "tutti/collectives/local/half.h"
-#include "tutti/keras/optimizers/buffers_internal.h"
-#include "tutti/keras/optimizers/vector_code_internal.h"
-#include "tutti/tensor/away.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/parallel_ranges.h"
+#include "tutti/tensor/updates/host_buffers.h"
+#include "tutti/tensor/updates/vector_code.h"
 
-namespace tutti::keras::optimizers {
+namespace tutti {
 namespace {
-
-bool is_host_buffer(const Tensor& buffer) {
-  const at::ScalarType dtype = buffer.scalar_type();
-  return buffer.layout() == at::kStrided && buffer.is_cpu() &&
-         (dtype == at::kFloat || dtype == at::kDouble || dtype == at::kHalf || dtype == at::kBFloat16) &&
-         buffer.is_non_overlapping_and_dense() && !buffer.is_neg();
-}
-
-// Whether element i of the one buffer belongs to element i of the other.
-bool in_same_order(const Tensor& a, const Tensor& b) {
-  for (int64_t axis = 0; axis < a.dim(); ++axis)
-    if (a.size(axis) > 1 && a.stride(axis) != b.stride(axis)) return false;
-  return true;
-}
-
-bool alike(const Tensor& a, const Tensor& b) { return a.sizes() == b.sizes() && a.scalar_type() == b.scalar_type(); }
 
 // Calls measure(begin, end) for the parts of a buffer, the same on any number of threads.
 template <class Measure>
@@ -114,11 +97,6 @@ bool buffer_is_finite(const Tensor& buffer) {
   }
 }
 
-// The buffers of a gradient, for reading.
-c10::ArrayRef<Tensor> read_buffers(const Tensor& tensor) {
-  return is_mesh_tensor(tensor) ? c10::ArrayRef<Tensor>(mesh_impl(tensor).read()) : c10::ArrayRef<Tensor>(tensor);
-}
-
 // Whether each element lies in one buffer alone, so that sums over the buffers are those over the value.
 bool elements_are_apart(const Tensor& tensor) {
   if (!is_mesh_tensor(tensor)) return true;
@@ -128,68 +106,17 @@ bool elements_are_apart(const Tensor& tensor) {
 
 }  // namespace
 
-c10::ArrayRef<Tensor> buffers_of(const Tensor& tensor) {
-  if (any_value_is_away() && is_mesh_tensor(tensor)) bring_home(mesh_impl(tensor).components());
-  return is_mesh_tensor(tensor) ? c10::ArrayRef<Tensor>(mesh_impl(tensor).components()) : c10::ArrayRef<Tensor>(tensor);
-}
-
-bool in_host_buffers(const Tensor& tensor) {
-  const auto buffers = buffers_of(tensor);
-  return std::all_of(buffers.begin(), buffers.end(), is_host_buffer) &&
-         !(is_mesh_tensor(tensor) && mesh_impl(tensor).copied_view);
-}
-
 double sum_of_squares(const Tensor& tensor) {
   if (!in_host_buffers(tensor) || !elements_are_apart(tensor))
     return tensor.to(at::kDouble).square().sum().item<double>();
   double sum = 0;
-  for (const Tensor& buffer : read_buffers(tensor)) sum += buffer_squares(buffer);
+  for (const Tensor& buffer : read_buffers_of(tensor)) sum += buffer_squares(buffer);
   return sum;
 }
 
 bool all_finite(const Tensor& tensor) {
   if (!in_host_buffers(tensor)) return at::isfinite(tensor).all().item<bool>();
-  return std::ranges::all_of(read_buffers(tensor), buffer_is_finite);
+  return std::ranges::all_of(read_buffers_of(tensor), buffer_is_finite);
 }
 
-bool add_pieces(const Tensor& variable, const Tensor& gradient, std::span<const Tensor> slots, const Scaling& scaling,
-                std::vector<Piece>& pieces, std::vector<Tensor>& copies) {
-  const auto targets = buffers_of(variable);
-  const auto fits = [&](const Tensor& other) {
-    const auto buffers = buffers_of(other);
-    if (buffers.size() != targets.size() || !in_host_buffers(other)) return false;
-    for (size_t i = 0; i < targets.size(); ++i)
-      if (!alike(buffers[i], targets[i])) return false;
-    return true;
-  };
-  const auto is_ordered = [&](const Tensor& slot) {
-    for (size_t i = 0; i < targets.size(); ++i)
-      if (!in_same_order(buffers_of(slot)[i], targets[i])) return false;
-    return true;
-  };
-  if (!in_host_buffers(variable) || !fits(gradient) || !std::ranges::all_of(slots, fits) ||
-      !std::ranges::all_of(slots, is_ordered))
-    return false;
-  if (is_mesh_tensor(variable)) mesh_impl(variable).write();
-  if (!variable.is_inference()) variable.unsafeGetTensorImpl()->bump_version();
-  const auto gradients = read_buffers(gradient);
-  for (size_t i = 0; i < targets.size(); ++i) {
-    const Tensor& target = targets[i];
-    const bool ordered = in_same_order(gradients[i], target);
-    if (!ordered) copies.push_back(at::empty_like(target).copy_(gradients[i]));
-    Piece piece{.dtype = target.scalar_type(),
-                .count = target.numel(),
-                .variable = target.mutable_data_ptr(),
-                .gradient = (ordered ? gradients[i] : copies.back()).const_data_ptr(),
-                .slots = {},
-                .gradient_scale = scaling.gradient_scale,
-                .gradient_limit = scaling.gradient_limit,
-                .variable_scale = scaling.variable_scale};
-    for (size_t slot = 0; slot < slots.size(); ++slot)
-      piece.slots[slot] = buffers_of(slots[slot])[i].mutable_data_ptr();
-    pieces.push_back(piece);
-  }
-  return true;
-}
-
-}  // namespace tutti::keras::optimizers
+}  // namespace tutti

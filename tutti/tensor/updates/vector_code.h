@@ -1,6 +1,6 @@
 #pragma once
 
-namespace tutti::keras::optimizers {
+namespace tutti {
 
 #if defined(__x86_64__)
 template <class F>
@@ -20,4 +20,4 @@ template <class F>
   return f();
 }
 
-}  // namespace tutti::keras::optimizers
+}  // namespace tutti

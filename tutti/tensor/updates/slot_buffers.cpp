@@ -1,13 +1,14 @@
+#include "tutti/tensor/updates/slot_buffers.h"
+
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/full.h>
 
 #include <algorithm>
 
-#include "tutti/keras/optimizers/buffers_internal.h"
-#include "tutti/keras/optimizers/slot_buffers_internal.h"
 #include "tutti/tensor/mesh_tensor.h"
+#include "tutti/tensor/updates/host_buffers.h"
 
-namespace tutti::keras::optimizers {
+namespace tutti {
 namespace {
 
 constexpr int64_t kAlignment = 64;  // bytes, at which each variable's part begins
@@ -82,4 +83,4 @@ std::vector<std::vector<Tensor>> make_slot_buffers(std::span<const Tensor> varia
   return slots;
 }
 
-}  // namespace tutti::keras::optimizers
+}  // namespace tutti

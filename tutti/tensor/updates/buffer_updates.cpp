@@ -1,0 +1,79 @@
+#include "tutti/tensor/updates/buffer_updates.h"
+
+#include <ATen/ops/empty_like.h>
+
+#include <algorithm>
+
+#include "tutti/tensor/mesh_tensor.h"
+#include "tutti/tensor/strides.h"
+#include "tutti/tensor/updates/host_buffers.h"
+
+namespace tutti {
+namespace {
+
+// Whether element i of the one buffer belongs to element i of the other.
+bool lie_alike(const Tensor& a, const Tensor& b) { return are_same_strides(a.sizes(), a.strides(), b.strides()); }
+
+bool are_alike(const Tensor& a, const Tensor& b) {
+  return a.sizes() == b.sizes() && a.scalar_type() == b.scalar_type();
+}
+
+}  // namespace
+
+bool add_buffer_updates(const Tensor& variable, const Tensor& gradient, std::span<const Tensor> slots,
+                        const UpdateScaling& scaling, std::vector<BufferUpdate>& updates, std::vector<Tensor>& copies) {
+  const auto targets = buffers_of(variable);
+  const auto fits = [&](const Tensor& other) {
+    const auto buffers = buffers_of(other);
+    if (buffers.size() != targets.size() || !in_host_buffers(other)) return false;
+    for (size_t i = 0; i < targets.size(); ++i)
+      if (!are_alike(buffers[i], targets[i])) return false;
+    return true;
+  };
+  const auto is_ordered = [&](const Tensor& slot) {
+    for (size_t i = 0; i < targets.size(); ++i)
+      if (!lie_alike(buffers_of(slot)[i], targets[i])) return false;
+    return true;
+  };
+  if (slots.size() > kMaxUpdateSlots || !in_host_buffers(variable) || !fits(gradient) ||
+      !std::ranges::all_of(slots, fits) || !std::ranges::all_of(slots, is_ordered))
+    return false;
+  if (is_mesh_tensor(variable)) mesh_impl(variable).write();
+  if (!variable.is_inference()) variable.unsafeGetTensorImpl()->bump_version();
+  const auto gradients = read_buffers_of(gradient);
+  for (size_t i = 0; i < targets.size(); ++i) {
+    const Tensor& target = targets[i];
+    const bool ordered = lie_alike(gradients[i], target);
+    if (!ordered) copies.push_back(at::empty_like(target).copy_(gradients[i]));
+    BufferUpdate update{.dtype = target.scalar_type(),
+                        .count = target.numel(),
+                        .variable = target.mutable_data_ptr(),
+                        .gradient = (ordered ? gradients[i] : copies.back()).const_data_ptr(),
+                        .slots = {},
+                        .gradient_scale = scaling.gradient_scale,
+                        .gradient_limit = scaling.gradient_limit,
+                        .variable_scale = scaling.variable_scale};
+    for (size_t slot = 0; slot < slots.size(); ++slot)
+      update.slots[slot] = buffers_of(slots[slot])[i].mutable_data_ptr();
+    updates.push_back(update);
+  }
+  return true;
+}
+
+void finish_buffer_updates(const Tensor& variable) {
+  if (is_mesh_tensor(variable)) mesh_impl(variable).finish_write();
+}
+
+Tensor in_layout_of(const Tensor& variable, Tensor gradient) {
+  if (!is_mesh_tensor(variable)) return is_mesh_tensor(gradient) ? gather(gradient) : gradient;
+  const auto& target = mesh_impl(variable);
+  if (!is_mesh_tensor(gradient) && target.whole()) return make_mesh_tensor(target.mesh_shape(), std::move(gradient));
+  if (is_mesh_tensor(gradient)) {
+    const auto& impl = mesh_impl(gradient);
+    if ((impl.whole() && target.whole() && impl.mesh_shape() == target.mesh_shape()) || impl.spec() == target.spec())
+      return gradient;
+  }
+  return relayout(gradient, layout_of(variable));
+}
+
+}  // namespace tutti
