@@ -29,6 +29,19 @@ inline constexpr bool all_can_travel = false;
 template <class... Parts>
 inline constexpr bool all_can_travel<std::tuple<Parts&...>> = (can_travel<std::remove_cv_t<Parts>>() && ...);
 
+// Whether parts_of() takes one apart.
+template <class T>
+consteval bool has_parts() {
+  if constexpr (structure::HasParts<T> || structure::ExampleLike<T> || structure::TupleLike<T>)
+    return true;
+  else if constexpr (std::is_aggregate_v<T>)
+    return structure::internal::num_members<T>() >= 1 && structure::internal::num_members<T>() <= 8;
+  else
+    return false;
+}
+template <class T>
+concept MadeOfParts = std::is_default_constructible_v<T> && has_parts<T>();
+
 template <class T>
 consteval bool can_travel() {
   if constexpr (Leaf<T>) {
@@ -37,16 +50,8 @@ consteval bool can_travel() {
     return can_travel<typename T::mapped_type>();
   } else if constexpr (structure::is_vector<T>) {
     return can_travel<typename T::value_type>() && !std::same_as<T, std::vector<bool>>;
-  } else if constexpr (!std::is_default_constructible_v<T>) {
-    return false;
-  } else if constexpr (structure::HasParts<T> || structure::ExampleLike<T> || structure::TupleLike<T>) {
+  } else if constexpr (MadeOfParts<T>) {
     return all_can_travel<decltype(structure::parts_of(std::declval<T&>()))>;
-  } else if constexpr (std::is_aggregate_v<T>) {
-    constexpr int n = structure::internal::num_members<T>();
-    if constexpr (n < 1 || n > 8)
-      return false;
-    else
-      return all_can_travel<decltype(structure::parts_of(std::declval<T&>()))>;
   } else {
     return false;
   }

@@ -58,8 +58,11 @@ class ArgumentValue {
     return "…";
   }
   template <class T>
-  static constexpr Type kType{[](const ArgumentValue& a, const ArgumentValue& b) { return a.get<T>() == b.get<T>(); },
-                              [](const ArgumentValue& value) { return text_of<T>(value); }};
+  static bool are_equal(const ArgumentValue& a, const ArgumentValue& b) {
+    return a.get<T>() == b.get<T>();
+  }
+  template <class T>
+  static constexpr Type kType{are_equal<T>, text_of<T>};
 
   const Type* type_;
   Small small_{};

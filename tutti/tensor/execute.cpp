@@ -347,7 +347,7 @@ void replace_by_results(const Request& request, at::ArrayRef<IValue> values, siz
 
 void record_written_parts(const Request& request, const MeshShape* shape, const Plan& plan) {
   for (size_t r = 0; r < std::min(plan.results.size(), request.info.num_returns); ++r) {
-    const int argument = request.info.written_return[r];
+    const int8_t argument = request.info.written_return[r];
     if (argument < 0) continue;
     const IValue& written = request.arguments[static_cast<size_t>(argument)];
     if (written.isTensor())
