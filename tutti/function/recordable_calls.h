@@ -20,6 +20,11 @@ void for_each_tensor(const at::IValue& value, Visit visit) {
   }
 }
 
+// Whether a tensor's memory is what a replay can read and write: a dense one's, on the CPU.
+inline bool has_recordable_memory(const at::Tensor& tensor) {
+  return tensor.has_storage() && tensor.device().is_cpu() && tensor.layout() == at::kStrided && !tensor.is_quantized();
+}
+
 // Throws: failed_precondition, in the name of the function, for a call whose result a replay would get wrong.
 void check_recordable(const std::string& function, const c10::OperatorHandle& op, const OperatorInfo& info,
                       at::ArrayRef<at::IValue> arguments);

@@ -32,10 +32,6 @@ void add(c10::SmallVector<int, 2>& numbers, int number) {
   if (!contains(numbers, number)) numbers.push_back(number);
 }
 
-bool is_plain(const Tensor& tensor) {
-  return tensor.has_storage() && tensor.device().is_cpu() && tensor.layout() == at::kStrided && !tensor.is_quantized();
-}
-
 }  // namespace
 
 // The memory of a call's operands, open to the call.
@@ -71,7 +67,7 @@ Recorder::Recorder(std::string name, const std::vector<Program::Leaf>& leaves, U
   for (const Program::Leaf& leaf : leaves) {
     const Tensor gradient = gradient_buffer(leaf.tensor);
     program_.leaves.push_back({.tensor = leaf.tensor, .had_gradient = leaf.tensor.grad().defined()});
-    if (!gradient.defined() || !is_plain(gradient)) continue;
+    if (!gradient.defined() || !has_recordable_memory(gradient)) continue;
     const int index = static_cast<int>(program_.leaves.size()) - 1;
     program_.leaves.back().entry_geometry = geometry_of(gradient);
     program_.leaves.back().entry_buffer =
@@ -173,7 +169,7 @@ int Recorder::capture(const Tensor& tensor) {
 
 int Recorder::value_of(const Tensor& tensor) {
   if (!tensor.defined()) return -1;
-  if (!is_plain(tensor))
+  if (!has_recordable_memory(tensor))
     throw Error(ErrorCode::unimplemented,
                 tutti::str(name_, ": a tensor of layout ", tensor.layout(), " on ", tensor.device(),
                            "; dense tensors on the CPU can be recorded. Call run_functions_eagerly(true)"));
@@ -273,7 +269,7 @@ void Recorder::take_results(const OperatorInfo& info, Stack& stack, Program::Cal
   const int number_of_call = static_cast<int>(program_.calls.size());
   for (const at::IValue& result : torch::jit::last(stack, info.num_returns)) {
     for_each_tensor(result, [&](const Tensor& tensor) {
-      if (!tensor.defined() || !is_plain(tensor) || known_buffer(tensor) >= 0) return;
+      if (!tensor.defined() || !has_recordable_memory(tensor) || known_buffer(tensor) >= 0) return;
       const int64_t bytes = tensor._is_zerotensor() ? 0 : static_cast<int64_t>(tensor.storage().nbytes());
       const int number =
           add_buffer({.kind = Kind::temporary, .bytes = bytes, .maker = number_of_call}, tensor.storage());
@@ -436,7 +432,7 @@ Tensor Recorder::replica_view(const Tensor& tensor, const Tensor& global, Functi
 }
 
 void Recorder::take_replica_view(const Tensor& tensor, const Tensor& global, const Tensor& own) {
-  if (!is_plain(own) || known_buffer(own) >= 0) return;
+  if (!has_recordable_memory(own) || known_buffer(own) >= 0) return;
   const size_t mesh = mesh_value(tensor);
   if (in_replica_) {
     add_buffer({.kind = Kind::replica,
@@ -491,7 +487,7 @@ void Recorder::take_leaves() {
                   str(name_, ": a variable of shape ", str_list(leaf.tensor.sizes()),
                       " that lies in several buffers has a gradient in grad() when the function ends, which cannot be "
                       "recorded. Call zero_grad() at the end, or compute with autograd::grad()"));
-    if (!is_plain(gradient)) continue;
+    if (!has_recordable_memory(gradient)) continue;
     if (is_mesh_tensor(leaf.tensor.grad())) leaf.exit_spec = mesh_impl(leaf.tensor.grad()).spec();
     const auto found = buffer_of_.find(gradient.storage().unsafeGetStorageImpl());
     if (found == buffer_of_.end() || found->second == leaf.entry_buffer) continue;

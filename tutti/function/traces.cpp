@@ -11,6 +11,7 @@
 #include "tutti/core/str.h"
 #include "tutti/function/compare.h"
 #include "tutti/function/memory_watch.h"
+#include "tutti/function/recordable_calls.h"
 #include "tutti/function/recorder.h"
 #include "tutti/function/replay.h"
 #include "tutti/tensor/mesh_tensor.h"
@@ -61,9 +62,7 @@ void check_place(const std::string& name) {
 void check_arguments(const std::string& name, at::ArrayRef<Tensor> plain) {
   for (const Tensor& tensor : plain) {
     if (!tensor.defined()) continue;
-    const bool plain =
-        tensor.device().is_cpu() && tensor.layout() == at::kStrided && tensor.has_storage() && !tensor.is_quantized();
-    if (!plain)
+    if (!has_recordable_memory(tensor))
       throw Error(ErrorCode::unimplemented,
                   tutti::str(name, ": an argument of shape ", str_list(tensor.sizes()), ", layout ", tensor.layout(),
                              ", on ", tensor.device(),
