@@ -3,7 +3,7 @@
 
 A source that changed is looked at itself; a header by its own source, or else by the smallest one that includes it. Only
 findings in changed lines count, so that nobody has to mend what others left. BUILD holds compile_commands.json. What
-could not be looked at is counted and named: after SECONDS no more sources are begun. Exits with 1 for findings.
+could not be looked at within SECONDS, or by clang at all, is counted and named. Exits with 1 for findings.
 """
 
 import json
@@ -11,9 +11,12 @@ import re
 import subprocess
 import sys
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+ERROR = re.compile(r"^(.+?):(\d+):\d+: (?:fatal )?error: .*\[([\w.,-]+)\]$", re.M)
+NOT_COMPILED = "clang-diagnostic-error"  # what g++ takes and clang does not
 HUNK = re.compile(r"^@@ -\d+(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
 
@@ -51,16 +54,28 @@ def read_sources(root, build):
     return {path.as_posix(): (root / path).read_text() for path in own if (root / path).exists()}
 
 
+def is_changed(root, file, line, lines):
+    path = Path(file)
+    path = path.relative_to(root).as_posix() if path.is_relative_to(root) else path.as_posix()
+    return any(first <= line <= last for first, last in lines.get(path, []))
+
+
 def lint(root, build, source, lines, deadline):
-    """None where there was no time; else what clang-tidy finds in the changed lines, or why it found nothing out."""
-    remaining = deadline - time.monotonic()
+    """What became of the source, "clean", "found" or "skipped", and what is to be said of that."""
+    remaining = max(deadline - time.monotonic(), 0.001)
     line_filter = json.dumps([{"name": path, "lines": ranges} for path, ranges in lines.items()])
     command = ["clang-tidy-16", "-p", build, "--quiet", "--warnings-as-errors=*", f"--line-filter={line_filter}", source]
     try:
-        ended = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=max(remaining, 0.001))
+        ended = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=remaining)
     except subprocess.TimeoutExpired:
-        return None
-    return "" if ended.returncode == 0 else (ended.stdout or ended.stderr)
+        return "skipped", "the time was over"
+    if ended.returncode == 0:
+        return "clean", ""
+    errors = ERROR.findall(ended.stdout)
+    if errors and all(kind.startswith(NOT_COMPILED) and not is_changed(root, file, int(line), lines)
+                      for file, line, kind in errors):
+        return "skipped", f"clang cannot compile it for what did not change: {errors[0][0]}:{errors[0][1]}"
+    return "found", ended.stdout or ended.stderr
 
 
 def main():
@@ -69,21 +84,19 @@ def main():
     lines = changed_lines(subprocess.run(diff, cwd=root, capture_output=True, text=True, check=True).stdout)
     texts = read_sources(root, build)
     sources = {path: source_of(path, texts) for path in lines}
+    for path in sorted(path for path, source in sources.items() if not source):
+        print(f"lint: skipped: {path}: no source that is compiled includes it")
     order = sorted({source for source in sources.values() if source})
     deadline = time.monotonic() + float(seconds)
     with ThreadPoolExecutor(int(jobs)) as pool:
-        outputs = dict(zip(order, pool.map(lambda source: lint(root, build, source, lines, deadline), order)))
-    late = [source for source in order if outputs[source] is None]
-    found = [source for source in order if outputs[source]]
-    for source in found:
-        print(outputs[source])
-    for path in sorted(path for path, source in sources.items() if not source):
-        print(f"lint: skipped: {path}: no source that is compiled includes it")
-    for source in late:
-        print(f"lint: skipped: {source}: {seconds} s were over")
-    print(f"lint: of {len(order)} sources for {len(lines)} files that differ from {base}, {len(found)} have findings, "
-          f"{len(order) - len(late) - len(found)} have none, {len(late)} were skipped")
-    return 1 if found else 0
+        outcomes = list(pool.map(lambda source: lint(root, build, source, lines, deadline), order))
+    for source, (outcome, text) in zip(order, outcomes):
+        if outcome != "clean":
+            print(text if outcome == "found" else f"lint: skipped: {source}: {text}")
+    count = Counter(outcome for outcome, _ in outcomes)
+    print(f"lint: of {len(order)} sources for {len(lines)} files that differ from {base}, {count['found']} have findings, "
+          f"{count['clean']} have none, {count['skipped']} were skipped")
+    return 1 if count["found"] else 0
 
 
 if __name__ == "__main__":

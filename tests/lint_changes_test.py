@@ -85,6 +85,14 @@ class ARepository(unittest.TestCase):
         self.assertIn("x.cpp:2: error", said)
         self.assertIn("1 have findings, 1 have none, 0 were skipped", said)
 
+    def test_that_clang_cannot_compile_for_lines_of_others_is_skipped_aloud(self):
+        error = 'echo "$PWD/x.cpp:{}:1: error: no [clang-diagnostic-error]"; exit 1'
+        code, said = self.lint(error.format(1), 60)
+        self.assertEqual(code, 0)
+        self.assertIn("x.cpp: clang cannot compile it for what did not change", said)
+        self.assertIn("0 have none, 2 were skipped", said)
+        self.assertEqual(self.lint(error.format(2), 60)[0], 1)
+
     def test_tells_clang_tidy_the_changed_lines(self):
         said = self.lint('echo "$*"; exit 1', 60)[1]
         self.assertIn('{"name": "x.cpp", "lines": [[2, 2]]}', said)
@@ -92,7 +100,7 @@ class ARepository(unittest.TestCase):
     def test_that_takes_too_long_is_skipped_aloud(self):
         code, said = self.lint("exec sleep 60", 1)
         self.assertEqual(code, 0)
-        self.assertIn("skipped: x.cpp: 1 s were over", said)
+        self.assertIn("skipped: x.cpp: the time was over", said)
         self.assertIn("0 have findings, 0 have none, 2 were skipped", said)
 
 
