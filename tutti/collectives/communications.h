@@ -23,11 +23,11 @@ struct CommunicationKind {
 
 struct Communication : CommunicationKind {
   int64_t count = 0;  // calls
-  // Of the buffer that one device puts in or gets out, whichever is larger, summed over calls: for all_reduce, reduce
-  // and broadcast its value, for all_gather and gather the result, for reduce_scatter and all_to_all the operand (the
-  // "size" of nccl-tests). Where pieces differ, the first device's. So what each of k devices receives from the others
-  // is 2 (k - 1) / k of it in an all_reduce, all of it in a broadcast, and (k - 1) / k of it in the others, of pieces
-  // of one length. Zero for replicate: a plain operand counted as replicated.
+  // One device puts a buffer in and gets one out: the bytes of the larger one, summed over calls. That is its value for
+  // all_reduce, reduce and broadcast, the result for all_gather and gather, the operand for reduce_scatter and
+  // all_to_all (the "size" of nccl-tests); where pieces differ, the first device's. Of pieces of one length each of k
+  // devices receives from the others all of it in a broadcast, 2 (k - 1) / k of it in an all_reduce, and (k - 1) / k of
+  // it in the others. Zero for replicate, where a plain operand counted as replicated.
   int64_t bytes = 0;
 };
 

@@ -52,10 +52,10 @@ class Processes {
   // Gives up: see Group::abort.
   void abort(const std::string& cause) { group_->abort(cause); }
 
-  // Whether a call has failed since others are lost, late or have given up: no call is made any more, until those that
-  // are left form a new group, with those that have come in the places of others. Ranks and size are then others. Each
-  // brings something, by rank; every strategy of the program goes on with the new group. For Elastic, at a place where
-  // no other thread communicates.
+  // Whether a call has failed because processes are lost, late or have given up. Then every call fails until regroup(),
+  // by which the processes that are left and those that have come form a new group, with other ranks and another size;
+  // all strategies of the program go on with it. Returns what each process `brought`, by rank. It is for Elastic, which
+  // calls it where no other thread communicates.
   // Throws: as Cluster::regroup and cluster_group.
   bool has_lost() const { return has_lost_; }
   std::vector<std::string> regroup(const std::string& brought, int fewest, std::chrono::milliseconds timeout);

@@ -41,8 +41,8 @@ class Elastic {
   // Throws: what `loop` throws, which is then this process's end; unavailable and deadline_exceeded when too few are
   // left; failed_precondition for objects that do not take the others' state.
   void run(const std::function<void()>& loop);
-  // Between two steps, in `loop`: keeps a copy of the state in memory, and lets in those who wait, where it leaves
-  // `loop` by an exception that is none of std. All processes call it. It may be called every so many steps.
+  // To be called in `loop` between two steps, by all processes: keeps a copy of the state in memory. Where processes
+  // wait to join, it lets them in, and leaves `loop` by an exception that is none of std. Every so many steps will do.
   void commit();
 
  private:

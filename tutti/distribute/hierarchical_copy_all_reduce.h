@@ -13,9 +13,9 @@ struct HierarchicalCopyAllReduceOptions {
 // All-reduce in two halves of the devices: each half is summed on its main device, the two sums on one of these, and
 // the total goes back to both and on to their halves. The main device of the i-th pack is i modulo the number of
 // devices, and its partner stands half of them further, so that packs use different links. Made for machines whose
-// devices are linked closely within a half. Where the destinations are not the devices of the values, as where one
-// tensor is wanted, it is ReductionToOneDevice. TF: tf.distribute.HierarchicalCopyAllReduce, which on an odd number of
-// devices leaves the last one's value out of the sum; here the second half is larger by one.
+// devices are linked closely within a half. Where a result is wanted on other devices than those of the values, say on
+// one alone, it does what ReductionToOneDevice does. TF: tf.distribute.HierarchicalCopyAllReduce, which on an odd
+// number of devices leaves the last one's value out of the sum; here the second half is larger by one.
 class HierarchicalCopyAllReduce final : public CrossDeviceOps {
  public:
   // Throws: invalid_argument for num_packs < 0.

@@ -40,8 +40,8 @@ class CallRecorder {
 
   // The thread, in global view, is about to read the value of a mesh tensor, or to write it.
   virtual void global_view(MeshTensorImpl& tensor, bool writes) = 0;
-  // The thread, in a replica's view, asks what the replica sees of a mesh tensor: `look` makes it, of the value in the
-  // component `global`.
+  // The thread, in a replica's view, asks what the replica sees of a mesh tensor, whose value is in the component
+  // `global`; `look` makes that.
   virtual Tensor replica_view(const Tensor& tensor, const Tensor& global, FunctionRef<Tensor()> look) = 0;
   // Whether a recorded call wrote to the memory of the tensor.
   virtual bool has_written(const Tensor& tensor) const = 0;
@@ -49,8 +49,8 @@ class CallRecorder {
   // Replicas are about to run, on threads that `on_replicas` can use too.
   virtual void replicas_run(ParallelCall on_replicas) = 0;
 
-  // What the function is about to do cannot be recorded. Throws `why`; or, where a failed recording may change nothing
-  // of what the function does, ends the recording, and the function goes on without it.
+  // To be called before the function does what cannot be recorded. Throws `why`, unless whoever records wants the
+  // function to run in any case: then the recording ends here, and the function goes on without it.
   virtual void refuse(const Error& why) = 0;
   // Whether the recording ended that way: then calls are made as if there were no recorder.
   virtual bool is_over() const = 0;
@@ -76,8 +76,8 @@ class CallRecorder {
 // writes no other tensors than `written`. Both may be mesh tensors.
 void host_step(const char* name, at::ArrayRef<Tensor> inputs, at::ArrayRef<Tensor> written, HostStep step);
 
-// Where C++ code of the library reads the memory of tensors itself, of which no call tells a recording, and gives what
-// a replay would not renew. `who` is named in the error.
+// To be called by C++ code of the library that reads the memory of tensors itself, and gives what a replay would not
+// renew: no call tells a recording of it, so the recording refuses it. The error names `who`.
 void reads_memory(const char* who);
 
 // The calling thread's calls go to the recorder until the end of the block. Several threads may share a recorder, one

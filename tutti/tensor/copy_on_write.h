@@ -6,15 +6,16 @@
 // writes first, the one or the other, gets a copy of its own, and what is dropped last frees the memory. LibTorch
 // counts a memory's shares, and keeps beside the count a lock under which it copies.
 //
-// Who may drop a share (free it, put another memory in its place, write to it), and when: dropping counts down and then
-// takes that lock. If the last share is dropped between the two, the lock is gone. So
-//   - any thread may drop one as long as somebody keeps another all the while. The global value does so for what
-//     replicas hold: it drops its own only where no replica runs (ReplicaValues), and of a gradient that every replica
-//     takes over global view keeps a share (MeshMeta);
-//   - where nobody does, one thread drops them all. Another that has got one hands it back (core/release_queue.h), as
-//     the writer of an asynchronous checkpoint does: the training thread drops it at its next batch or run;
-//   - where neither can be promised, because the memory is the user's or goes to users, there are copies instead:
-//     distribute_tensor, and the gradients that sum_gradients() gives to all replicas.
+// Who drops a share (frees it, puts another memory in its place, writes to it) first counts down, and then takes that
+// lock. If another thread drops the last share between these two steps, the lock is gone. So
+//   - any thread may drop a share as long as somebody keeps another one all the while. The global value keeps one for
+//     the replicas: it drops its own only where no replica runs (ReplicaValues). Global view keeps one of a gradient
+//     that every replica takes over (MeshMeta);
+//   - where nobody keeps one, a single thread drops all shares. Other threads hand theirs back to it
+//     (core/release_queue.h): what the writer of an asynchronous checkpoint held, the training thread drops at its next
+//     batch or run;
+//   - where neither can be promised, because the memory is the user's or goes to users, there are copies instead of
+//     shares: in distribute_tensor, and of the gradients that sum_gradients() gives to all replicas.
 //
 // Making shares: on any thread, also of one memory at once. While the first share of a memory is made, which changes
 // its storage in place, no op may run on it.

@@ -28,8 +28,8 @@ class GradientGroup {
   // Sets the result of each item, as sum_buffers does.
   using Reduction = std::function<void(std::span<BufferSum>)>;
 
-  // With `processes` the reduction is over the replicas of all of them, whose variables are made in the same order. All
-  // reduce when a gradient is first read after a run, whatever is pending in each.
+  // With `processes` the reduction is over the replicas of all processes, which make their variables in one order. Each
+  // process then reduces when it first reads a gradient after a run, even if no gradient is pending in it.
   explicit GradientGroup(
       ReduceOp op, Reduction reduction = [](std::span<BufferSum> items) { sum_buffers(items); },
       std::shared_ptr<Processes> processes = {});
@@ -65,12 +65,13 @@ class GradientGroup {
 // The autograd state of a mesh variable: a tensor that requires a gradient and that no graph computed, wherever it was
 // made. Each replica has a leaf of its own for it, over the memory that ReplicaValues gives it.
 //
-// grad() is in replica view the replica's own gradient; in global view the reduction over the replicas, taken when it
-// is first read. What global view had when replicas go on counts once: a sum's as a part of the first replica's, a
-// mean's as a part of everyone's, so that zero_grad() in the replicas clears it.
+// grad() is the replica's own gradient in replica view. In global view it is the reduction over the replicas, which is
+// made when grad() is first called. A gradient that global view has when replicas run again is kept, and counts once:
+// of a sum it becomes a part of the first replica's gradient, of a mean a part of every replica's. So zero_grad() in
+// the replicas clears it too.
 //
-// requires_grad_() and register_hook() in a replica are the replica's own. Back in global view the first replica's
-// requires_grad stands; set there, it holds for all.
+// requires_grad_() and register_hook(), called in a replica, are for that replica alone. Back in global view the tensor
+// requires a gradient if the first replica's leaf does. What global view sets holds for all replicas.
 class MeshMeta final : public torch::autograd::AutogradMeta {
  public:
   MeshMeta(MeshTensorImpl* self, std::shared_ptr<GradientGroup> group);
@@ -142,12 +143,12 @@ class MeshMeta final : public torch::autograd::AutogradMeta {
   std::shared_ptr<std::atomic<bool>> shared_;
 };
 
-// Makes `tensor` a variable of the group, unless a graph computed it, or it is a view that requires no gradient. A view
-// that does is no view for autograd from then on. Does nothing for a variable. Threads: any.
+// Makes `tensor` a variable of the group. Does nothing for a variable, for a tensor that a graph computed, and for a
+// view that requires no gradient. A view that requires one is no view for autograd from then on. Threads: any.
 void adopt_variable(MeshTensorImpl& tensor, const std::shared_ptr<GradientGroup>& group);
 
-// In a replica: the state of a tensor whose leaf it sees, which a tensor that requires a gradient is made a variable
-// for; null for a constant.
+// In a replica: the state of a variable, of which the replica sees a leaf. A tensor that requires a gradient and is no
+// variable yet is made one. Null for a tensor of which the replica sees a constant.
 MeshMeta* variable_of(MeshTensorImpl& tensor, const ThreadView& view);
 
 // In global view: reduces the gradient of a variable and gives every replica the result as its own.

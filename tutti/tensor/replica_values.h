@@ -20,15 +20,15 @@ class MeshTensorImpl;
 struct MeshShape;
 struct ThreadView;
 
-// What the replicas see of the memory of one mesh tensor and of all its aliases. Each has a share of the global buffer,
-// copy-on-write; a replica that writes gets a buffer of its own. Tensors of three kinds lie in a share: `share()`, the
-// constant that a replica sees of every alias; the leaf of each variable (VariableLeaves); views of part of it. A write
-// to one is seen by all and bumps the one version that they have.
+// What the replicas see of the memory of one mesh tensor and of all its aliases. Each replica has a share of the global
+// buffer, copy-on-write: a replica that writes gets a buffer of its own. Three kinds of tensors lie in a share: the
+// constant that a replica sees of every alias, share(); the leaf of each variable (VariableLeaves); views of part of
+// it. What is written to one of them shows in the others, and they have one version, which goes up.
 //
-// In global view a replicated value is what the policy makes of all shares: on_write the first replica's, on_read their
-// aggregate; with no policy declared the mean of floating point numbers, the first replica's integers and booleans.
-// Of a mesh that several processes have a copy of (across_processes.h), replicas are those of all, and the first read
-// of what they wrote is made by every process.
+// In global view a replicated value is made of all shares as the policy says: on_write takes the first replica's,
+// on_read aggregates them. Without a policy it is the mean of floating point numbers, and the first replica's integers
+// and booleans. Of a mesh that several processes have a copy of (across_processes.h), the replicas of all processes
+// count, and every process makes the first read of what they wrote.
 // Shares of an on_read variable are buffers of their own from the start.
 //
 // Threads: any. What replicas write while they compute, other threads see when the replicas have met or ended.
@@ -50,8 +50,8 @@ class ReplicaValues final : public ReplicaClock::Watcher {
   // "the variable 'w' of shape [2]", for messages
   std::string describe() const;
 
-  // Where replicas have written, by whatever name, graphs of global view must not use the value that they saved: the
-  // tensors that lie here get another version.
+  // Where replicas have written, by whatever name, gives the tensors that lie here another version: so LibTorch refuses
+  // graphs of global view that saved the former value.
   void replicas_stopped() noexcept override;
 
   // What a replica sees of a tensor that is no variable.
@@ -64,7 +64,7 @@ class ReplicaValues final : public ReplicaClock::Watcher {
   bool is_current() const;
   // Whether replicas have shares, to which they may write.
   bool is_live() const { return live_.load(std::memory_order_acquire); }
-  // Makes it so in a replica; in global view the shares alone are brought up to date.
+  // Brings the shares up to date, and in a replica's view notes that a replica has looked.
   void look();
 
   // Leaves over the shares, with the geometry of `variable`. Throws: as share_of.
@@ -84,9 +84,9 @@ class ReplicaValues final : public ReplicaClock::Watcher {
   // Brings what replicas wrote into the global value; they keep theirs. While they compute it does nothing. Throws:
   // invalid_argument on_read without aggregation.
   void read();
-  // Takes the shares away before the global value is written, so that the write copies nothing; until refresh_held()
-  // they are the global buffer itself. Leaves of a sum that is on_read then have a share of the value each. Throws: as
-  // read; failed_precondition while replicas that use the value compute.
+  // To be called before the global value is written: puts the global buffer itself in the place of each share, until
+  // refresh_held(), so that the write copies nothing. Of a variable that is a sum when read each replica then begins
+  // with a term of the new value. Throws: as read; failed_precondition while replicas that use the value compute.
   void write();
   // The same where all of the value will be written: what the replicas wrote is dropped.
   void overwrite();

@@ -19,12 +19,12 @@ struct OperatorInfo;
 class ResultGeometries {
  public:
   ResultGeometries() = default;
-  // Throws: of a view and of an op that is rewritten as others, what LibTorch throws where it does not take these
-  // operands. Other calls say themselves what is wrong.
+  // Throws: what LibTorch throws of operands that it does not take, for views and for ops that are rewritten as others
+  // alone. Any other op throws that when it is called.
   ResultGeometries(const c10::OperatorHandle& op, const OperatorInfo& info, at::ArrayRef<at::IValue> arguments);
 
-  // Of a result (of a list, its item; -1: not a list) that turned out to have these sizes; nothing where LibTorch needs
-  // memory to tell.
+  // The strides of a result that turned out to have these sizes. `item`: its place in a list, or -1 where it is no
+  // list. Nothing where LibTorch needs memory to tell.
   at::OptionalIntArrayRef strides(size_t result, int item, at::IntArrayRef sizes) const;
 
  private:
