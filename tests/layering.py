@@ -16,8 +16,10 @@ BANNED = {"util", "utils", "common", "helper", "helpers", "misc"}  # also as the
 BANNED_ALONE = {"types", "impl", "base"}
 HEADER_LINES, SOURCE_LINES, TEST_LINES = 250, 600, 900
 FIRST_RANK_WITH_TENSORS = 3
+OF_EVERY_OP = {f"tutti/tensor/{name}.cpp" for name in ("execute", "front", "kernel", "local_arguments", "remote_reads")}
 
 TABLE_ROW = re.compile(r"^\| (\d+) \| `tutti/(\w+)/` \| (.*) \|$", re.M)
+OP_NAME = re.compile(r'"aten::\w+"')
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 
 
@@ -98,6 +100,8 @@ def check_calls(path, text):
         yield "at::parallel_for( uses one thread here: call parallel_ranges (tutti/tensor/parallel_ranges.h)"
     if path.parts[:2] == ("tutti", "keras") and "mesh_impl(" in text:
         yield "mesh_impl(: what a mesh tensor is made of is tensor's business: let a function there do it"
+    if path.as_posix() in OF_EVERY_OP and (found := OP_NAME.search(text)):
+        yield f"{found[0]}: this is for every op; what is known of single ones stands in tutti/tensor/rules/op_traits.cpp"
 
 
 def public_headers(root):

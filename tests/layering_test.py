@@ -58,8 +58,12 @@ class Layering(unittest.TestCase):
 
     def test_keras_leaves_the_inside_of_mesh_tensors_alone(self):
         table = TABLE + "| 7 | `tutti/keras/` | layers |\n"
-        self.assert_finds({"docs/architecture.md": table, "tutti/keras/a.cpp": "mesh_impl(w).write();\n"}, "mesh_impl(")
+        self.assert_finds({"docs/architecture.md": table, "tutti/keras/a.cpp": "mesh_impl(w);\n"}, "mesh_impl(")
         self.assert_clean({"tutti/tensor/a.cpp": "mesh_impl(w).write();\n"})
+
+    def test_what_is_for_every_op_names_none(self):
+        self.assert_finds({"tutti/tensor/kernel.cpp": 'if (name == "aten::t_") return;\n'}, '"aten::t_": this is for')
+        self.assert_clean({"tutti/tensor/kernel.cpp": 'name.starts_with("aten::");\n'})
 
     def test_internal_headers_are_not_public(self):
         front = {"tutti/tutti.h": '#pragma once\n#include "tutti/mesh/a.h"\n', "tutti/mesh/b_internal.h": "#pragma once\n"}

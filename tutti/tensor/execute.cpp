@@ -360,10 +360,10 @@ Tensor returned_tensor(const IValue& value, int item) {
   return item < 0 || value.isTensor() ? value.toTensor() : value.toListRef()[static_cast<size_t>(item)].toTensor();
 }
 
-// view() needs a contiguous piece where the whole was contiguous; a copy then stands for the view. view_as_complex()
-// looks at the strides of a piece without elements too.
+// view() needs a contiguous piece where the whole was contiguous; a copy then stands for the view. A piece without
+// elements gets strides that suit every op.
 bool make_viewable(const OperatorInfo& info, Stack& call) {
-  if (info.is_view && call[0].toTensor().numel() == 0 && info.name == "aten::view_as_complex")
+  if (info.is_view && call[0].toTensor().numel() == 0 && looks_at_strides_of_nothing(info.name))
     call[0] = at::empty(call[0].toTensor().sizes(), call[0].toTensor().options());
   if (!info.is_reshape || call[0].toTensor().is_contiguous()) return false;
   call[0] = call[0].toTensor().contiguous();

@@ -31,7 +31,7 @@ using Stack = torch::jit::Stack;
 // A replica's component has the variable's shape, which is one for all.
 void refuse_geometry(const c10::OperatorHandle& op, const Tensor& tensor) {
   const std::string& name = op.schema().name();
-  if (!changes_geometry(op) || name == "aten::set_") return;
+  if (!changes_geometry(op) || replaces_memory(name)) return;
   throw Error(
       ErrorCode::failed_precondition,
       str(name, ": replica ", ThreadView::current().replica, " changes the shape of a tensor of shape ",

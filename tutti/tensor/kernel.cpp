@@ -36,6 +36,7 @@ struct Operands {
   bool all_whole = true;      // each mesh tensor is a replicated value in one buffer
   bool writes_plain = false;  // one that the op writes
   bool any_plain = false;     // a defined plain tensor with axes is among them
+  bool reads_plain = false;   // a defined plain tensor that the op only reads
 };
 
 class Survey {
@@ -60,6 +61,7 @@ class Survey {
     if (!tensor.defined()) return;
     if (!is_mesh_tensor(tensor)) {
       operands_.any_plain |= tensor.dim() > 0;
+      operands_.reads_plain |= !written;
       operands_.writes_plain |= written;
       return;
     }
@@ -114,10 +116,7 @@ void adopt_plain_operands(const OperatorInfo& info, const MeshShape* shape, Stac
 // The op that returns a view with the geometry that this one gives its first argument: `t` of `t_`. None of resize_.
 std::optional<c10::OperatorHandle> view_form_of(const c10::OperatorHandle& op, const OperatorInfo& info) {
   if (!info.changes_geometry) return {};
-  const auto& [name, overload] = op.operator_name();
-  const std::string view = name.substr(0, name.size() - 1);
-  const std::string view_overload = view == "aten::transpose" ? "int" : overload;
-  const auto found = c10::Dispatcher::singleton().findSchema({view, view_overload});
+  const auto found = c10::Dispatcher::singleton().findSchema(name_of_view_form(op.operator_name()));
   return found && OperatorInfo(*found).is_view ? found : std::nullopt;
 }
 
@@ -216,7 +215,7 @@ class MeshKernel final : public c10::OperatorKernel {
 
   void run_planned(const c10::OperatorHandle& op, const Operands& operands, Stack& stack) {
     const MeshShape* shape = operands.shape;
-    adopt_plain_operands(info_, shape, stack);
+    if (operands.reads_plain) adopt_plain_operands(info_, shape, stack);
     auto arguments = torch::jit::last(stack, info_.num_arguments);
     const auto key = PlanCache::key_of(arguments, !shape->merged());
     if (!shape->merged() && info_.decomposition)

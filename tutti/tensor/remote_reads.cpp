@@ -5,20 +5,14 @@
 #include <atomic>
 
 #include "tutti/tensor/mesh_tensor.h"
+#include "tutti/tensor/rules/op_traits.h"
 
 namespace tutti {
 namespace {
 
 std::atomic<RemoteReads*> reads_of_process{nullptr};
 
-// Where its ids are among the arguments of an op that reads rows of the first one; 0: it reads all.
-size_t argument_of_ids(const std::string& name) {
-  if (name == "aten::embedding" || name == "aten::embedding_bag" || name == "aten::_embedding_bag" ||
-      name == "aten::_embedding_bag_forward_only")
-    return 1;
-  return name == "aten::index_select" ? 2 : 0;
-}
-
+// `ids`: see argument_of_row_numbers.
 bool reads_rows(at::ArrayRef<at::IValue> arguments, size_t ids) {
   if (ids == 0 || !arguments[0].isTensor() || !arguments[ids].isTensor()) return false;
   const Tensor& table = arguments[0].toTensor();
@@ -39,7 +33,7 @@ RemoteReadsGuard::Set::~Set() {
 
 void tell_reads(RemoteReads& reads, const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
   const auto arguments = torch::jit::last(stack, op.schema().arguments().size());
-  const size_t ids = argument_of_ids(op.schema().name());
+  const size_t ids = argument_of_row_numbers(op.schema().name());
   const bool of_rows = reads_rows(arguments, ids);
   if (of_rows) reads.read_rows(arguments[0].toTensor(), arguments[ids].toTensor());
   const auto tell = [&](const at::IValue& value) {

@@ -22,9 +22,7 @@ using GradFn = decltype(std::declval<const VariableHooksInterface&>().grad_fn(st
 // Marks the positions of hooks that a replica registered: they are in another list than the variable's.
 constexpr unsigned kOfReplica = 1u << 31;
 
-bool in_replica(const TensorBase& tensor) {
-  return ThreadView::current().replica >= 0 && is_mesh_tensor(Tensor(tensor));
-}
+bool in_replica(const TensorBase& tensor) { return in_replica_view() && is_mesh_tensor(Tensor(tensor)); }
 
 MeshMeta* variable_in_replica(const TensorBase& tensor) {
   const ThreadView& view = ThreadView::current();

@@ -38,9 +38,25 @@ bool changes_geometry(const c10::OperatorHandle& op) {
   return op.hasTag(at::Tag::inplace_view) && op.schema().name() != "aten::detach_";
 }
 
+c10::OperatorName name_of_view_form(const c10::OperatorName& name) {
+  const std::string view = name.name.substr(0, name.name.size() - 1);
+  return {view, view == "aten::transpose" ? "int" : name.overload_name};
+}
+
+bool replaces_memory(const std::string& name) { return name == "aten::set_"; }
+
 bool shares_memory_unsaid(const std::string& name) { return name.starts_with("aten::unsafe_split"); }
 
 bool keeps_order(const std::string& name) { return name == "aten::view" || name == "aten::_unsafe_view"; }
+
+bool looks_at_strides_of_nothing(const std::string& name) { return name == "aten::view_as_complex"; }
+
+size_t argument_of_row_numbers(const std::string& name) {
+  if (name == "aten::embedding" || name == "aten::embedding_bag" || name == "aten::_embedding_bag" ||
+      name == "aten::_embedding_bag_forward_only")
+    return 1;
+  return name == "aten::index_select" ? 2 : 0;
+}
 
 bool names_strides(const std::string& name) { return name.starts_with("aten::as_strided"); }
 

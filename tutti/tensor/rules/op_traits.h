@@ -22,10 +22,18 @@ bool draws_numbers(const c10::OperatorHandle& op);
 c10::SmallVector<int, 2> unnamed_writes(const c10::FunctionSchema& schema);
 // Whether the op gives its first argument another geometry, in place.
 bool changes_geometry(const c10::OperatorHandle& op);
+// What such an op would be called as one that returns a view: "aten::t" for "aten::t_". There need not be one.
+c10::OperatorName name_of_view_form(const c10::OperatorName& name);
+// Whether it puts its first argument into other memory, whatever shape that has.
+bool replaces_memory(const std::string& name);
 // Whether it returns views of its first argument without saying so in its schema.
 bool shares_memory_unsaid(const std::string& name);
 // Whether it returns the elements in other sizes, in the same row-major order.
 bool keeps_order(const std::string& name);
+// Whether it looks at the strides of a tensor without elements too.
+bool looks_at_strides_of_nothing(const std::string& name);
+// Of an op that reads only some rows of its first argument, the argument that numbers them; 0: it reads all rows.
+size_t argument_of_row_numbers(const std::string& name);
 // Whether its arguments name strides, and so places in the memory of the tensor.
 bool names_strides(const std::string& name);
 // Whether LibTorch's kernel gives the result other strides than LibTorch says of tensors without memory.
