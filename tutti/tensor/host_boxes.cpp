@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <numeric>
 
 #include "tutti/tensor/dtype_of.h"
@@ -122,6 +123,8 @@ void HostBoxes::run() {
   else
     parallel_ranges(num_copies, 1, copy);
   if (!sums_.empty()) {
+    // As the runs lie in a term, not piece by piece: a processor reads ahead where it is read from end to end.
+    std::ranges::stable_sort(sums_, std::less<>(), [](const ReductionItem& sum) { return sum.inputs[0]; });
     HostReduction reduction(sums_);
     if (reduction.num_tiles() < kMinTilesOfBoxes)
       reduction.run();
