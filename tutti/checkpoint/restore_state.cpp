@@ -61,7 +61,7 @@ class Comparison : public StoredVisitor {
 
   // Throws for mismatches.
   Differences finish(const std::filesystem::path& folder) {
-    for (const IndexedTensor& tensor : reader_.tensors()) note_if_extra(tensor.name);
+    for (const IndexedTensor& tensor : reader_.tensors()) note_if_extra(std::string(tensor.name));
     for (const auto& [name, value] : reader_.values()) note_if_extra(name);
     if (mismatches_.empty()) return std::move(differences_);
     std::string text =

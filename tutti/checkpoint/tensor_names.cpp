@@ -50,8 +50,8 @@ bool TensorNames::has_one_that_starts_with(std::string_view beginning) const {
   return found != entries_.end() && found->tensor->name.starts_with(beginning);
 }
 
-const std::string* TensorNames::twice() const {
-  const auto name = [](const Entry& entry) -> const std::string& { return entry.tensor->name; };
+const std::pmr::string* TensorNames::twice() const {
+  const auto name = [](const Entry& entry) -> const std::pmr::string& { return entry.tensor->name; };
   const auto same = [&](const Entry& a, const Entry& b) { return a.key == b.key && name(a) == name(b); };
   const auto found = std::ranges::adjacent_find(entries_, same);
   return found == entries_.end() ? nullptr : &name(*found);

@@ -55,7 +55,7 @@ std::string difference(const Reader& one, const Reader& other, const IndexedTens
 // Prints what only the first has, and, if `compare`, what both have and is unlike.
 size_t print_differences(const Reader& one, const Reader& other, bool compare, std::ostream& out) {
   size_t count = 0;
-  const auto print = [&](const std::string& name, const std::string& what) {
+  const auto print = [&](std::string_view name, const std::string& what) {
     if (what.empty()) return;
     ++count;
     out << name << ": " << what << '\n';
