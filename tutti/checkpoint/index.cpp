@@ -9,12 +9,12 @@
 #include <optional>
 #include <utility>
 
-#include "tutti/checkpoint/dtype_names.h"
 #include "tutti/checkpoint/parallel.h"
 #include "tutti/checkpoint/sealed_json.h"
 #include "tutti/core/error.h"
 #include "tutti/core/json.h"
 #include "tutti/core/str.h"
+#include "tutti/files/dtype_names.h"
 
 namespace tutti::checkpoint {
 namespace {
@@ -70,7 +70,7 @@ void append_shard(std::string& out, const IndexedShard& shard, bool whole) {
 
 void append_tensor(std::string& out, const IndexedTensor& tensor) {
   out.append("{\"name\":").append(json_text(tensor.name));
-  out.append(",\"dtype\":\"").append(dtype_name(tensor.dtype)).append("\",\"shape\":");
+  out.append(",\"dtype\":\"").append(files::dtype_name(tensor.dtype)).append("\",\"shape\":");
   append_integers(out, tensor.sizes);
   if (!tensor.layout.empty()) out.append(",\"layout\":").append(json_text(tensor.layout));
   out += ",\"shards\":";
@@ -142,7 +142,7 @@ class TensorParser {
 
   at::ScalarType parse_dtype(std::string_view tensor) {
     const std::string_view name = json_.text_view();
-    const auto known = dtype_of_name(name);
+    const auto known = files::dtype_of_name(name);
     if (!known) json_.fail(str("tensor \"", tensor, "\" has the unknown dtype \"", name, "\""));
     return *known;
   }
