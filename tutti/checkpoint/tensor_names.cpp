@@ -23,7 +23,8 @@ TensorNames::TensorNames(const std::vector<IndexedTensor>& tensors) {
   const auto before = [](const Entry& a, const Entry& b) {
     return a.key != b.key ? a.key < b.key : a.tensor->name < b.tensor->name;
   };
-  if (!std::ranges::is_sorted(entries_, before)) std::ranges::sort(entries_, before);
+  if (!std::ranges::is_sorted(entries_, before))
+    std::ranges::stable_sort(entries_, before);  // numbers are nearly in order
 }
 
 // Most names differ in their keys: numbers that are compared without going to the name. Keys are in the names' order.
