@@ -191,7 +191,7 @@ class Counting final : public c10::Allocator {
 };
 
 // The memory that the save has shared is given back while training goes on, not at the next save.
-TEST(CheckpointManager, ResizingATensorThatIsBeingSavedFailsAndTheSaveHoldsItsValues) {
+TEST(CheckpointManager, ATensorMayBeResizedWhileItIsSaved) {
   const TemporaryFolder folder;
   std::promise<void> resized;
   const std::shared_future<void> until = resized.get_future().share();
@@ -201,7 +201,7 @@ TEST(CheckpointManager, ResizingATensorThatIsBeingSavedFailsAndTheSaveHoldsItsVa
   const Tensor weights = at::ones({1 << 10});
   CheckpointManager manager(Checkpoint({{"weights", weights}}), folder.path(), {.async = true, .files = &slow});
   const auto path = manager.save();
-  EXPECT_THROW(weights.resize_({1 << 12}), c10::Error);
+  weights.resize_({1 << 12}).zero_();
   resized.set_value();
   manager.wait();
   const checkpoint::Reader reader(checkpoint::posix_file_system(), path);
