@@ -8,6 +8,7 @@
 //   raw_us, ours_us   the work for a batch, on the caller's thread
 //   wait_us   what a trainer that computes for 1 ms between two batches waits for one, behind prefetch(buffer)
 #include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/stack.h>
@@ -110,6 +111,16 @@ void FirstEpochWithMap(benchmark::State& state) {
   compare(state, 20, plain, [&] { ++ours; });
 }
 
+// By a function that takes less time than it takes to wake a thread.
+void MapOnThreads(benchmark::State& state) {
+  const auto next = [](const Tensor& x) { return x + 1; };
+  const auto elements = data::range(int64_t{1} << 40);
+  auto serial = elements.map(next).begin();
+  auto ours = elements.map(next, {.num_parallel_calls = static_cast<int>(state.range(0))}).begin();
+  compare(
+      state, 10'000, [&] { ++serial; }, [&] { ++ours; });
+}
+
 void WaitForPrefetched(benchmark::State& state) {
   using Clock = std::chrono::steady_clock;
   auto iterator = shuffled(at::kByte).prefetch(state.range(0)).begin();
@@ -130,6 +141,14 @@ void WaitForPrefetched(benchmark::State& state) {
 BENCHMARK_CAPTURE(ShuffleBatch, bytes, at::kByte)->Iterations(31)->UseManualTime()->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(ShuffleBatch, floats, at::kFloat)->Iterations(31)->UseManualTime()->Unit(benchmark::kMicrosecond);
 BENCHMARK(FirstEpochWithMap)->Iterations(31)->UseManualTime()->Unit(benchmark::kMicrosecond);
+BENCHMARK(MapOnThreads)
+    ->ArgName("calls")
+    ->Arg(1)
+    ->Arg(2)
+    ->Arg(8)
+    ->Iterations(31)
+    ->UseManualTime()
+    ->Unit(benchmark::kMicrosecond);
 BENCHMARK(WaitForPrefetched)
     ->ArgName("buffer")
     ->Arg(2)

@@ -13,13 +13,13 @@
 #include "tests/support/recorded_columns.h"
 #include "tests/support/recorded_estimators.h"
 #include "tests/support/temporary_folder.h"
-#include "tutti/checkpoint/dtype_names.h"
 #include "tutti/estimator/export_versions.h"
 #include "tutti/estimator/exporter.h"
 #include "tutti/estimator/log.h"
 #include "tutti/estimator/model_call.h"
 #include "tutti/export/saved_model.h"
 #include "tutti/feature_column/make_parse_example_spec.h"
+#include "tutti/files/dtype_names.h"
 #include "tutti/keras/layers/core/dense.h"
 #include "tutti/keras/optimizers/sgd.h"
 
@@ -31,7 +31,7 @@ using saved_model::TensorSpec;
 
 // As they are recorded, but for the method, which is TensorFlow Serving's.
 Json recorded_form(const saved_model::Spec& spec) {
-  return {{"dtype", spec.is_text ? "string" : checkpoint::dtype_name(spec.dtype)}, {"shape", spec.shape}};
+  return {{"dtype", spec.is_text ? "string" : files::dtype_name(spec.dtype)}, {"shape", spec.shape}};
 }
 
 Json recorded_form(const saved_model::SavedModel& model) {

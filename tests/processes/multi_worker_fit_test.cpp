@@ -6,6 +6,7 @@
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/rand.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/zeros.h>
@@ -13,6 +14,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "tests/processes/of_processes.h"
 #include "tests/support/dataset_values.h"
@@ -26,7 +28,10 @@
 #include "tutti/keras/callbacks/lambda_callback.h"
 #include "tutti/keras/layers/core/dense.h"
 #include "tutti/keras/layers/normalization/batch_normalization.h"
+#include "tutti/keras/layers/preprocessing/image_preprocessing/random_erasing.h"
+#include "tutti/keras/layers/preprocessing/image_preprocessing/random_hue.h"
 #include "tutti/keras/layers/regularization/dropout.h"
+#include "tutti/keras/layers/reshaping/flatten.h"
 #include "tutti/keras/losses/sparse_categorical_crossentropy.h"
 #include "tutti/keras/metrics/accuracy.h"
 #include "tutti/keras/metrics/mean.h"
@@ -225,6 +230,37 @@ TEST_F(MultiWorkerFit, GivesTheNumbersOfOneProcessWithAsManyReplicas) {
   expect_near(ours, train(one_process, make_model_of_replicas, false));
   for (const auto& of_rank : gather_tensors(*strategy.processes(), ours.weights, "weights"))
     for (size_t i = 0; i < of_rank.size(); ++i) EXPECT_TRUE(at::equal(of_rank[i], ours.weights[i])) << i;
+}
+
+keras::Sequential make_model_of_images() {
+  using namespace keras;
+  const Sequential model({layers::RandomHue({.factor = 0.7, .value_range = {0, 1}, .seed = 1}),
+                          layers::RandomErasing({.scale = {0.1, 0.5}, .value_range = {0, 1}, .seed = 2}),
+                          layers::Flatten(), layers::Dense({.units = 1})});
+  model.compile({.optimizer = "sgd", .loss = "mse"});
+  return model;
+}
+
+TEST_F(MultiWorkerFit, ChangesEachImageAsOneProcessDoes) {
+  const auto losses = [](Strategy& trained_by) {
+    set_random_seed(5);
+    const Tensor x = at::rand({22, 4, 4, 3}), y = at::rand({22, 1});
+    const keras::Sequential model = trained_by.build(make_model_of_images);
+    return model.fit(x, y, {.batch_size = 8, .epochs = 2, .verbose = keras::Verbose::silent, .shuffle = false})
+        .history.at("loss");
+  };
+  const std::vector<double> ours = losses(strategy), expected = losses(one_process);
+  for (size_t epoch = 0; epoch < expected.size(); ++epoch) EXPECT_NEAR(ours[epoch], expected[epoch], 1e-5) << epoch;
+}
+
+TEST_F(MultiWorkerFit, DrawsAnewForEachReplicaOfEachProcessInALoopOfOnesOwn) {
+  const keras::layers::RandomHue layer({.factor = 0.7, .value_range = {0, 1}, .seed = 1});
+  const Tensor image = at::arange(12, at::kFloat).reshape({1, 2, 2, 3}) / 12;
+  const PerReplica<Tensor> own = strategy.run([&] { return layer(image, {.training = true}); });
+  std::set<std::vector<double>> seen;
+  for (const auto& of_rank : gather_tensors(*strategy.processes(), own.values(), "images"))
+    for (const Tensor& changed : of_rank) seen.insert(numbers(changed));
+  EXPECT_EQ(seen.size(), static_cast<size_t>(size() * kDevices));
 }
 
 TEST_F(MultiWorkerFit, StopsEverywhereWhereACallbackOfOneProcessStops) {

@@ -5,24 +5,17 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <optional>
 #include <random>
-#include <set>
 #include <stdexcept>
 #include <vector>
 
 #include "tests/support/dataset_values.h"
+#include "tests/support/failing_places.h"
 #include "tutti/data/csv_dataset.h"
 #include "tutti/data/dataset.h"
-#include "tutti/data/graph/random.h"
 #include "tutti/data/tfrecord.h"
 
 namespace tutti::data {
-
-// What a pass gives, place by place: numbers, or an error.
-using Place = std::optional<std::vector<double>>;
-using Places = std::vector<Place>;
-inline Place place_of(double number) { return std::vector<double>{number}; }
 
 // Files in which some records are damaged, and what they hold.
 struct FailingFiles {
@@ -50,14 +43,6 @@ class FailingPipeline {
 
   int64_t below(int64_t n) { return static_cast<int64_t>(random_() % static_cast<uint64_t>(n)); }
   bool coin() { return below(2) == 0; }
-  static double sum(const std::vector<double>& values) {
-    double total = 0;
-    for (const double value : values) total += value;
-    return total;
-  }
-  static bool is_one_of_eight(double sum, uint64_t salt) {
-    return graph::SplitMix64(static_cast<uint64_t>(static_cast<int64_t>(sum)) ^ salt).next() % 8 == 0;
-  }
   static Tensor checked(const Tensor& x, uint64_t salt) {
     if (is_one_of_eight(x.sum().item<double>(), salt)) throw std::domain_error("one of eight");
     return x;
@@ -120,29 +105,24 @@ class FailingPipeline {
   void fail() {
     const uint64_t salt = random_();
     dataset_ = dataset_.map([salt](const Tensor& x) { return checked(x, salt) + 1; }, on_threads());
-    for (Place& place : places_) {
-      if (place && is_one_of_eight(sum(*place), salt)) place.reset();
+    fail_one_of_eight(places_, salt);
+    for (Place& place : places_)
       if (place)
         for (double& value : *place) ++value;
-    }
   }
 
   void filter() {
     const uint64_t salt = random_();
     dataset_ = dataset_.filter(
         [salt](const Tensor& x) { return !is_one_of_eight(checked(x, salt).sum().item<double>(), salt + 1); });
-    for (Place& place : places_)
-      if (place && is_one_of_eight(sum(*place), salt)) place.reset();
-    std::erase_if(places_, [&](const Place& place) { return place && is_one_of_eight(sum(*place), salt + 1); });
+    fail_one_of_eight(places_, salt);
+    std::erase_if(places_, [&](const Place& place) { return place && is_one_of_eight(total_of(*place), salt + 1); });
   }
 
   void shard() {
     const int64_t count = 1 + below(3), index = below(count);
     dataset_ = dataset_.shard(count, index);
-    Places own;
-    for (auto i = static_cast<size_t>(index); i < places_.size(); i += static_cast<size_t>(count))
-      own.push_back(places_[i]);
-    places_ = std::move(own);
+    places_ = shard_of(places_, count, index);
   }
 
   void skip_or_take() {
@@ -162,25 +142,6 @@ class FailingPipeline {
     if (places_.size() > kMost) places_.resize(kMost);
   }
 
-  // Rows, cut into batches of these sizes; errors come at once.
-  static Places cut(const Places& rows, const std::vector<size_t>& sizes, bool drop_remainder) {
-    Places batches;
-    std::vector<double> batch;
-    size_t slot = 0;
-    for (const Place& place : rows) {
-      if (!place) batches.emplace_back();
-      if (!place) continue;
-      for (const double row : *place) {
-        batch.push_back(row);
-        if (batch.size() < sizes[slot]) continue;
-        batches.emplace_back(std::exchange(batch, {}));
-        slot = (slot + 1) % sizes.size();
-      }
-    }
-    if (!batch.empty() && !drop_remainder) batches.emplace_back(batch);
-    return batches;
-  }
-
   void batch() {
     const int64_t size = 1 + below(4);
     const bool drop = coin();
@@ -188,7 +149,7 @@ class FailingPipeline {
     dataset_ = coin()
                    ? dataset_.padded_batch(size, {.drop_remainder = drop})
                    : dataset_.batch(size, {.drop_remainder = drop, .num_parallel_calls = options.num_parallel_calls});
-    places_ = cut(places_, {static_cast<size_t>(size)}, drop);
+    places_ = batches_of(places_, {static_cast<size_t>(size)}, drop);
     batched_ = true;
   }
 
@@ -196,12 +157,12 @@ class FailingPipeline {
     const int64_t one = 1 + below(4), two = 1 + below(4);
     const bool drop = coin();
     dataset_ = dataset_.rebatch({one, two}, {.drop_remainder = drop});
-    places_ = cut(places_, {static_cast<size_t>(one), static_cast<size_t>(two)}, drop);
+    places_ = batches_of(places_, {static_cast<size_t>(one), static_cast<size_t>(two)}, drop);
   }
 
   void unbatch() {
     dataset_ = dataset_.unbatch();
-    places_ = cut(places_, {1}, false);
+    places_ = batches_of(places_, {1}, false);
     batched_ = false;
   }
 
@@ -210,27 +171,7 @@ class FailingPipeline {
     const bool drop = coin();
     dataset_ = dataset_.window(size, {.shift = shift, .stride = stride, .drop_remainder = drop})
                    .flat_map([](const Dataset<Tensor>& window) { return window.batch(100); });
-    const size_t span = static_cast<size_t>((size - 1) * stride + 1);
-    Places windows;
-    std::vector<double> kept;
-    size_t to_skip = 0, at = 0;
-    while (true) {
-      at = std::min(at + to_skip, places_.size());
-      for (; kept.size() < span && at < places_.size(); ++at) {
-        if (places_[at])
-          kept.push_back(places_[at]->front());
-        else
-          windows.emplace_back();
-      }
-      if (kept.empty() || (drop && kept.size() < span)) break;
-      std::vector<double> one;
-      for (size_t i = 0; i < kept.size(); i += static_cast<size_t>(stride)) one.push_back(kept[i]);
-      windows.emplace_back(one);
-      const size_t done = std::min(static_cast<size_t>(shift), kept.size());
-      kept.erase(kept.begin(), kept.begin() + static_cast<std::ptrdiff_t>(done));
-      to_skip = static_cast<size_t>(shift) - done;
-    }
-    places_ = std::move(windows);
+    places_ = windows_of(places_, size, shift, stride, drop);
     batched_ = true;
     limit();
   }
@@ -238,25 +179,13 @@ class FailingPipeline {
   void zip() {
     const FailingPipeline other(random_(), files_);
     dataset_ = data::zip(dataset_, other.dataset_).map([](const Tensor& x, const Tensor& y) { return x + y.sum(); });
-    Places pairs;
-    for (size_t i = 0; i < places_.size(); ++i) {
-      const bool ends = i >= other.places_.size();
-      if (ends && places_[i]) break;
-      pairs.emplace_back();
-      if (ends) break;
-      if (!places_[i] || !other.places_[i]) continue;
-      pairs.back() = places_[i];
-      for (double& value : *pairs.back()) value += sum(*other.places_[i]);
-    }
-    places_ = std::move(pairs);
+    places_ = sums_of_pairs(places_, other.places_);
   }
 
   void enumerate() {
     const int64_t start = below(5);
     dataset_ = dataset_.enumerate(start).map([](const Tensor& index, const Tensor& x) { return x + index; });
-    for (size_t i = 0; i < places_.size(); ++i)
-      if (places_[i])
-        for (double& value : *places_[i]) value += static_cast<double>(static_cast<size_t>(start) + i);
+    add_numbers(places_, start);
   }
 
   // The function fails for some elements, and the datasets that it makes at some of theirs.
@@ -267,64 +196,14 @@ class FailingPipeline {
     const uint64_t salt = random_();
     const auto make = [salt](const Tensor& x) {
       const auto total = checked(x, salt).sum().item<int64_t>();
-      return range(total, total + (total & 3)).map([salt](const Tensor& y) {
+      return range(total, end_of_made(total)).map([salt](const Tensor& y) {
         return checked(y, salt + 1).to(at::kDouble);
       });
     };
-    const auto made = [salt](const std::vector<double>& values) {
-      Places inner;
-      const auto total = static_cast<int64_t>(sum(values));
-      for (int64_t i = total; i < total + (total & 3); ++i) {
-        inner.push_back(place_of(static_cast<double>(i)));
-        if (is_one_of_eight(static_cast<double>(i), salt + 1)) inner.back().reset();
-      }
-      return inner;
-    };
     dataset_ = dataset_.interleave(make, options);
-    places_ = in_turn(options, made, salt);
+    places_ = in_turn(places_, static_cast<size_t>(options.cycle_length), options.block_length, salt);
     batched_ = false;
     limit();
-  }
-
-  template <class Make>
-  Places in_turn(const InterleaveOptions& options, const Make& made, uint64_t salt) const {
-    struct Open {
-      Places places;
-      size_t next = 0;
-    };
-    std::vector<std::optional<Open>> cycle(static_cast<size_t>(options.cycle_length));
-    Places out;
-    size_t slot = 0, next = 0;
-    int64_t taken = 0;
-    const auto move_on = [&] {
-      slot = (slot + 1) % cycle.size();
-      taken = 0;
-    };
-    for (size_t empty = 0; empty < cycle.size();) {
-      auto& open = cycle[slot];
-      if (!open && next < places_.size()) {
-        const Place& place = places_[next++];
-        empty = 0;
-        if (!place || is_one_of_eight(sum(*place), salt)) {
-          out.emplace_back();
-          continue;
-        }
-        open = Open{made(*place)};
-      }
-      if (!open) {
-        ++empty;
-        move_on();
-      } else if (open->next < open->places.size()) {
-        out.push_back(open->places[open->next++]);
-        if (out.back() && ++taken == options.block_length) move_on();
-        empty = 0;
-      } else {
-        open.reset();
-        empty = 0;
-        move_on();
-      }
-    }
-    return out;
   }
 
   void repeat() {
@@ -345,8 +224,7 @@ class FailingPipeline {
 
   void unique() {
     dataset_ = dataset_.unique();
-    std::set<std::vector<double>> seen;
-    std::erase_if(places_, [&](const Place& place) { return place && !seen.insert(*place).second; });
+    keep_first_of_equal(places_);
   }
 
   // Sums, up to elements that fail.
@@ -356,13 +234,8 @@ class FailingPipeline {
       const Tensor total = state + checked(x, salt).sum();
       return std::pair(total, x + total);
     });
-    double total = 0;
-    for (Place& place : places_) {
-      if (place && is_one_of_eight(sum(*place), salt)) place.reset();
-      if (!place) continue;
-      total += sum(*place);
-      for (double& value : *place) value += total;
-    }
+    fail_one_of_eight(places_, salt);
+    add_running_total(places_);
   }
 
   std::mt19937_64 random_;

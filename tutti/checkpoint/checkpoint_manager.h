@@ -17,7 +17,6 @@ enum class Snapshot {
   // returns at once, and memory is needed for what is written to. Only LibTorch's operations notice that. A pointer got
   // before (data_ptr, an accessor, from_blob of it) still shows the old memory: writing through it damages the
   // checkpoint, unnoticed until that is read, and when the save is done the memory is gone. Get pointers anew.
-  // While a tensor is shared, LibTorch's resize_() fails with an internal assertion.
   copy_on_write,
   // save() copies all tensors. Pointers stay valid, and may be written through.
   copies,

@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <fstream>
+#include <future>
 #include <thread>
 
 #include "tests/support/collected_warnings.h"
@@ -190,6 +191,23 @@ class Counting final : public c10::Allocator {
 };
 
 // The memory that the save has shared is given back while training goes on, not at the next save.
+TEST(CheckpointManager, ATensorMayBeResizedWhileItIsSaved) {
+  const TemporaryFolder folder;
+  std::promise<void> resized;
+  const std::shared_future<void> until = resized.get_future().share();
+  HookedFileSystem slow(checkpoint::posix_file_system(), [&](FileOperation operation) {
+    if (operation == FileOperation::write) until.wait();
+  });
+  const Tensor weights = at::ones({1 << 10});
+  CheckpointManager manager(Checkpoint({{"weights", weights}}), folder.path(), {.async = true, .files = &slow});
+  const auto path = manager.save();
+  weights.resize_({1 << 12}).zero_();
+  resized.set_value();
+  manager.wait();
+  const checkpoint::Reader reader(checkpoint::posix_file_system(), path);
+  EXPECT_TRUE(reader.read("weights").equal(at::ones({1 << 10})));
+}
+
 TEST(CheckpointManager, ASnapshotIsReleasedWhenItIsWritten) {
   const TemporaryFolder folder;
   static Counting allocator;

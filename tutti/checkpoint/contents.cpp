@@ -2,9 +2,9 @@
 
 #include <ATen/core/LegacyTypeDispatch.h>
 
-#include "tutti/checkpoint/dtype_names.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/files/dtype_names.h"
 #include "tutti/tensor/relayout.h"
 #include "tutti/tensor/view.h"
 
@@ -61,7 +61,7 @@ NamedTensor named_tensor(std::string name, const Tensor& tensor) {
   if (tensor.layout() != at::kStrided)
     throw Error(ErrorCode::unimplemented,
                 str("checkpoint: tensor '", name, "' is sparse; dense ones can be saved: call to_dense()"));
-  dtype_name(tensor.scalar_type());
+  files::dtype_name(tensor.scalar_type());
   NamedTensor saved{.name = std::move(name), .dtype = tensor.scalar_type(), .sizes = tensor.sizes().vec()};
   if (!is_mesh_tensor(tensor)) {
     saved.pieces.push_back({Region::whole(saved.sizes), tensor.detach()});

@@ -9,12 +9,12 @@
 #include <optional>
 #include <utility>
 
-#include "tutti/checkpoint/dtype_names.h"
 #include "tutti/checkpoint/parallel.h"
 #include "tutti/checkpoint/sealed_json.h"
 #include "tutti/core/error.h"
 #include "tutti/core/json.h"
 #include "tutti/core/str.h"
+#include "tutti/files/dtype_names.h"
 
 namespace tutti::checkpoint {
 namespace {
@@ -70,7 +70,7 @@ void append_shard(std::string& out, const IndexedShard& shard, bool whole) {
 
 void append_tensor(std::string& out, const IndexedTensor& tensor) {
   out.append("{\"name\":").append(json_text(tensor.name));
-  out.append(",\"dtype\":\"").append(dtype_name(tensor.dtype)).append("\",\"shape\":");
+  out.append(",\"dtype\":\"").append(files::dtype_name(tensor.dtype)).append("\",\"shape\":");
   append_integers(out, tensor.sizes);
   if (!tensor.layout.empty()) out.append(",\"layout\":").append(json_text(tensor.layout));
   out += ",\"shards\":";
@@ -103,7 +103,7 @@ uint32_t read_crc(JsonReader& json) {
 // Reads tensors from the index's array of them.
 class TensorParser {
  public:
-  explicit TensorParser(const JsonReader& json) : json_(json) {}
+  TensorParser(const JsonReader& json, std::pmr::memory_resource* memory) : json_(json), tensors_(memory) {}
 
   // Reads on until the array ends, true, or a tensor begins at or behind the byte `stop`, false.
   bool read_before(size_t stop) {
@@ -118,12 +118,12 @@ class TensorParser {
   }
 
   size_t at() const { return json_.at(); }
-  std::deque<IndexedTensor>& tensors() { return tensors_; }
+  std::pmr::deque<IndexedTensor>& tensors() { return tensors_; }
 
  private:
   void tensor() {
     const size_t expected_shards = tensors_.empty() ? 1 : tensors_.back().shards.size();
-    IndexedTensor& tensor = tensors_.emplace_back();
+    IndexedTensor& tensor = tensors_.emplace_back(in(tensors_.get_allocator().resource()));
     tensor.shards.reserve(std::min(expected_shards, kMaxReservedShards));
     std::optional<at::ScalarType> dtype;
     json_.object("a tensor", {{"name", [&] { tensor.name = json_.text_view(); }},
@@ -136,9 +136,13 @@ class TensorParser {
     check_shards(tensor);
   }
 
-  at::ScalarType parse_dtype(const std::string& tensor) {
+  static IndexedTensor in(std::pmr::memory_resource* memory) {
+    return {.name = std::pmr::string(memory), .shards = std::pmr::vector<IndexedShard>(memory)};
+  }
+
+  at::ScalarType parse_dtype(std::string_view tensor) {
     const std::string_view name = json_.text_view();
-    const auto known = dtype_of_name(name);
+    const auto known = files::dtype_of_name(name);
     if (!known) json_.fail(str("tensor \"", tensor, "\" has the unknown dtype \"", name, "\""));
     return *known;
   }
@@ -153,7 +157,7 @@ class TensorParser {
   }
 
   // Bytes of a tensor of these sizes; fails unless they and the strides fit 63 bits.
-  uint64_t bytes_of(c10::IntArrayRef sizes, at::ScalarType dtype, const std::string& name) {
+  uint64_t bytes_of(c10::IntArrayRef sizes, at::ScalarType dtype, std::string_view name) {
     auto bytes = static_cast<int64_t>(c10::elementSize(dtype)), strides = bytes;
     for (const int64_t size : sizes) {
       if (__builtin_mul_overflow(strides, std::max<int64_t>(size, 1), &strides))
@@ -192,7 +196,7 @@ class TensorParser {
   }
 
   JsonReader json_;
-  std::deque<IndexedTensor> tensors_;  // a vector would copy their shards whenever it grows
+  std::pmr::deque<IndexedTensor> tensors_;  // a vector would copy their shards whenever it grows
 };
 
 class IndexParser {
@@ -266,7 +270,7 @@ class IndexParser {
     if (!json_.begin_array()) return;
     const size_t middle = middle_tensor();
     const int halves = middle == kEndOfText ? 1 : 2;
-    TensorParser first(json_), second(json_);
+    TensorParser first(json_, index_.memory.add()), second(json_, index_.memory.add());
     bool ended = false, second_ended = false;
     for_each_item(static_cast<size_t>(halves), halves, [&](size_t half) {
       half == 0 ? ended = first.read_before(middle) : second_ended = second.try_from(middle);
@@ -290,7 +294,7 @@ class IndexParser {
 
   void check_names() {
     index_.names = TensorNames(index_.tensors);
-    if (const std::string* name = index_.names.twice()) json_.fail(str("tensor \"", *name, "\" comes twice"));
+    if (const auto* name = index_.names.twice()) json_.fail(str("tensor \"", *name, "\" comes twice"));
   }
 
   // Each file's data are its shards, one after the other.

@@ -3,7 +3,9 @@
 #include <c10/core/ScalarType.h>
 
 #include <cstdint>
+#include <deque>
 #include <map>
+#include <memory_resource>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,16 +43,33 @@ struct IndexedShard {
 };
 
 struct IndexedTensor {
-  std::string name;
+  std::pmr::string name;
   at::ScalarType dtype;
   Region::Axes sizes;
   std::string layout;
-  std::vector<IndexedShard> shards;
+  std::pmr::vector<IndexedShard> shards;
   bool operator==(const IndexedTensor&) const = default;
+};
+
+// Where names and shards lie that were read: of many small tensors, each in memory of its own costs as much as its
+// bytes. Not assigned, since what lies in the memory would be left without it.
+class IndexMemory {
+ public:
+  IndexMemory() = default;
+  IndexMemory(IndexMemory&&) = default;
+  IndexMemory& operator=(IndexMemory&&) = delete;
+  ~IndexMemory() = default;
+
+  // For one thread. Lives as long as this.
+  std::pmr::memory_resource* add() { return &parts_.emplace_back(); }
+
+ private:
+  std::deque<std::pmr::monotonic_buffer_resource> parts_;
 };
 
 // What the file index.json of a checkpoint says (docs/checkpoint_format.md).
 struct Index {
+  IndexMemory memory = {};  // of `tensors`
   int64_t step = 0;
   std::map<std::string, Value> values;
   std::vector<IndexedFile> files;

@@ -425,7 +425,7 @@ struct Reader::State {
   Index index;
   std::vector<ShardFile> files;
 
-  const IndexedTensor& require(const std::string& name) const {
+  const IndexedTensor& require(std::string_view name) const {
     if (const IndexedTensor* found = index.names.find(name)) return *found;
     throw Error(ErrorCode::not_found,
                 str("checkpoint: '", folder.string(), "' has no tensor '", name, "' among its ", index.tensors.size()));
@@ -443,8 +443,8 @@ void Reader::State::verify_header(size_t file) const {
   for (const IndexedTensor& tensor : index.tensors)
     for (const IndexedShard& shard : tensor.shards)
       if (shard.file == file)
-        indexed.push_back(
-            safetensors_entry(tensor.name, tensor.dtype, shard.region.sizes, shard.offset - header.data_begin));
+        indexed.push_back(safetensors_entry(std::string(tensor.name), tensor.dtype, shard.region.sizes,
+                                            shard.offset - header.data_begin));
   std::ranges::sort(indexed, {}, &SafetensorsEntry::place);
   if (header.data_begin != index.files[file].header_bytes || header.entries != indexed)
     damaged(str("the header of '", files[file].path().string(), "' and the index do not say the same"));
@@ -452,12 +452,11 @@ void Reader::State::verify_header(size_t file) const {
 
 Reader::Reader(FileSystem& files, fs::path folder) {
   if (!files.exists(folder)) throw Error(ErrorCode::not_found, str("checkpoint: there is no '", folder.string(), "'"));
-  auto state = std::make_unique<State>();
   const fs::path index = folder / kIndexName;
   std::string text = expecting(index, [&] { return read_text(files, index, kMaxIndexBytes); });
-  state->index = parse_index(std::move(text), str("checkpoint: '", index.string(), "'"));
+  auto state = std::make_unique<State>(
+      State{.folder = folder, .index = parse_index(std::move(text), str("checkpoint: '", index.string(), "'"))});
   for (const IndexedFile& file : state->index.files) state->files.emplace_back(files, folder / file.name, file);
-  state->folder = std::move(folder);
   state_ = std::move(state);
 }
 
@@ -486,7 +485,7 @@ void Reader::read(std::span<const Request> requests) const {
   state_->read(destinations);
 }
 
-void Reader::read(const std::string& name, const Region& region, const Tensor& destination) const {
+void Reader::read(std::string_view name, const Region& region, const Tensor& destination) const {
   const IndexedTensor& tensor = state_->require(name);
   check_inside(tensor, region);
   check_fits(tensor, region.sizes, destination);
@@ -495,7 +494,7 @@ void Reader::read(const std::string& name, const Region& region, const Tensor& d
   state_->read({&only, 1});
 }
 
-void Reader::read(const std::string& name, const Tensor& destination) const {
+void Reader::read(std::string_view name, const Tensor& destination) const {
   const Request request{&state_->require(name), destination, {}};
   read({&request, 1});
 }
@@ -542,7 +541,7 @@ void Reader::State::read_together(std::span<Destination> destinations) const {
   for (const Destination& destination : destinations) destination.finish();
 }
 
-Tensor Reader::read(const std::string& name) const {
+Tensor Reader::read(std::string_view name) const {
   const GlobalViewGuard no_scope;
   const IndexedTensor& tensor = state_->require(name);
   Tensor result = at::empty(tensor.sizes, tensor.dtype);

@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tutti/checkpoint/contents.h"
@@ -47,9 +48,9 @@ class Reader {
   // Throws: not_found for an unknown name; invalid_argument for a region that is not inside the tensor, other sizes or
   // dtype; data_loss for damage, naming the file, the tensor, the stored and the computed CRC; the
   // destination then holds anything.
-  void read(const std::string& name, const Region& region, const Tensor& destination) const;
+  void read(std::string_view name, const Region& region, const Tensor& destination) const;
   // All of a tensor, into a plain or mesh tensor of any layout: each device's part is read by itself. In global view.
-  void read(const std::string& name, const Tensor& destination) const;
+  void read(std::string_view name, const Tensor& destination) const;
   // The same for many tensors: small ones are read together. Of the destinations that need memory beside them, one at a
   // time or 64 MiB are read together. Nothing is changed before all were found to fit.
   struct Request {
@@ -59,7 +60,7 @@ class Reader {
   };
   void read(std::span<const Request> requests) const;
   // All of a tensor, as a new plain one.
-  Tensor read(const std::string& name) const;
+  Tensor read(std::string_view name) const;
 
   // Reads and checks every byte of every file.
   // Throws: data_loss as read() does.

@@ -1,8 +1,8 @@
 #include "tutti/checkpoint/request_check.h"
 
-#include "tutti/checkpoint/dtype_names.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/files/dtype_names.h"
 
 namespace tutti::checkpoint {
 
@@ -18,10 +18,11 @@ void check_inside(const IndexedTensor& tensor, const Region& region) {
 
 void check_fits(const IndexedTensor& tensor, c10::IntArrayRef sizes, const Tensor& destination) {
   if (destination.sizes() != sizes || destination.scalar_type() != tensor.dtype)
-    throw Error(ErrorCode::invalid_argument,
-                str("checkpoint: '", tensor.name, "', of which ", form_text(tensor.dtype, sizes),
-                    " is to be read, into a tensor that is ", form_text(destination.scalar_type(), destination.sizes()),
-                    "; shape and dtype must be the same"));
+    throw Error(
+        ErrorCode::invalid_argument,
+        str("checkpoint: '", tensor.name, "', of which ", files::form_text(tensor.dtype, sizes),
+            " is to be read, into a tensor that is ", files::form_text(destination.scalar_type(), destination.sizes()),
+            "; shape and dtype must be the same"));
 }
 
 void check_request(const Reader::Request& request) {

@@ -4,9 +4,9 @@
 #include <map>
 #include <unordered_set>
 
-#include "tutti/checkpoint/dtype_names.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/files/dtype_names.h"
 
 namespace tutti::checkpoint {
 namespace {
@@ -55,13 +55,13 @@ class Comparison : public StoredVisitor {
     const std::string path = path_of(name);
     const IndexedTensor* stored = reader_.find(path);
     if (visit(path, stored) && (stored->dtype != at::kByte || stored->sizes.size() != 1))
-      mismatches_.push_back(str("'", path, "' is ", form_text(stored->dtype, stored->sizes),
+      mismatches_.push_back(str("'", path, "' is ", files::form_text(stored->dtype, stored->sizes),
                                 " in the checkpoint, and must be a row of bytes"));
   }
 
   // Throws for mismatches.
   Differences finish(const std::filesystem::path& folder) {
-    for (const IndexedTensor& tensor : reader_.tensors()) note_if_extra(tensor.name);
+    for (const IndexedTensor& tensor : reader_.tensors()) note_if_extra(std::string(tensor.name));
     for (const auto& [name, value] : reader_.values()) note_if_extra(name);
     if (mismatches_.empty()) return std::move(differences_);
     std::string text =
@@ -74,8 +74,8 @@ class Comparison : public StoredVisitor {
  private:
   void compare(const IndexedTensor& stored, at::ScalarType dtype, c10::IntArrayRef sizes) {
     if (sizes != c10::IntArrayRef(stored.sizes) || dtype != stored.dtype)
-      mismatches_.push_back(str("'", stored.name, "' is ", form_text(stored.dtype, stored.sizes),
-                                " in the checkpoint and ", form_text(dtype, sizes), " in the program"));
+      mismatches_.push_back(str("'", stored.name, "' is ", files::form_text(stored.dtype, stored.sizes),
+                                " in the checkpoint and ", files::form_text(dtype, sizes), " in the program"));
   }
 
   template <class Stored>

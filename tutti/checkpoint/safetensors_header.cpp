@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cstring>
 
-#include "tutti/checkpoint/dtype_names.h"
 #include "tutti/core/error.h"
 #include "tutti/core/json.h"
 #include "tutti/core/str.h"
+#include "tutti/files/dtype_names.h"
 
 namespace tutti::checkpoint {
 namespace {
@@ -22,7 +22,7 @@ std::string quoted_name(const std::string& name) {
 }
 
 void append_entry(std::string& out, const SafetensorsEntry& entry) {
-  out.append(quoted_name(entry.name)).append(":{\"dtype\":\"").append(safetensors_name(entry.dtype));
+  out.append(quoted_name(entry.name)).append(":{\"dtype\":\"").append(files::safetensors_name(entry.dtype));
   out += "\",\"shape\":[";
   for (const int64_t size : entry.sizes) {
     if (out.back() != '[') out += ',';
@@ -88,7 +88,7 @@ class HeaderParser {
   }
 
   void check_length(SafetensorsEntry& entry, const std::string& dtype) {
-    const auto known = dtype_of_safetensors_name(dtype);
+    const auto known = files::dtype_of_safetensors_name(dtype);
     if (!known && (dtype == "F4" || dtype == "F6_E2M3" || dtype == "F6_E3M2" || dtype == "C64"))
       throw Error(ErrorCode::unimplemented,
                   str("safetensors: tensor \"", entry.name, "\" has the dtype ", dtype, ", which is not supported"));

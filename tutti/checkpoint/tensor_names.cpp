@@ -23,7 +23,8 @@ TensorNames::TensorNames(const std::vector<IndexedTensor>& tensors) {
   const auto before = [](const Entry& a, const Entry& b) {
     return a.key != b.key ? a.key < b.key : a.tensor->name < b.tensor->name;
   };
-  if (!std::ranges::is_sorted(entries_, before)) std::ranges::sort(entries_, before);
+  if (!std::ranges::is_sorted(entries_, before))
+    std::ranges::stable_sort(entries_, before);  // numbers are nearly in order
 }
 
 // Most names differ in their keys: numbers that are compared without going to the name. Keys are in the names' order.
@@ -50,8 +51,8 @@ bool TensorNames::has_one_that_starts_with(std::string_view beginning) const {
   return found != entries_.end() && found->tensor->name.starts_with(beginning);
 }
 
-const std::string* TensorNames::twice() const {
-  const auto name = [](const Entry& entry) -> const std::string& { return entry.tensor->name; };
+const std::pmr::string* TensorNames::twice() const {
+  const auto name = [](const Entry& entry) -> const std::pmr::string& { return entry.tensor->name; };
   const auto same = [&](const Entry& a, const Entry& b) { return a.key == b.key && name(a) == name(b); };
   const auto found = std::ranges::adjacent_find(entries_, same);
   return found == entries_.end() ? nullptr : &name(*found);

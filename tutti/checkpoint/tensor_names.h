@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory_resource>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,7 +23,7 @@ class TensorNames {
   const IndexedTensor* find(std::string_view name) const;
   bool has_one_that_starts_with(std::string_view beginning) const;
   // A name that several tensors have; null if there is none.
-  const std::string* twice() const;
+  const std::pmr::string* twice() const;
 
  private:
   struct Entry {

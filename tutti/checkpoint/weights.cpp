@@ -7,11 +7,11 @@
 #include <memory>
 
 #include "tutti/checkpoint/contents.h"
-#include "tutti/checkpoint/dtype_names.h"
 #include "tutti/checkpoint/safetensors.h"
 #include "tutti/collectives/processes.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/files/dtype_names.h"
 #include "tutti/files/npy.h"
 
 namespace tutti {
@@ -25,7 +25,7 @@ struct Stored {
   std::vector<int64_t> sizes;
   std::function<Tensor()> read;
 
-  std::string form() const { return checkpoint::form_text(dtype, sizes); }
+  std::string form() const { return files::form_text(dtype, sizes); }
 };
 using StoredTensors = std::map<std::string, Stored>;
 
@@ -114,7 +114,7 @@ struct Comparison {
 
 Comparison compare(const Tensors& weights, const StoredTensors& stored) {
   Comparison result;
-  const auto form = [](const Tensor& tensor) { return checkpoint::form_text(tensor.scalar_type(), tensor.sizes()); };
+  const auto form = [](const Tensor& tensor) { return files::form_text(tensor.scalar_type(), tensor.sizes()); };
   for (const auto& [name, weight] : weights) {
     const auto found = stored.find(name);
     if (found == stored.end())

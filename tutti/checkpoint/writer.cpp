@@ -133,11 +133,11 @@ std::vector<PlannedFile> plan_files(const Contents& contents, int num_writers, I
   std::map<std::pair<size_t, int>, PlannedFile> files;  // by piece and writer
   const std::vector<int> writers = deal(contents, num_writers);
   for (const NamedTensor& tensor : contents.tensors)
-    index.tensors.push_back({.name = tensor.name,
+    index.tensors.push_back({.name = std::pmr::string(tensor.name),
                              .dtype = tensor.dtype,
                              .sizes = Region::Axes(tensor.sizes),
                              .layout = tensor.layout,
-                             .shards = std::vector<IndexedShard>(tensor.pieces.size())});
+                             .shards = std::pmr::vector<IndexedShard>(tensor.pieces.size())});
   for (size_t i = 0; i < contents.tensors.size(); ++i) {
     const NamedTensor& tensor = contents.tensors[i];
     for (size_t piece = 0; piece < tensor.pieces.size(); ++piece) {

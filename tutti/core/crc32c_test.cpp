@@ -32,12 +32,14 @@ TEST(Crc32c, IsThatOfThePublishedVectors) {
   EXPECT_EQ(of(std::string(32, '\xff')), 0x62a8ab43U);
 }
 
-TEST(Crc32c, IsTheSameByInstructionByTableAndByDefinition) {
+TEST(Crc32c, IsTheSameByProductsByInstructionByTableAndByDefinition) {
   const auto bytes = random_bytes(40'000);
-  for (const size_t count : {1, 7, 8, 9, 383, 384, 385, 777, 12'287, 12'288, 12'289, 30'001})
+  for (const size_t count : {1, 7, 8, 9, 383, 384, 385, 511, 512, 513, 575, 777, 1'023, 12'287, 12'288, 12'289, 30'001})
     for (const size_t first : {0, 1, 5}) {
       const uint32_t expected = by_definition(bytes.data() + first, count);
       EXPECT_EQ(crc32c(bytes.data() + first, count), expected) << count << " bytes from " << first;
+      EXPECT_EQ(crc32c_internal::by_instruction(bytes.data() + first, count, 0), expected)
+          << count << " bytes from " << first;
       EXPECT_EQ(crc32c_internal::by_table(bytes.data() + first, count, 0), expected)
           << count << " bytes from " << first;
     }
@@ -50,6 +52,8 @@ TEST(Crc32c, OfPiecesIsThatOfTheWhole) {
     EXPECT_EQ(crc32c(bytes.data() + cut, bytes.size() - cut, crc32c(bytes.data(), cut)), whole);
     const uint32_t first = crc32c_internal::by_table(bytes.data(), cut, 0);
     EXPECT_EQ(crc32c_internal::by_table(bytes.data() + cut, bytes.size() - cut, first), whole);
+    const uint32_t again = crc32c_internal::by_instruction(bytes.data(), cut, 0);
+    EXPECT_EQ(crc32c_internal::by_instruction(bytes.data() + cut, bytes.size() - cut, again), whole);
   }
 }
 

@@ -107,7 +107,8 @@ std::vector<std::string> Estimator::get_variable_names() const {
   const checkpoint::Reader reader = newest(model_dir());
   std::vector<std::string> names{"global_step"};
   for (const auto& tensor : reader.tensors())
-    if (tensor.name.starts_with(kVariables)) names.push_back(tensor.name.substr(kVariables.size()));
+    if (tensor.name.starts_with(kVariables))
+      names.emplace_back(std::string_view(tensor.name).substr(kVariables.size()));
   std::ranges::sort(names);
   return names;
 }

@@ -4,11 +4,11 @@
 #include <cmath>
 #include <limits>
 
-#include "tutti/checkpoint/dtype_names.h"
 #include "tutti/checkpoint/sealed_json.h"
 #include "tutti/core/json.h"
 #include "tutti/core/str.h"
 #include "tutti/export/check_program.h"
+#include "tutti/files/dtype_names.h"
 
 namespace tutti::saved_model {
 namespace {
@@ -64,8 +64,7 @@ std::string argument_text(const Argument& argument) {
 std::string spec_text(const Spec& spec) {
   const auto extent = [](int64_t size) { return size == kUnknown ? "\"unknown\"" : whole(size); };
   return str("\"name\": ", json_text(spec.name), ", \"dtype\": \"",
-             spec.is_text ? "text" : checkpoint::dtype_name(spec.dtype),
-             "\", \"shape\": ", list_of(spec.shape, extent));
+             spec.is_text ? "text" : files::dtype_name(spec.dtype), "\", \"shape\": ", list_of(spec.shape, extent));
 }
 
 std::string call_text(const Call& call) {
@@ -207,7 +206,7 @@ Spec DescriptionReader::spec(Program::Output* output) {
   const auto dtype = [&] {
     const std::string name = json_.text();
     spec.is_text = name == "text";
-    const auto found = checkpoint::dtype_of_name(name);
+    const auto found = files::dtype_of_name(name);
     if (!found && !spec.is_text) json_.fail(str("no dtype: \"", name, '"'), ErrorCode::unimplemented);
     if (found) spec.dtype = *found;
   };

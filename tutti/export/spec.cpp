@@ -1,12 +1,12 @@
 #include "tutti/export/spec.h"
 
-#include "tutti/checkpoint/dtype_names.h"
 #include "tutti/core/str.h"
+#include "tutti/files/dtype_names.h"
 
 namespace tutti::saved_model {
 
 std::string to_string(const Spec& spec) {
-  std::string text = spec.is_text ? "text [" : str(checkpoint::dtype_name(spec.dtype), " [");
+  std::string text = spec.is_text ? "text [" : str(files::dtype_name(spec.dtype), " [");
   for (size_t axis = 0; axis < spec.shape.size(); ++axis)
     text += str(axis ? ", " : "", spec.shape[axis] == kUnknown ? "unknown" : std::to_string(spec.shape[axis]));
   return text + ']';

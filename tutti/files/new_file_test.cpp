@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <csignal>
 #include <fstream>
 
@@ -87,6 +88,28 @@ TEST(NewFile, WritersOfOnePathHaveAPartEach) {
   second.finish();
   first.finish();
   EXPECT_THAT(names_in(folder), ElementsAre("a"));
+}
+
+// As two containers may have, that share a disk: numbers of processes and whatever else is not drawn are alike there.
+TEST(NewFile, ProcessesOfOneStateHavePartsOfOtherNames) {
+  const TemporaryFolder folder;
+  std::array<int, 2> pipe{};
+  ASSERT_EQ(::pipe(pipe.data()), 0);
+  const auto tell = [&] {
+    const std::string part = NewFile(folder / "a").part().filename().string();
+    return ::write(pipe[1], part.data(), part.size()) == static_cast<ssize_t>(part.size());
+  };
+  for (int i = 0; i < 2; ++i) {
+    const pid_t child = fork();
+    if (child == 0) _exit(tell() ? 0 : 1);
+    int status = 1;
+    waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
+  }
+  std::string parts(64, ' ');
+  parts.resize(static_cast<size_t>(::read(pipe[0], parts.data(), parts.size())));
+  EXPECT_NE(parts.substr(0, parts.size() / 2), parts.substr(parts.size() / 2)) << parts;
+  for (const int end : pipe) ::close(end);
 }
 
 TEST(NewFile, RemovesWhatAKilledWriterLeftAndNothingElse) {

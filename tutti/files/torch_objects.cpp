@@ -1,10 +1,11 @@
 #include "tutti/files/torch_objects.h"
 
-#include <algorithm>
 #include <array>
+#include <optional>
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/files/dtype_names.h"
 
 namespace tutti::files {
 namespace {
@@ -14,37 +15,27 @@ constexpr std::string_view kOrderedDict = "collections.OrderedDict", kTensor2 = 
                            kTensor3 = "torch._utils._rebuild_tensor_v3", kParameter = "torch._utils._rebuild_parameter",
                            kBytes = "torch.storage.UntypedStorage";
 
-struct TorchDtype {
-  at::ScalarType dtype;
-  std::string_view name, storage;  // classes of storages; empty: there is none, and storages are of bytes
-};
+// Of these there are classes of storages. Those that came later have storages of bytes.
+constexpr std::array kStored{at::kBool, at::kByte,     at::kChar,  at::kShort,  at::kInt,          at::kLong,
+                             at::kHalf, at::kBFloat16, at::kFloat, at::kDouble, at::kComplexFloat, at::kComplexDouble};
 
-constexpr std::array kTorchDtypes{
-    TorchDtype{at::kBool, "torch.bool", "torch.BoolStorage"},
-    TorchDtype{at::kByte, "torch.uint8", "torch.ByteStorage"},
-    TorchDtype{at::kChar, "torch.int8", "torch.CharStorage"},
-    TorchDtype{at::kShort, "torch.int16", "torch.ShortStorage"},
-    TorchDtype{at::kInt, "torch.int32", "torch.IntStorage"},
-    TorchDtype{at::kLong, "torch.int64", "torch.LongStorage"},
-    TorchDtype{at::kHalf, "torch.float16", "torch.HalfStorage"},
-    TorchDtype{at::kBFloat16, "torch.bfloat16", "torch.BFloat16Storage"},
-    TorchDtype{at::kFloat, "torch.float32", "torch.FloatStorage"},
-    TorchDtype{at::kDouble, "torch.float64", "torch.DoubleStorage"},
-    TorchDtype{at::kComplexFloat, "torch.complex64", "torch.ComplexFloatStorage"},
-    TorchDtype{at::kComplexDouble, "torch.complex128", "torch.ComplexDoubleStorage"},
-    TorchDtype{at::kComplexHalf, "torch.complex32", ""},
-    TorchDtype{at::kUInt16, "torch.uint16", ""},
-    TorchDtype{at::kUInt32, "torch.uint32", ""},
-    TorchDtype{at::kUInt64, "torch.uint64", ""},
-    TorchDtype{at::kFloat8_e4m3fn, "torch.float8_e4m3fn", ""},
-    TorchDtype{at::kFloat8_e5m2, "torch.float8_e5m2", ""},
-    TorchDtype{at::kFloat8_e8m0fnu, "torch.float8_e8m0fnu", ""},
-};
+// "torch.float32"
+std::optional<at::ScalarType> dtype_named(std::string_view global) {
+  constexpr std::string_view kModule = "torch.";
+  if (!global.starts_with(kModule)) return {};
+  return dtype_of_name(global.substr(kModule.size()));
+}
 
-const TorchDtype* find_dtype(const PickledValue& value, std::string_view TorchDtype::*name) {
+// Of "torch.FloatStorage".
+std::optional<at::ScalarType> dtype_stored_in(std::string_view global) {
+  for (const at::ScalarType dtype : kStored)
+    if (global == str("torch.", c10::toString(dtype), "Storage")) return dtype;
+  return {};
+}
+
+std::string_view global_of(const PickledValue& value) {
   const auto* const global = std::get_if<PickledGlobal>(&value.is);
-  const auto found = global ? std::ranges::find(kTorchDtypes, global->name, name) : kTorchDtypes.end();
-  return found == kTorchDtypes.end() ? nullptr : &*found;
+  return global ? std::string_view(global->name) : std::string_view();
 }
 
 [[noreturn]] void refuse_call(std::string_view function, const std::string& where) {
@@ -124,9 +115,9 @@ std::shared_ptr<const PickledTensor> rebuild(Arguments arguments, bool has_dtype
   arguments.take<bool>();  // whether it requires a gradient
   arguments.no_hooks();
   if (has_dtype) {
-    const TorchDtype* const dtype = find_dtype(arguments.any(), &TorchDtype::name);
+    const auto dtype = dtype_named(global_of(arguments.any()));
     if (!dtype) arguments.fail();
-    tensor->dtype = dtype->dtype;
+    tensor->dtype = *dtype;
   } else {
     if (!tensor->storage->dtype) arguments.fail();
     tensor->dtype = *tensor->storage->dtype;
@@ -154,8 +145,7 @@ std::string_view way_out(const std::string& name) {
 void check_known_global(const std::string& name, const std::string& where) {
   for (const std::string_view known : {kOrderedDict, kTensor2, kTensor3, kParameter, kBytes})
     if (name == known) return;
-  for (const TorchDtype& dtype : kTorchDtypes)
-    if (name == dtype.name || name == dtype.storage) return;
+  if (dtype_named(name) || dtype_stored_in(name)) return;
   throw Error(ErrorCode::unimplemented, str(where, ": the file asks for Python's ", name, ": ", way_out(name)));
 }
 
@@ -164,12 +154,10 @@ std::shared_ptr<const PickledStorage> pickled_storage(const PickledValue& id, co
   if (!items) refuse_call("a storage", where);
   Arguments arguments("a storage", items->items, where);
   if (arguments.take<std::string>() != "storage") arguments.fail();
-  const PickledValue& type = arguments.any();
+  const std::string_view type = global_of(arguments.any());
   auto storage = std::make_shared<PickledStorage>();
-  if (const auto* const dtype = find_dtype(type, &TorchDtype::storage))
-    storage->dtype = dtype->dtype;
-  else if (const auto* const global = std::get_if<PickledGlobal>(&type.is); !global || global->name != kBytes)
-    arguments.fail();
+  storage->dtype = dtype_stored_in(type);
+  if (!storage->dtype && type != kBytes) arguments.fail();
   storage->key = arguments.take<std::string>();
   arguments.take<std::string>();  // the device
   const int64_t elements = arguments.take<int64_t>();

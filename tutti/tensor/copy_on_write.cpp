@@ -9,8 +9,34 @@
 
 #include "tutti/tensor/call_recorder.h"
 
+namespace c10::impl::cow {
+C10_API void materialize_cow(StorageImpl* storage);  // LibTorch 2.11 has none, and none is called there
+}
+
 namespace tutti {
 namespace {
+
+namespace cow = c10::impl::cow;
+
+bool is_shared(c10::StorageImpl* storage) { return cow::is_cow_data_ptr(storage->_mutable_data_ptr_no_checks()); }
+
+// LibTorch 2.13 leaves to a storage that grew the function that ends its share at the next write, which fails where
+// there is none any more. This one looks; LibTorch 2.11 does so by itself.
+template <class Storage>
+void let_grow(Storage* storage) {
+  if constexpr (requires { storage->clear_materializer(); }) {
+    storage->clear_materializer();
+    storage->set_materializer([](c10::StorageImpl* written) {
+      if (is_shared(written)) cow::materialize_cow(written);
+    });
+  }
+}
+
+// Of a storage that grew, and was not written to since.
+template <class Storage>
+void forget_share(Storage* storage) {
+  if constexpr (requires { storage->clear_materializer(); }) storage->clear_materializer();
+}
 
 // Of the memories whose first share is being made; by address, so that replicas seldom wait for each other.
 std::mutex& mutex_of(const c10::StorageImpl* storage) {
@@ -24,7 +50,13 @@ c10::Storage share_storage(const Tensor& tensor) {
   if (!tensor.has_storage() || CallRecorder::current()) return {};  // a recording copies by a call that it sees
   auto* storage = tensor.storage().unsafeGetStorageImpl();
   const std::lock_guard lock(mutex_of(storage));
-  return c10::Storage(c10::impl::cow::lazy_clone_storage(*storage));
+  const bool is_first = !is_shared(storage);
+  if (is_first) forget_share(storage);
+  c10::Storage share(cow::lazy_clone_storage(*storage));
+  if (!share) return share;
+  if (is_first) let_grow(storage);
+  let_grow(share.unsafeGetStorageImpl());
+  return share;
 }
 
 Tensor make_over(c10::Storage storage, const Tensor& geometry) {

@@ -49,6 +49,22 @@ TEST(CopyOnWrite, ATensorThatLeavesItsShareHasItsValueInMemoryOfItsOwn) {
   EXPECT_TRUE(at::equal(share, value));
 }
 
+TEST(CopyOnWrite, EitherSideMayBeResized) {
+  for (const int64_t size : {0, 2, 3, 700})
+    for (const bool first : {true, false}) {
+      const Tensor value = at::arange(3.0), share = share_or_copy(value);
+      const Tensor& resized = first ? value : share;
+      const Tensor& other = first ? share : value;
+      resized.resize_({size});
+      const Tensor again = share_or_copy(resized);
+      resized.zero_();
+      EXPECT_TRUE(at::equal(resized, at::zeros({size})));
+      EXPECT_TRUE(at::equal(other, at::arange(3.0))) << size;
+      again.resize_({900}).zero_();
+      EXPECT_TRUE(at::equal(resized, at::zeros({size})));
+    }
+}
+
 // As replicas do when they first look: all take shares of one memory, and drop them while it is kept.
 TEST(CopyOnWrite, SeveralThreadsMayShareOneMemoryAtOnce) {
   for (int round = 0; round < 50; ++round) {

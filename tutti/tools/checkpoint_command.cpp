@@ -8,10 +8,10 @@
 #include <ostream>
 #include <set>
 
-#include "tutti/checkpoint/dtype_names.h"
 #include "tutti/checkpoint/folder.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/files/dtype_names.h"
 
 namespace tutti::tools {
 namespace {
@@ -40,7 +40,7 @@ std::string text_of(const checkpoint::Value& value) {
   return std::visit([](const auto& value) { return str(value); }, value);
 }
 
-std::string form_of(const IndexedTensor& tensor) { return checkpoint::form_text(tensor.dtype, tensor.sizes); }
+std::string form_of(const IndexedTensor& tensor) { return files::form_text(tensor.dtype, tensor.sizes); }
 
 // What is unlike in two tensors of one name; empty for nothing.
 std::string difference(const Reader& one, const Reader& other, const IndexedTensor& a, const IndexedTensor& b) {
@@ -55,7 +55,7 @@ std::string difference(const Reader& one, const Reader& other, const IndexedTens
 // Prints what only the first has, and, if `compare`, what both have and is unlike.
 size_t print_differences(const Reader& one, const Reader& other, bool compare, std::ostream& out) {
   size_t count = 0;
-  const auto print = [&](const std::string& name, const std::string& what) {
+  const auto print = [&](std::string_view name, const std::string& what) {
     if (what.empty()) return;
     ++count;
     out << name << ": " << what << '\n';

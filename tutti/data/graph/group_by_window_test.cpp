@@ -1,3 +1,4 @@
+#include <ATen/ops/ones.h>
 #include <gmock/gmock.h>
 
 #include "tests/support/dataset_values.h"
@@ -40,6 +41,13 @@ TEST(GroupByWindow, ReadsNoFurtherThanTheWindow) {
   EXPECT_EQ(numbers(range(1).repeat().group_by_window(parity, stacked, 4).take(2)).size(), 2U);
   EXPECT_EQ(range(1).repeat().group_by_window(parity, stacked, 4).cardinality(), kInfinite);
   EXPECT_EQ(range(10).group_by_window(parity, stacked, 4).cardinality(), kUnknown);
+}
+
+TEST(GroupByWindow, KeepsRowsAndNotTheirBatches) {
+  const auto rows = range(4).map([](const Tensor&) { return at::ones({64, 50}); }).unbatch();
+  const auto row_itself = [](int64_t, const Dataset<Tensor>& window) { return window; };
+  for (const Tensor& row : rows.group_by_window([](const Tensor&) { return 0; }, row_itself, 8).take(10))
+    EXPECT_EQ(row.storage().nbytes(), row.nbytes());
 }
 
 TEST(GroupByWindow, ErrorsNameTheElement) {

@@ -1,4 +1,4 @@
-#include "tutti/checkpoint/dtype_names.h"
+#include "tutti/files/dtype_names.h"
 
 #include <array>
 #include <bit>
@@ -6,7 +6,7 @@
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 
-namespace tutti::checkpoint {
+namespace tutti::files {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "files have little-endian numbers, and are read as they are");
@@ -43,7 +43,7 @@ const Names& names_of(at::ScalarType dtype) {
   for (const Names& names : kNames)
     if (names.dtype == dtype) return names;
   throw Error(ErrorCode::unimplemented,
-              str("checkpoint: tensors of dtype ", c10::toString(dtype), " can't be kept in a file"));
+              str("tensors of dtype ", c10::toString(dtype), " can't be kept in a file; save dequantize()d ones"));
 }
 
 }  // namespace
@@ -73,4 +73,4 @@ std::string form_text(at::ScalarType dtype, c10::IntArrayRef sizes) {
   return str(c10::toString(dtype), ' ', str_list(sizes));
 }
 
-}  // namespace tutti::checkpoint
+}  // namespace tutti::files

@@ -7,10 +7,10 @@
 #include <string>
 #include <string_view>
 
-namespace tutti::checkpoint {
+namespace tutti::files {
 
-// The name of a dtype in an index: "float32". Throws: unimplemented for a dtype that files do not keep (quantized
-// ones).
+// The name of a dtype in NumPy and PyTorch: "float32". Throws: unimplemented for a dtype that files do not keep
+// (quantized ones).
 std::string_view dtype_name(at::ScalarType dtype);
 std::optional<at::ScalarType> dtype_of_name(std::string_view name);
 
@@ -22,4 +22,4 @@ std::optional<at::ScalarType> dtype_of_safetensors_name(std::string_view name);
 // "Float [2, 3]", for messages.
 std::string form_text(at::ScalarType dtype, c10::IntArrayRef sizes);
 
-}  // namespace tutti::checkpoint
+}  // namespace tutti::files
