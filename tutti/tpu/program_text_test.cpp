@@ -239,12 +239,15 @@ TEST(CompiledFunction, HasASymbolForAnyName) {
   EXPECT_THAT(write_program(concrete.graph(), {.name = "2nd"}).module, HasSubstr("module @_2nd "));
 }
 
-TEST(CompiledFunction, RefusesRandomNumbers) {
-  const auto step = function([](const Tensor& x) { return at::bernoulli(x); });
+TEST(CompiledFunction, IsGivenAKeyIfItDraws) {
+  const auto step = function([](const Tensor& x) { return at::bernoulli(x) + at::bernoulli(x); });
   const Tensor x = at::full({3}, 0.5);
   for (int i = 0; i < 2; ++i) step(x);
   const auto concrete = step.get_concrete_function(x);
-  EXPECT_THAT(error_of([&] { write_program(concrete.graph()); }), HasSubstr("draws random numbers"));
+  const ProgramText text = write_program(concrete.graph());
+  ASSERT_EQ(text.arguments.size(), 2u);
+  EXPECT_EQ(text.arguments[1].buffer, ProgramText::kKey);
+  EXPECT_THAT(text.module, HasSubstr(": tensor<ui64>) ->"));
 }
 
 TEST(CompiledFunction, CompilesForATpuThatIsNotThere) {

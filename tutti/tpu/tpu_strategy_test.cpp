@@ -123,7 +123,7 @@ class TpuStrategyOn : public testing::TestWithParam<int> {
   std::unique_ptr<TPUStrategy> tpu_;
   MirroredStrategy mirrored_{{.devices = configure_logical_cpus(n_)}};
 };
-INSTANTIATE_TEST_SUITE_P(Devices, TpuStrategyOn, testing::Values(1, 2, 4), testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(Devices, TpuStrategyOn, testing::Values(1, 2, 4, 8), testing::PrintToStringParamName());
 
 TEST_P(TpuStrategyOn, TrainsAsMirroredStrategyDoes) {
   Perceptron there(*tpu_), here(mirrored_);
@@ -341,11 +341,6 @@ TEST_F(TpuStrategyOfTwo, RefusesReplicasThatDiffer) {
 
 TEST_F(TpuStrategyOfTwo, RefusesWhatCompiledProgramsCannotDo) {
   const auto x = tpu_->distribute(at::ones({4, 2}));
-  const auto draws = function([&](const PerReplica<Tensor>& batch) {
-    return tpu_->run([](const Tensor& own) { return own * at::empty({2, 2}).uniform_(); }, batch);
-  });
-  draws(x);
-  EXPECT_THAT(error_of([&] { draws(x); }), HasSubstr("draws random numbers"));
   const auto writes = function(
       [&](const PerReplica<Tensor>& batch) { tpu_->run([](const Tensor& own) { Tensor(own).add_(1); }, batch); });
   writes(x);
