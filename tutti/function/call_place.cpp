@@ -1,11 +1,17 @@
 #include "tutti/function/call_place.h"
 
 #include <dlfcn.h>
-#include <torch/csrc/profiler/unwind/unwind.h>
+#include <execinfo.h>
+#include <link.h>
+#include <stdio.h>
 
 #include <algorithm>
-#include <exception>
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
 #include <source_location>
+#include <sstream>
 #include <string_view>
 
 #include "tutti/core/str.h"
@@ -19,50 +25,83 @@ std::string_view own_folder() {
   return file.substr(0, file.size() - std::string_view("function/call_place.cpp").size());
 }
 
-// Where a frame has no debug information its file is the program or library itself.
-bool is_source(std::string_view file) {
-  const std::string_view name = file.substr(file.rfind('/') + 1);
-  return name.find('.') != std::string_view::npos && name.find(".so") == std::string_view::npos;
-}
-
 bool is_users(std::string_view file) {
-  if (!is_source(file)) return false;
-  if (file.starts_with(own_folder())) return file.ends_with("_test.cpp");
-  return std::ranges::none_of(std::initializer_list<const char*>{"/include/", "/c10/", "/aten/", "/torch/csrc/"},
-                              [&](const char* part) { return file.find(part) != std::string_view::npos; });
+  const auto has = [&](std::string_view part) { return file.find(part) != std::string_view::npos; };
+  if (file.empty() || file[0] == '?') return false;
+  if (has(own_folder())) return file.ends_with("_test.cpp");
+  const bool is_header = file.ends_with(".h");
+  return !has("/include/") && !(is_header && (has("/tutti/") || file.starts_with("tutti/")));
 }
 
-// What LibTorch and the system have is no user's, and takes long to read.
-bool is_in_program(void* address) {
+// A place in the file of the program or of a library, for tools that read it.
+struct CodeOffset {
+  std::string file;
+  uintptr_t offset;
+};
+
+// Of the call that returns to an address. Empty for what LibTorch and the system have, which is no user's.
+CodeOffset offset_of(void* returns_to) {
   Dl_info object;
-  if (!dladdr(address, &object) || !object.dli_fname) return false;
-  const std::string_view path = object.dli_fname;
-  const std::string_view name = path.substr(path.rfind('/') + 1);
-  return !name.starts_with("libtorch") && !name.starts_with("libc10") && !name.starts_with("libstdc++") &&
-         !name.starts_with("libc.so") && !name.starts_with("libgomp");
+  link_map* map = nullptr;
+  if (!dladdr1(returns_to, &object, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) || !object.dli_fname) return {};
+  std::string file = object.dli_fname;
+  const std::string_view name = std::string_view(file).substr(file.rfind('/') + 1);
+  for (const char* const others : {"libtorch", "libc10", "libstdc++", "libc.so", "libgomp"})
+    if (name.starts_with(others)) return {};
+  std::error_code none;
+  if (file[0] != '/') file = std::filesystem::read_symlink("/proc/self/exe", none).string();
+  return {std::move(file), reinterpret_cast<uintptr_t>(returns_to) - map->l_addr - 1};
+}
+
+// What binutils' addr2line says, which also knows the calls that a compiler has drawn into one another: lines of
+// "file:line", the innermost first. Empty without it.
+std::string lines_of(const std::string& file, const std::vector<uintptr_t>& offsets) {
+  if (file.find('\'') != std::string::npos) return {};
+  std::ostringstream command;
+  command << "addr2line -i -e '" << file << "' 2>/dev/null" << std::hex;
+  for (const uintptr_t offset : offsets) command << " 0x" << offset;
+  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command.str().c_str(), "r"), pclose);
+  std::string text;
+  std::array<char, 4096> bytes;
+  while (pipe) {
+    const size_t count = fread(bytes.data(), 1, bytes.size(), pipe.get());
+    if (count == 0) break;
+    text.append(bytes.data(), count);
+  }
+  return text;
+}
+
+std::string users_line_in(std::string_view lines) {
+  while (!lines.empty()) {
+    const std::string_view line = lines.substr(0, std::min(lines.find('\n'), lines.size()));
+    lines.remove_prefix(std::min(line.size() + 1, lines.size()));
+    const size_t colon = line.rfind(':');
+    if (colon == std::string_view::npos || !is_users(line.substr(0, colon))) continue;
+    const std::string_view number = line.substr(colon + 1, line.find_first_not_of("0123456789", colon + 1) - colon - 1);
+    if (number.empty() || number == "0") continue;
+    return str(line.substr(line.rfind('/', colon) + 1, colon - line.rfind('/', colon) - 1), ':', number);
+  }
+  return {};
 }
 
 }  // namespace
 
 CallPlace call_place() {
-#if defined(__x86_64__) && defined(__linux__)
-  try {
-    return torch::unwind::unwind();
-  } catch (const std::exception&) {  // code without tables for it: an error goes without its line
-  }
-#endif
-  return {};
+  std::array<void*, 96> addresses;
+  const int count = backtrace(addresses.data(), addresses.size());
+  return CallPlace(addresses.begin(), addresses.begin() + count);
 }
 
 std::string line_of(const CallPlace& place) {
-  CallPlace own;
-  std::ranges::copy_if(place, std::back_inserter(own), is_in_program);
-  if (own.empty()) return {};
-  try {
-    for (const auto& frame : torch::unwind::symbolize(own, torch::unwind::Mode::fast))
-      if (is_users(frame.filename) && frame.lineno > 0)
-        return str(std::string_view(frame.filename).substr(frame.filename.rfind('/') + 1), ':', frame.lineno);
-  } catch (const std::exception&) {  // debug information that LibTorch cannot read
+  for (size_t i = 0; i < place.size();) {
+    const CodeOffset first = offset_of(place[i]);
+    std::vector<uintptr_t> offsets;
+    for (CodeOffset next = first; i < place.size() && next.file == first.file;) {
+      offsets.push_back(next.offset);
+      if (++i < place.size()) next = offset_of(place[i]);
+    }
+    if (first.file.empty()) continue;
+    if (std::string line = users_line_in(lines_of(first.file, offsets)); !line.empty()) return line;
   }
   return {};
 }
