@@ -220,6 +220,24 @@ TEST(CompiledFunction, SeesWritesThroughViews) {
   EXPECT_LT(device.state_difference(), 1e-5);
 }
 
+TEST(CompiledFunction, CutsElementsInARowOutOfABufferWithoutIndices) {
+  const Tensor state = at::arange(100, at::kFloat);  // of an optimizer, the variables' one behind the other
+  const auto step = function([&](const Tensor& x) {
+    const Tensor part = state.narrow(0, 7, 40).view({8, 5});
+    part.mul_(0.5).add_(x);
+    return part.t() + 1;
+  });
+  for (int i = 0; i < 2; ++i) step(at::ones({8, 5}));
+  const auto concrete = step.get_concrete_function(at::ones({8, 5}));
+  const std::string text = write_program(concrete.graph()).module;
+  for (const char* const op : {"gather", "scatter", "pad"}) EXPECT_THAT(text, testing::Not(HasSubstr(op)));
+  SKIP_WITHOUT_XLA();
+  OnDevice device(concrete.graph(), xla());
+  const Tensor expected = step(at::ones({8, 5}));
+  EXPECT_TRUE(at::equal(device.step({at::ones({8, 5})}).at(0), expected));
+  EXPECT_EQ(device.state_difference(), 0);
+}
+
 TEST(CompiledFunction, NamesTheCallThatHasNoLowering) {
   const auto step = function([](const Tensor& x) { return at::linalg_inv(at::relu(x)); }, {.name = "invert"});
   const Tensor x = at::eye(3);
