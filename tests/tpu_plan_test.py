@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""What `tutti plan --tpu` tells of the examples, on TPUs that are not there: tpu_plan_test.py TUTTI LIBTPU MNIST_FIT
-CHAR_TRANSFORMER. Ends with 77 where there is no libtpu.
+"""What `tutti plan --tpu` tells of examples, on TPUs that are not there: tpu_plan_test.py TUTTI LIBTPU MNIST_FIT
+CHAR_TRANSFORMER. Ends with 77 where there is no libtpu. The convolutions of mnist_fit take libtpu minutes, so it is planned
+in vain alone.
 """
 import os
 import re
@@ -27,16 +28,14 @@ def main():
     if not Path(LIBTPU).exists():
         print("there is no libtpu here: ./dev test -L pjrt fetches it")
         sys.exit(77)
-    for name, command in {"mnist_fit": [MNIST_FIT, "--tpu", "local"],
-                          "char_transformer": [CHAR_TRANSFORMER, "--tpu", "local"]}.items():
-        done = plan(",".join(GENERATIONS), *command)
-        check(done.returncode == 0, f"{name} has no plan", done)
-        plans = re.findall(r" on each of (\d+) devices of (\S+), in bytes:.*?together +(\d+) of (\d+),.*?"
-                           r"all-reduces between the devices: (\d+)", done.stdout, re.S)
-        check({topology: int(devices) for devices, topology, *_ in plans} == GENERATIONS, f"{name}: TPUs", done)
-        for devices, topology, together, capacity, sums in plans:
-            check(0 < int(together) < int(capacity) / 10 and int(sums) > 4, f"{name} on {topology}", done)
-        print(f"{name}:\n{done.stdout}")
+    done = plan(",".join(GENERATIONS), CHAR_TRANSFORMER, "--tpu", "local")
+    check(done.returncode == 0, "there is no plan", done)
+    plans = re.findall(r" on each of (\d+) devices of (\S+), in bytes:.*?together +(\d+) of (\d+),.*?"
+                       r"all-reduces between the devices: (\d+)", done.stdout, re.S)
+    check({topology: int(devices) for devices, topology, *_ in plans} == GENERATIONS, "other TPUs", done)
+    for devices, topology, together, capacity, sums in plans:
+        check(0 < int(together) < int(capacity) / 10 and int(sums) == 39, f"numbers of {topology}", done)
+    print(done.stdout)
     done = plan("v5e:1x1", MNIST_FIT, "--epochs", "0")
     check(done.returncode == 2 and "no plan for v5e:1x1" in done.stderr, "a program without a TPUStrategy", done)
     done = plan("v99:2x2", MNIST_FIT, "--tpu", "local")

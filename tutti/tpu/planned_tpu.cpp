@@ -43,11 +43,18 @@ void count_all_reduces(const Program& folded, TpuPlan& plan) {
   }
 }
 
-// Of a device of this kind, as libtpu describes it; 0: it does not say.
-int64_t capacity_of(const pjrt::DeviceFacts& device) {
-  const auto limit = device.attributes.find("device_memory_bytes_limit");
-  const auto* bytes = limit == device.attributes.end() ? nullptr : std::get_if<int64_t>(&limit->second);
-  return bytes ? *bytes : 0;
+// The attribute of a device, if it is a number; else 0.
+int64_t number_of(const pjrt::DeviceFacts& device, const char* attribute) {
+  const auto found = device.attributes.find(attribute);
+  const auto* number = found == device.attributes.end() ? nullptr : std::get_if<int64_t>(&found->second);
+  return number ? *number : 0;
+}
+
+// Bytes that a device has, as libtpu describes it; 0: it does not say. Of a v4 it says what the chip has, which its two
+// cores share.
+int64_t capacity_of(const std::vector<pjrt::DeviceFacts>& devices) {
+  const bool shared = std::ranges::any_of(devices, [](const auto& one) { return number_of(one, "core_on_chip") > 0; });
+  return number_of(devices.front(), "device_memory_bytes_limit") / (shared && devices[0].kind == "TPU v4" ? 2 : 1);
 }
 
 // libtpu's error tells what it needs and what there is; these are the parts that a program's author can change.
@@ -89,7 +96,7 @@ TpuPlan PlannedTpu::plan(const Program& program) const {
         folded.program.buffers[static_cast<size_t>(part.buffer)].kind == Program::Buffer::Kind::captured;
     (from_outside ? plan.state : plan.inputs) += bytes_of(part.type);
   }
-  plan.capacity = capacity_of(devices_.front());
+  plan.capacity = capacity_of(devices_);
   if (plan.replicas > 1) count_all_reduces(folded.program, plan);
   try {
     const pjrt::MemoryUse memory = described_.compile(text.module, {.replicas = plan.replicas}).memory_use();

@@ -6,8 +6,11 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <cmath>
+
 #include "tests/support/error_of.h"
 #include "tests/support/temporary_folder.h"
+#include "tutti/core/str.h"
 #include "tutti/device/logical_devices.h"
 #include "tutti/distribute/mirrored_strategy.h"
 #include "tutti/function/function.h"
@@ -66,22 +69,35 @@ struct UntouchedMemory {
   void* data;
 };
 
+// The number behind a text; -1 where there is none.
+double number_behind(const std::string& text, const std::string& before) {
+  const size_t place = text.find(before);
+  return place == std::string::npos ? -1 : std::stod(text.substr(place + before.size()));
+}
+
 TEST(TpuPlan, OfWhatTheChipHasNoMemoryForSaysWhatExceedsItAndTheWaysOut) {
   if (!std::filesystem::exists(TUTTI_LIBTPU)) GTEST_SKIP() << "there is no libtpu here: ./dev test -L pjrt fetches it";
-  constexpr int64_t kRows = int64_t{5} << 28;  // 20 GiB
-  const UntouchedMemory memory(kRows * 4 * sizeof(float));
-  ASSERT_NE(memory.data, MAP_FAILED);
-  const Tensor table = at::from_blob(memory.data, {kRows, 4});
-  const auto look_up = function([&](const Tensor& x) { return x + table[7]; }, {.name = "look_up"});
-  for (int i = 0; i < 2; ++i) look_up(at::ones({4}));
-  const std::string error = error_of([&] {
-    plan_for_tpu(look_up.get_concrete_function(at::ones({4})), "v5e:1x1",
-                 {.environment = cluster::Environment::Variables{{"TPU_LIBRARY_PATH", TUTTI_LIBTPU}}});
-  });
-  EXPECT_THAT(error, StartsWith("resource_exhausted: look_up does not fit on v5e:1x1: "));
-  EXPECT_THAT(error, HasSubstr("exceeds available HBM"));
-  EXPECT_THAT(error, HasSubstr("holds 21474836480 bytes of variables"));
-  EXPECT_THAT(error, HasSubstr("Ways out: a smaller model, an optimizer with less state"));
+  constexpr int64_t kRows = int64_t{1} << 30, kColumns = 32;  // 128 GiB
+  const UntouchedMemory memory(kRows * kColumns * sizeof(float));
+  if (memory.data == MAP_FAILED) GTEST_SKIP() << "this system gives no memory that it does not have";
+  const Tensor table = at::from_blob(memory.data, {kRows, kColumns});
+  for (const auto& [topology, devices] : {std::pair{"v4:1x1x1", 2}, {"v5e:1x1", 1}, {"v5p:1x1x1", 1}, {"v6e:1x1", 1}}) {
+    MirroredStrategy strategy({.devices = configure_logical_cpus(devices)});
+    const auto look_up = function(
+        [&](const PerReplica<Tensor>& x) { return strategy.run([&](const Tensor& own) { return own + table[7]; }, x); },
+        {.name = "look_up"});
+    const auto x = strategy.distribute(at::ones({2, kColumns}));
+    for (int i = 0; i < 2; ++i) look_up(x);
+    const std::string error = error_of([&] {
+      plan_for_tpu(look_up.get_concrete_function(x), topology,
+                   {.environment = cluster::Environment::Variables{{"TPU_LIBRARY_PATH", TUTTI_LIBTPU}}});
+    });
+    EXPECT_THAT(error, StartsWith(str("resource_exhausted: look_up does not fit on ", topology, ": ")));
+    EXPECT_THAT(error, HasSubstr("holds 137438953472 bytes of variables"));
+    EXPECT_THAT(error, HasSubstr("Ways out: a smaller model, an optimizer with less state"));
+    EXPECT_NEAR(number_behind(error, ", and has ") / std::ldexp(1.0, 30), number_behind(error, "available HBM ("), 0.01)
+        << error;
+  }
 }
 
 TEST(TpuPlan, IsMadeForWhatTheEnvironmentNames) {

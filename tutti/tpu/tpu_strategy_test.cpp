@@ -168,18 +168,18 @@ TEST_P(TpuStrategyOn, VariablesComeHomeWhereTheyAreReadAndGoBackWhereTheyAreWrit
         },
         x);
   });
-  const auto ones = tpu_->distribute(at::ones({4, 3}));
+  const auto ones = tpu_->distribute(at::ones({8, 3}));
   for (int i = 1; i <= 8; ++i) {
     add(ones);
     if (i == 4) {
-      EXPECT_EQ(gather(w).sum().item<double>(), 3 * 4 * 4);
+      EXPECT_EQ(gather(w).sum().item<double>(), 3 * 4 * 8);
     }
     if (i == 6) Tensor(w).fill_(100);
     if (i == 7) {
-      EXPECT_EQ(Tensor(w).select(0, 1).item<double>(), 104);
+      EXPECT_EQ(Tensor(w).select(0, 1).item<double>(), 108);
     }
   }
-  EXPECT_EQ((w + 0).sum().item<double>(), 3 * 108);
+  EXPECT_EQ((w + 0).sum().item<double>(), 3 * 116);
 }
 
 TEST_P(TpuStrategyOn, ReplicasHaveTheirOwnResultsAndState) {
@@ -192,7 +192,7 @@ TEST_P(TpuStrategyOn, ReplicasHaveTheirOwnResultsAndState) {
     return tpu_->run([&](const Tensor& own) { return forward(own, mean, variance); }, x);
   });
   for (int i = 0; i < 6; ++i) {
-    const Tensor x = at::randn({8, 3});
+    const Tensor x = at::randn({16, 3});
     const auto made = there(tpu_->distribute(x));
     const auto wanted =
         mirrored_.run([&](const Tensor& own) { return forward(own, own_mean, own_variance); }, mirrored_.distribute(x));
