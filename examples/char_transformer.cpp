@@ -2,7 +2,10 @@
 // batches are cut over "batch"; attention heads, hidden units and the vocabulary over "model". The model is plain
 // LibTorch, and its parameters get their layouts by name. With --plain one device gives the same losses.
 //
-//   char_transformer [--steps 800] [--every 100] [--plain] [--separate] [--docs DIR]
+//   char_transformer [--steps 800] [--every 100] [--plain | --separate | --tpu local] [--docs DIR]
+//
+// With --tpu it is trained by a TPUStrategy instead: each TPU of this host has the whole model and its share of a
+// batch.
 //
 // In half a minute of one core's time it learns words, names and the signs of code:
 //
@@ -90,6 +93,26 @@ static void learn(Decoder& model, const auto& batches, int steps, int every) {
   }
 }
 
+// Every replica on its share of the batch, as one compiled function.
+static void learn_on_tpus(Strategy& strategy, Decoder& model, const auto& samples, int steps, int every) {
+  const keras::optimizers::Adam optimizer({.learning_rate = 3e-3});
+  const auto parameters = model.parameters();
+  const auto replica_step = [&](const Tensor& x, const Tensor& y) {
+    const Tensor loss = torch::cross_entropy_loss(model.forward(x).flatten(0, 1), y.flatten());
+    const Tensor share = loss / strategy.num_replicas_in_sync();
+    optimizer.apply_gradients(gradients(share, parameters), parameters);
+    return share.detach();
+  };
+  const auto train = function([&](const PerReplica<std::tuple<Tensor, Tensor>>& batch) {
+    return strategy.reduce(ReduceOp::sum, strategy.run(replica_step, batch));
+  });
+  int step = 0;
+  for (const auto& batch : strategy.distribute(samples.batch(kBatch).take(steps))) {
+    const Tensor loss = train(batch);
+    if (++step % every == 0) std::cout << "step " << step << ": loss " << loss.item<float>() << std::endl;
+  }
+}
+
 static std::string write(Decoder& model, int64_t length) {
   const torch::NoGradGuard no_grad;
   std::vector<int64_t> text{'#', '#', ' '};
@@ -103,7 +126,7 @@ static std::string write(Decoder& model, int64_t length) {
 
 int main(int argc, char** argv) {
   CLI::App app{"A character transformer with its layouts by name"};
-  std::string docs = TUTTI_EXAMPLES_DATA "/../../docs";
+  std::string docs = TUTTI_EXAMPLES_DATA "/../../docs", tpu;
   int steps = 800, every = 100;
   bool plain = false, separate = false;
   app.add_option("--docs", docs, "folder of the pages to learn from");
@@ -111,6 +134,7 @@ int main(int argc, char** argv) {
   app.add_option("--every", every, "steps between the losses that are printed");
   app.add_flag("--plain", plain, "one device, no mesh");
   app.add_flag("--separate", separate, "a buffer for every shard, as on devices that share no memory");
+  app.add_option("--tpu", tpu, "local: the TPUs of this host");
   CLI11_PARSE(app, argc, argv);
 
   tune_allocator();
@@ -122,7 +146,14 @@ int main(int argc, char** argv) {
   });
   const auto make = [] { return std::make_shared<Decoder>(); };
   std::shared_ptr<Decoder> model;
-  if (plain) {
+  if (!tpu.empty()) {
+    const cluster::TPUClusterResolver resolver({.tpu = tpu});
+    connect_to_cluster(resolver);
+    tpu::initialize_tpu_system(resolver);
+    TPUStrategy strategy(resolver);
+    model = strategy.build(make);
+    learn_on_tpus(strategy, *model, samples, steps, every);
+  } else if (plain) {
     model = make();
     learn(*model, samples.batch(kBatch).prefetch(2), steps, every);
   } else {

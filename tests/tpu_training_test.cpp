@@ -24,10 +24,18 @@
 #include "tutti/keras/layers/normalization/layer_normalization.h"
 #include "tutti/keras/layers/pooling/pooling.h"
 #include "tutti/keras/layers/recurrent/lstm.h"
+#include "tutti/keras/layers/regularization/dropout.h"
 #include "tutti/keras/layers/reshaping/flatten.h"
 #include "tutti/keras/losses/sparse_categorical_crossentropy.h"
 #include "tutti/keras/metrics/accuracy.h"
+#include "tutti/keras/optimizers/adadelta.h"
+#include "tutti/keras/optimizers/adagrad.h"
 #include "tutti/keras/optimizers/adam.h"
+#include "tutti/keras/optimizers/adamax.h"
+#include "tutti/keras/optimizers/adamw.h"
+#include "tutti/keras/optimizers/ftrl.h"
+#include "tutti/keras/optimizers/lion.h"
+#include "tutti/keras/optimizers/nadam.h"
 #include "tutti/keras/optimizers/rmsprop.h"
 #include "tutti/keras/optimizers/schedules.h"
 #include "tutti/keras/optimizers/sgd.h"
@@ -139,7 +147,7 @@ class KerasOnTpu : public testing::TestWithParam<int> {
   std::unique_ptr<TPUStrategy> tpu_;
   MirroredStrategy mirrored_{{.devices = configure_logical_cpus(GetParam())}};
 };
-INSTANTIATE_TEST_SUITE_P(Devices, KerasOnTpu, testing::Values(1, 2, 4), testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(Devices, KerasOnTpu, testing::Values(1, 2, 4, 8), testing::PrintToStringParamName());
 
 TEST_P(KerasOnTpu, TrainsByAdamAsMirroredStrategyDoes) {
   compare(
@@ -159,6 +167,19 @@ TEST_P(KerasOnTpu, FollowsAScheduleOfTheLearningRate) {
 TEST_P(KerasOnTpu, TrainsByRmsPropAsMirroredStrategyDoes) {
   compare(
       perceptron, [] { return keras::optimizers::RMSprop({.learning_rate = 0.01, .centered = true}); }, {6}, 30);
+}
+
+TEST_P(KerasOnTpu, ClipsGradientsAsMirroredStrategyDoes) {
+  compare(
+      perceptron, [] { return keras::optimizers::SGD({.learning_rate = 0.3, .clipnorm = 0.2}); }, {6}, 12);
+  compare(
+      perceptron, [] { return keras::optimizers::SGD({.learning_rate = 0.3, .global_clipnorm = 0.3}); }, {6}, 12);
+  compare(
+      perceptron, [] { return keras::optimizers::SGD({.learning_rate = 0.3, .clipvalue = 0.05}); }, {6}, 12);
+  compare(
+      perceptron,
+      [] { return keras::optimizers::AdamW({.learning_rate = 0.01, .weight_decay = 0.1, .global_clipnorm = 0.3}); },
+      {6}, 12);
 }
 
 TEST_P(KerasOnTpu, TrainsAConvolutionalNetworkWithBatchNormalization) {
@@ -237,6 +258,48 @@ TEST_P(KerasOnTpu, FitAndEvaluateGiveTheNumbersOfMirroredStrategy) {
   for (const auto& [name, values] : wanted)
     for (size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(made.at(name).at(i), values[i], 1e-4) << name << ' ' << i;
   EXPECT_GT(tpu_->traffic().received, 0);
+}
+
+TEST_P(KerasOnTpu, FitTrainsWithDropoutAndTheSameSeedGivesTheSame) {
+  at::manual_seed(1);
+  const Tensor x = at::randn({64, 6});
+  const Tensor y = x.narrow(1, 0, 4).argmax(1);
+  const auto train = [&](double rate) {
+    set_random_seed(9);
+    auto model = tpu_->build([&] {
+      return keras::Sequential(
+          {Dense({.units = 32, .activation = "relu"}), keras::layers::Dropout({.rate = rate}), Dense({.units = 4})});
+    });
+    model.compile({.optimizer = keras::optimizers::Adam({.learning_rate = 0.02}),
+                   .loss = keras::losses::SparseCategoricalCrossentropy({.from_logits = true})});
+    return model.fit(x, y, {.batch_size = 16, .epochs = 8, .verbose = keras::Verbose::silent, .shuffle = false})
+        .history.at("loss");
+  };
+  const auto losses = train(0.5), without = train(0);
+  EXPECT_LT(losses.back(), 0.7 * losses.front());
+  EXPECT_GT(losses.back(), without.back()) << "units are dropped";
+  EXPECT_EQ(train(0.5), losses);
+}
+
+// Every optimizer whose elements are updated apart, but for SGD, Adam and RMSprop, which have tests of their own.
+class OptimizerOnTpu : public KerasOnTpu {};
+INSTANTIATE_TEST_SUITE_P(Devices, OptimizerOnTpu, testing::Values(2), testing::PrintToStringParamName());
+
+TEST_P(OptimizerOnTpu, TrainsAsUnderMirroredStrategy) {
+  namespace optimizers = keras::optimizers;
+  const std::pair<const char*, std::function<Optimizer()>> all[] = {
+      {"AdamW", [] { return optimizers::AdamW({.learning_rate = 0.01, .weight_decay = 0.05}); }},
+      {"Adamax", [] { return optimizers::Adamax({.learning_rate = 0.01}); }},
+      {"Nadam", [] { return optimizers::Nadam({.learning_rate = 0.01}); }},
+      {"Adagrad", [] { return optimizers::Adagrad({.learning_rate = 0.05}); }},
+      {"Adadelta", [] { return optimizers::Adadelta({.learning_rate = 1}); }},
+      {"Lion", [] { return optimizers::Lion({.learning_rate = 0.002}); }},
+      {"Ftrl", [] { return optimizers::Ftrl({.learning_rate = 0.1}); }},
+  };
+  for (const auto& [name, make] : all) {
+    SCOPED_TRACE(name);
+    compare(perceptron, make, {6}, 30);
+  }
 }
 
 }  // namespace

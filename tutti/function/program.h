@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "tutti/function/call_place.h"
 #include "tutti/function/geometry.h"
 #include "tutti/tensor/call_recorder.h"
 #include "tutti/tensor/components.h"
@@ -66,6 +67,7 @@ struct Program {
     bool gives_fresh_memory = false;  // without a value: empty()
     bool one_thread = false;          // LibTorch's kernels had one thread, and more where the function was called
     int replica = -1;                 // of a run in the function: whose call it is; -1: of none, or of all
+    CallPlace place = {};             // in a program that is compiled: where it was made
 
     // Whether a result is a list of tensors.
     bool makes_lists() const;

@@ -311,12 +311,12 @@ void Recorder::check_generator(const OperatorInfo& info, at::ArrayRef<at::IValue
 
 void Recorder::call(const c10::OperatorHandle& op, const OperatorInfo& info, Stack& stack) {
   const std::vector<at::IValue> arguments = torch::jit::last(stack, info.num_arguments).vec();
-  Program::Call call{.op = op, .name = name_of(op)};
+  Program::Call call{.op = op, .name = name_of(op), .place = program_.compiler ? call_place() : CallPlace()};
   call.one_thread = num_threads_ > 1 && at::get_num_threads() == 1;
   call.draws = op.hasTag(at::Tag::nondeterministic_seeded) && info.draws;
   const bool goes_on = attempt([&] {
     check_recordable(name_, op, info, arguments);
-    if (call.draws) check_generator(info, arguments);
+    if (call.draws && !program_.compiler) check_generator(info, arguments);
     take_operands(info, arguments, call);
   });
   if (!goes_on) return run_below(op, stack);

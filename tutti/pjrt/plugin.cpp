@@ -60,7 +60,8 @@ const Plugin& Plugin::load(const std::filesystem::path& path) {
   if (place.empty()) place = path;
   const std::lock_guard lock(mutex);
   if (const auto found = loaded.find(place); found != loaded.end()) return *found->second;
-  if (find_tpu_chips().empty()) setenv("TPU_SKIP_MDS_QUERY", "1", 0);
+  if (find_tpu_chips().empty())
+    for (const char* const variable : {"TPU_SKIP_MDS_QUERY", "ALLOW_MULTIPLE_LIBTPU_LOAD"}) setenv(variable, "1", 0);
   std::unique_ptr<const Plugin> plugin(new Plugin(place));
   return *loaded.emplace(std::move(place), std::move(plugin)).first->second;
 }

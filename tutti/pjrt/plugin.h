@@ -19,8 +19,9 @@ class Plugin {
   // failed_precondition for one of a version before 0.60 or without the entries that every call needs; what it fails
   // with when it starts. A failed attempt leaves nothing behind and may be repeated.
   //
-  // libtpu waits minutes for the cloud's metadata server wherever it is loaded, so where the PCI bus shows no TPU, this
-  // sets TPU_SKIP_MDS_QUERY in the environment, unless it is set.
+  // libtpu waits minutes for the cloud's metadata server wherever it is loaded, and starts in one process of a host at
+  // a time. Where the PCI bus shows no TPU, neither has a use: this sets TPU_SKIP_MDS_QUERY and
+  // ALLOW_MULTIPLE_LIBTPU_LOAD in the environment, unless they are set.
   static const Plugin& load(const std::filesystem::path& path);
 
   Plugin(const Plugin&) = delete;

@@ -302,6 +302,17 @@ Value Builder::put_elements(const Value& flat, const Value& indices, const Value
                              " : ", number, "\n    }) : ", signature({flat, indices, elements}, flat.type)));
 }
 
+Value Builder::random_bits(const Value& state, const Type& type) {
+  const int after = next_++;
+  Value drawn{next_++, type};
+  body_ += str("    %", after, ", ", name(drawn), " = stablehlo.rng_bit_generator ", name(state),
+               ", algorithm = THREE_FRY : (", to_string(state.type), ") -> (", to_string(state.type), ", ",
+               to_string(type), ")\n");
+  return drawn;
+}
+
+Value Builder::replica() { return emit({at::kUInt32, {}}, "stablehlo.replica_id : tensor<ui32>"); }
+
 Value Builder::all_reduce(const char* op, const Value& x, int replicas) {
   std::string group;
   for (int replica = 0; replica < replicas; ++replica) group += str(replica ? ", " : "", replica);

@@ -71,6 +71,11 @@ class Builder {
   // Numbers written at indices of [k] of a flat array.
   Value put_elements(const Value& flat, const Value& indices, const Value& elements);
 
+  // Random bits, all of them of `type`, ui32 or ui64. `state` is ui64 [2], a key and a counter; each 64 bits take one
+  // number of the counter, and the same state gives the same bits (Threefry).
+  Value random_bits(const Value& state, const Type& type);
+  // Which of the replicas of the program this one is, ui32 [].
+  Value replica();
   // A sum over all replicas of the program.
   Value all_reduce(const char* op, const Value& x, int replicas);
 

@@ -22,6 +22,7 @@ struct Call {
   std::string op;  // "add", of aten::add.Tensor and of aten::add_.Tensor
   std::vector<Operand> arguments;
   std::vector<Type> results;
+  std::optional<Value> random_state = {};  // of a call that draws: what its numbers follow from, ui64 [2]
 
   bool has(size_t i) const;  // an argument that is neither missing nor None nor undefined
   const Value& value(size_t i) const;

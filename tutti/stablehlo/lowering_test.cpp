@@ -701,6 +701,7 @@ INSTANTIATE_TEST_SUITE_P(Ops, OpLowering, testing::Range(size_t{0}, cases().size
 TEST(Lowerings, AreAllCompared) {
   std::set<std::string> compared{"zero", "contiguous",
                                  "_reshape_copy"};  // the others of these: fill, clone, _unsafe_view
+  for (const NamedLowering& one : random_lowerings()) compared.insert(one.op);  // in random_test.cpp
   for (const Case& one : cases()) compared.insert(base_name(one.op));
   for (const std::string& op : lowered_ops()) EXPECT_TRUE(compared.contains(op)) << op;
   EXPECT_GE(lowered_ops().size(), 120u);

@@ -14,7 +14,7 @@ const std::map<std::string, Lowering, std::less<>>& lowerings() {
     std::map<std::string, Lowering, std::less<>> by_name;
     for (const auto family :
          {activation_lowerings(), convolution_lowerings(), creation_lowerings(), indexing_lowerings(), loss_lowerings(),
-          matmul_lowerings(), normalization_lowerings(), pointwise_lowerings(), pooling_lowerings(),
+          matmul_lowerings(), normalization_lowerings(), pointwise_lowerings(), pooling_lowerings(), random_lowerings(),
           reduction_lowerings(), shape_lowerings(), softmax_lowerings()})
       for (const NamedLowering& one : family) by_name.emplace(one.op, one.lowering);
     return by_name;

@@ -23,6 +23,7 @@ std::span<const NamedLowering> matmul_lowerings();
 std::span<const NamedLowering> normalization_lowerings();
 std::span<const NamedLowering> pointwise_lowerings();
 std::span<const NamedLowering> pooling_lowerings();
+std::span<const NamedLowering> random_lowerings();
 std::span<const NamedLowering> reduction_lowerings();
 std::span<const NamedLowering> shape_lowerings();
 std::span<const NamedLowering> softmax_lowerings();

@@ -11,8 +11,9 @@
 namespace tutti::stablehlo {
 namespace {
 
-// A view as a block of the buffer, when that is folded to as many axes as the view has: with strides 6 and 2, 24
-// elements are [4, 3, 2]. Axes of size 1 and repeated ones are left out; the others are in the order of their strides.
+// A view as a block of the buffer: elements that lie in a row are one of the flat buffer; else that is folded to as
+// many axes as the view has: with strides 6 and 2, 24 elements are [4, 3, 2]. Axes of size 1 and repeated ones are left
+// out; the others are in the order of their strides.
 struct Block {
   bool exists = false;
   Dims order;              // the view's axes that are here, from the largest stride on
@@ -25,12 +26,29 @@ struct Block {
   }
 };
 
+Dims sizes_in(const View& view, const Dims& order) {
+  Dims sizes;
+  for (const int64_t axis : order) sizes.push_back(view.dims[static_cast<size_t>(axis)]);
+  return sizes;
+}
+
 Block block_of(const View& view, int64_t elements) {
   Block block;
   for (size_t axis = 0; axis < view.dims.size(); ++axis)
     if (view.dims[axis] != 1 && view.strides[axis] != 0) block.order.push_back(static_cast<int64_t>(axis));
   const auto stride = [&](int64_t axis) { return view.strides[static_cast<size_t>(axis)]; };
   std::stable_sort(block.order.begin(), block.order.end(), [&](int64_t a, int64_t b) { return stride(a) > stride(b); });
+  int64_t row = 1;  // elements that lie in a row, from the smallest stride on
+  for (auto axis = block.order.rbegin(); axis != block.order.rend() && stride(*axis) == row; ++axis)
+    row *= view.dims[static_cast<size_t>(*axis)];
+  if (row == numel(sizes_in(view, block.order)) && view.offset + row <= elements) {
+    block.extents = {elements};
+    block.from = {view.offset};
+    block.to = {view.offset + row};
+    block.padded = elements;
+    block.exists = true;
+    return block;
+  }
   int64_t offset = view.offset, outer = 0;
   const auto add = [&](int64_t step, int64_t size) {
     if (outer && outer % step != 0) return false;
@@ -47,12 +65,6 @@ Block block_of(const View& view, int64_t elements) {
   block.padded = numel(block.extents);
   block.exists = true;
   return block;
-}
-
-Dims sizes_in(const View& view, const Dims& order) {
-  Dims sizes;
-  for (const int64_t axis : order) sizes.push_back(view.dims[static_cast<size_t>(axis)]);
-  return sizes;
 }
 
 // Where each axis of the ordered block goes among them in the view's order, and back.

@@ -17,6 +17,8 @@ std::string element(at::ScalarType dtype) {
     case at::kInt: return "i32";
     case at::kLong: return "i64";
     case at::kByte: return "ui8";
+    case at::kUInt32: return "ui32";
+    case at::kUInt64: return "ui64";
     default:
       throw Error(ErrorCode::unimplemented,
                   str("elements of dtype ", at::toString(dtype), " in a compiled program; convert them before it"));

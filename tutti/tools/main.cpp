@@ -11,7 +11,17 @@
 #include "tutti/tools/kubernetes_manifest.h"
 #include "tutti/tools/launch_command.h"
 #include "tutti/tools/plan_command.h"
+#include "tutti/tools/plan_tpu_command.h"
 #include "tutti/tools/serve_command.h"
+
+// What an app did not take: a program and its arguments, with `rest`, which begins with "--" if it is there at all.
+static std::vector<std::string> program_of(const CLI::App& app, const std::vector<std::string>& rest) {
+  std::vector<std::string> command = app.remaining();
+  const bool is_ours = command.empty();  // the "--"; else it is one of the program's
+  command.insert(command.end(), rest.begin(), rest.end());
+  if (is_ours && !rest.empty()) command.erase(command.begin());
+  return command;
+}
 
 int main(int argc, char** argv) {
   using namespace tutti::tools;
@@ -38,12 +48,30 @@ int main(int argc, char** argv) {
       .add_option("other", other)
       ->required();
 
-  CLI::App& plan = *app.add_subcommand("plan", "how a program will understand what it is started with");
-  plan.require_subcommand(1);
+  // Behind "--", nothing is this command's.
+  const auto num_own = static_cast<int>(std::find(argv, argv + argc, std::string_view("--")) - argv);
+  const std::vector<std::string> rest(argv + num_own, argv + argc);
+
+  TpuPlanRequest tpu_plan;
+  CLI::App& plan = *app.add_subcommand(
+      "plan", "how a program will understand what it is started with, and what its step takes on TPUs");
+  plan.add_option("--tpu", tpu_plan.topologies,
+                  "TPUs that need not be there, v5e:4x8,v5p:2x2x1: what the step of a program takes on each; status 1 "
+                  "where it does not fit")
+      ->delimiter(',')
+      ->allow_extra_args(false);
   plan.add_subcommand("env",
                       "which of the launchers' variables are taken, and who this process is; status 1 for an error")
       ->callback(
           [&] { command = [] { return plan_environment(tutti::cluster::Environment::of_process(), std::cout); }; });
+  plan.prefix_command();
+  plan.footer("Behind --tpu: PROGRAM ARGUMENT…");
+  plan.callback([&] {
+    if (!plan.get_subcommands().empty()) return;
+    if (tpu_plan.topologies.empty()) throw CLI::CallForHelp();
+    tpu_plan.command = program_of(plan, rest);
+    command = [&] { return plan_tpus(tpu_plan, std::cout, std::cerr); };
+  });
 
   std::vector<std::string> hosts;
   int days = 365;
@@ -87,8 +115,6 @@ int main(int argc, char** argv) {
     command = [&] { return serve(served, std::cout); };
   });
 
-  // Behind "--", nothing is this command's.
-  const auto num_own = static_cast<int>(std::find(argv, argv + argc, std::string_view("--")) - argv);
   LaunchOptions launched;
   double grace_seconds = std::chrono::duration<double>(launched.grace).count();
   CLI::App& launcher = *app.add_subcommand("launch", "a program as several processes of this host");
@@ -118,9 +144,7 @@ int main(int argc, char** argv) {
   launcher.prefix_command();
   launcher.footer("Behind the options: PROGRAM ARGUMENT…");
   launcher.callback([&] {
-    launched.command = launcher.remaining();
-    if (num_own < argc && !launched.command.empty()) launched.command.emplace_back("--");  // one of the program's
-    if (num_own < argc) launched.command.insert(launched.command.end(), argv + num_own + 1, argv + argc);
+    launched.command = program_of(launcher, rest);
     launched.grace = std::chrono::milliseconds(static_cast<int64_t>(1000 * grace_seconds));
     command = [&] {
       if (kubernetes_kind.empty()) return launch(launched, std::cout, std::cerr);

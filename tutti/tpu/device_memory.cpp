@@ -28,6 +28,7 @@ pjrt::ElementType element_type_of(at::ScalarType dtype) {
     case at::kInt: return pjrt::ElementType::int32;
     case at::kLong: return pjrt::ElementType::int64;
     case at::kByte: return pjrt::ElementType::uint8;
+    case at::kUInt64: return pjrt::ElementType::uint64;
     default:
       throw Error(ErrorCode::unimplemented, str("a tensor of dtype ", at::toString(dtype), " on the devices of a ",
                                                 "TPUStrategy; convert it before"));

@@ -24,11 +24,13 @@ using Kind = Program::Buffer::Kind;
 class DeviceProgram final : public ProgramRunner {
  public:
   DeviceProgram(std::shared_ptr<const Program> program, FoldedProgram folded, ProgramText text,
-                std::shared_ptr<DeviceMemory> memory, std::shared_ptr<const pjrt::LoadedExecutable> compiled)
+                std::shared_ptr<DeviceMemory> memory, std::shared_ptr<RunKeys> keys,
+                std::shared_ptr<const pjrt::LoadedExecutable> compiled)
       : program_(std::move(program)),
         folded_(std::move(folded)),
         text_(std::move(text)),
         memory_(std::move(memory)),
+        keys_(std::move(keys)),
         compiled_(std::move(compiled)) {
     for (const Program::MeshValue& mesh : program_->meshes)
       for (const Tensor& component : mesh.components) mesh_memory_.insert(component.storage().unsafeGetStorageImpl());
@@ -57,6 +59,7 @@ class DeviceProgram final : public ProgramRunner {
     argument,  // of the function
     variable,  // in the memory of a mesh tensor, which stays on the devices
     outside,   // a plain tensor of somebody, or what a replica has of its own: goes there and comes back each time
+    key,       // of the run's random numbers
   };
   struct Argument {
     Source source;
@@ -67,6 +70,10 @@ class DeviceProgram final : public ProgramRunner {
   const Program::Buffer& buffer(int number) const { return program_->buffers[static_cast<size_t>(number)]; }
 
   void take_argument(const ProgramText::Part& part) {
+    if (part.buffer == ProgramText::kKey) {
+      arguments_.push_back({Source::key, {}});
+      return;
+    }
     const Kind kind = buffer(part.buffer).kind;
     const auto refuse = [&](const char* what) {
       throw Error(ErrorCode::unimplemented, str(program_->name, ": the compiled function ", what));
@@ -99,6 +106,7 @@ class DeviceProgram final : public ProgramRunner {
   }
 
   const void* data_of(const Argument& argument, int replica, at::ArrayRef<Tensor> given) const {
+    if (argument.source == Source::key) return &key_;
     const Program::Buffer& source = buffer(argument.members[static_cast<size_t>(replica)]);
     if (argument.source == Source::outside) return source.storage.data();
     const Tensor& tensor = given[static_cast<size_t>(source.index)];
@@ -110,6 +118,7 @@ class DeviceProgram final : public ProgramRunner {
     std::vector<std::vector<const pjrt::Buffer*>> lists(num_devices);
     std::vector<std::vector<pjrt::Buffer>> sent(num_devices);
     for (auto& buffers : sent) buffers.reserve(arguments_.size());  // which are pointed to
+    if (std::ranges::find(arguments_, Source::key, &Argument::source) != arguments_.end()) key_ = keys_->draw();
     for (size_t i = 0; i < arguments_.size(); ++i) {
       const Argument& argument = arguments_[i];
       DeviceMemory::Value* const variable =
@@ -239,6 +248,8 @@ class DeviceProgram final : public ProgramRunner {
   FoldedProgram folded_;
   ProgramText text_;
   std::shared_ptr<DeviceMemory> memory_;
+  std::shared_ptr<RunKeys> keys_;
+  uint64_t key_ = 0;  // of this run
   std::shared_ptr<const pjrt::LoadedExecutable> compiled_;
   std::set<const c10::StorageImpl*> mesh_memory_;
   std::vector<Argument> arguments_;  // as text_.arguments
@@ -259,7 +270,7 @@ std::unique_ptr<ProgramRunner> DeviceCompiler::compile(std::shared_ptr<const Pro
   FoldedProgram folded = fold_replicas(*program, memory_->num_devices());
   ProgramText text = write_program(folded.program, {.name = program->name, .replicas = memory_->num_devices()});
   auto executable = compiled(text.module);
-  return std::make_unique<DeviceProgram>(std::move(program), std::move(folded), std::move(text), memory_,
+  return std::make_unique<DeviceProgram>(std::move(program), std::move(folded), std::move(text), memory_, keys_,
                                          std::move(executable));
 }
 

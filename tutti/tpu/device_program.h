@@ -8,6 +8,7 @@
 #include "tutti/function/program_runner.h"
 #include "tutti/pjrt/executable.h"
 #include "tutti/tpu/device_memory.h"
+#include "tutti/tpu/run_keys.h"
 
 namespace tutti::tpu {
 
@@ -23,6 +24,7 @@ class DeviceCompiler final : public ProgramCompiler {
   std::shared_ptr<const pjrt::LoadedExecutable> compiled(const std::string& text);
 
   std::shared_ptr<DeviceMemory> memory_;
+  std::shared_ptr<RunKeys> keys_ = std::make_shared<RunKeys>();
   std::mutex mutex_;
   std::unordered_map<std::string, std::shared_ptr<const pjrt::LoadedExecutable>> compiled_;
 };

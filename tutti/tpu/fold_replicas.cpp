@@ -21,6 +21,15 @@ constexpr int kAll = -1;      // every replica has the same one
 // Checks of data on the host that give nothing, which compiled programs do without.
 bool is_check(const Call& call) { return !call.op && call.name.starts_with("check_") && call.writes.empty(); }
 
+// One that the program made. Else replicas draw from those of the strategy.
+bool draws_from_own_generator(const Call& call, const Call* other) {
+  for (size_t k = 0; k < call.arguments.size(); ++k) {
+    const at::IValue& own = call.arguments[k].constant;
+    if (own.isGenerator() && (!other || own.toGenerator() == other->arguments[k].constant.toGenerator())) return true;
+  }
+  return false;
+}
+
 // What C++ makes of values, and of which no tensor of the program comes.
 bool is_report(const Call& call) { return !call.op && call.writes.empty() && !call.reads.empty(); }
 
@@ -73,14 +82,24 @@ class Folding {
       if (waiting_[r].size() != waiting_[0].size())
         refuse(str("replica 0 makes ", waiting_[0].size(), " calls where replica ", r, " makes ", waiting_[r].size(),
                    "; compiled replicas make the same calls"));
-    for (size_t i = 0; i < waiting_[0].size(); ++i) take_row(i);
+    for (size_t i = 0; i < waiting_[0].size(); ++i) take_row_at(i);
     for (auto& calls : waiting_) calls.clear();
+  }
+
+  void take_row_at(size_t i) {
+    try {
+      take_row(i);
+    } catch (const Error& error) {
+      const std::string line = line_of(waiting_[0][i]->place);
+      if (line.empty()) throw;
+      throw Error(error.code(), str(error.what(), ". Replica 0 made its call at ", line));
+    }
   }
 
   void take_row(size_t i) {
     const Call& first = *waiting_[0][i];
-    if (first.draws) refuse(str(first.name, " draws random numbers, which compiled functions do not do yet"));
     for (size_t r = 1; r < replicas(); ++r) compare(first, *waiting_[r][i], r);
+    if (first.draws) refuse_own_generator(first, replicas() > 1 ? waiting_[1][i] : nullptr);
     if (is_check(first)) return;
     for (const auto operands : {&Call::arguments, &Call::results})
       for (size_t k = 0; k < (first.*operands).size(); ++k)
@@ -103,6 +122,13 @@ class Folding {
     folded_.program.calls.push_back(first);
   }
 
+  void refuse_own_generator(const Call& call, const Call* other) const {
+    if (draws_from_own_generator(call, other))
+      refuse(str(call.name,
+                 " draws from a generator of the program's own, which compiled functions do not have; leave "
+                 "it out, and call set_random_seed()"));
+  }
+
   void compare(const Call& first, const Call& other, size_t r) const {
     const auto differ = [&](const char* what) {
       refuse(str(first.name, " in replica 0 and ", other.name, " in replica ", r, " differ in ", what,
@@ -116,7 +142,8 @@ class Folding {
       for (size_t k = 0; k < own.size(); ++k) {
         if (own[k].kind != others[k].kind || own[k].values.size() != others[k].values.size()) differ("their arguments");
         const bool constant = own[k].kind == OperandKind::constant;
-        if (constant && !same_constant(own[k].constant, others[k].constant)) differ("a number");
+        const bool generators = own[k].constant.isGenerator() && others[k].constant.isGenerator();
+        if (constant && !generators && !same_constant(own[k].constant, others[k].constant)) differ("a number");
       }
     }
   }
@@ -169,6 +196,7 @@ class Folding {
     if (is_check(call)) return;
     if (!call.op && (call.name == "sum" || call.name == "mean")) return take_sum(call);
     if (!call.op && call.reads.empty()) return take_host_step(call);
+    if (call.draws) refuse_own_generator(call, nullptr);
     if (!call.is_view && !call.gives_fresh_memory)
       for (const auto* operands : {&call.arguments, &call.results})
         for (const Program::Operand& operand : *operands)

@@ -133,7 +133,36 @@ class Writer {
     for (const Program::Operand& result : call.results) write_value(result.values[0], sum);
   }
 
+  // ui64 [2] of a call that draws: the run's key, and the number of 64 bits from which on they are the call's own.
+  Value random_state(const Program::Call& call) {
+    constexpr int64_t kWordsOfCall = int64_t{1} << 32, kCalls = 1 << 16;
+    if (num_draws_ == kCalls)
+      throw Error(ErrorCode::unimplemented, str("more than ", kCalls, " calls of a function draw random numbers"));
+    const Type type{at::kUInt64, {}};
+    if (!key_) {
+      key_ = builder_.argument(type);
+      text_.arguments.push_back({ProgramText::kKey, type});
+    }
+    Value counter = builder_.splat(num_draws_++ * kWordsOfCall, type);
+    if (call.replica >= 0) {
+      const Value replica = builder_.convert(builder_.replica(), at::kUInt64);
+      counter = builder_.binary("add", counter,
+                                builder_.binary("multiply", replica, builder_.splat(kWordsOfCall * kCalls, type)));
+    }
+    return builder_.concatenate({builder_.reshape(*key_, {1}), builder_.reshape(counter, {1})}, 0);
+  }
+
   void write_call(const Program::Call& call, size_t index) {
+    try {
+      write_call_at(call, index);
+    } catch (const Error& error) {
+      const std::string line = line_of(call.place);
+      if (line.empty()) throw;
+      throw Error(error.code(), str(error.what(), ". The program made the call at ", line));
+    }
+  }
+
+  void write_call_at(const Program::Call& call, size_t index) {
     if (call.is_view || call.gives_fresh_memory) return;
     if (!call.op && call.name == "all_reduce") return write_all_reduce(call);
     if (!call.op && call.name == "keep")
@@ -144,10 +173,8 @@ class Writer {
       throw Error(ErrorCode::unimplemented, str("the native step ", call.name, ", ", place,
                                                 ", runs on the host alone: use an "
                                                 "optimizer that is made of tensor operations"));
-    if (call.draws)
-      throw Error(ErrorCode::unimplemented,
-                  str(call.name, ", ", place, ", draws random numbers, which compiled functions do not do yet"));
     stablehlo::Call lowered{.op = stablehlo::base_name(call.name)};
+    if (call.draws) lowered.random_state = random_state(call);
     for (const Program::Operand& operand : call.arguments) {
       stablehlo::Operand& argument = lowered.arguments.emplace_back();
       argument.constant = operand.constant;
@@ -186,7 +213,8 @@ class Writer {
 
   void give_results() {
     for (ProgramText::Part& part : text_.arguments)
-      if (buffer(part.buffer).written) part.result = give(memory_.read(part.buffer, stablehlo::dense_view(part.type)));
+      if (part.buffer != ProgramText::kKey && buffer(part.buffer).written)
+        part.result = give(memory_.read(part.buffer, stablehlo::dense_view(part.type)));
     for (const Program::Result& result : program_.results)
       text_.results.push_back(give_value(result.value, "a result"));
     for (size_t leaf = 0; leaf < program_.leaves.size(); ++leaf)
@@ -200,6 +228,8 @@ class Writer {
   stablehlo::Memory memory_;
   std::set<int> not_given_;  // buffers whose numbers a lowering does not make: indices of a pool
   std::vector<Value> results_;
+  std::optional<Value> key_;  // of random numbers
+  int64_t num_draws_ = 0;
   ProgramText text_;
 };
 

@@ -18,7 +18,7 @@ struct ProgramTextOptions {
 // result is the next step's argument, in the same memory.
 struct ProgramText {
   struct Part {
-    int buffer;            // of the program
+    int buffer;            // of the program; kKey: the key of a run's random numbers, ui64 []
     stablehlo::Type type;  // dense, from the buffer's first element on
     int result = -1;       // of an argument: the result that is this buffer afterwards
   };
@@ -27,6 +27,8 @@ struct ProgramText {
     int result;  // -1: the leaf has none afterwards
   };
 
+  static constexpr int kKey = -1;
+
   std::string module;
   std::vector<Part> arguments;         // the function's arguments, and what it reads of memory outside of it
   std::vector<stablehlo::Type> types;  // of the module's results
@@ -34,8 +36,10 @@ struct ProgramText {
   std::vector<Gradient> gradients;     // that the function leaves in leaves
 };
 
-// Throws: unimplemented for a call without a lowering, with its name and where it is in the program; for random
-// numbers, native steps, and programs that run replicas, which fold_replicas makes ones of a single replica.
+// Random numbers follow from the run's key, the call, and the replica that makes it; not from how many there are.
+// Throws: unimplemented for a call without a lowering, with its name and where it is in the program; for numbers from a
+// generator of the program's own; for native steps, and programs that run replicas, which fold_replicas makes ones of a
+// single replica.
 ProgramText write_program(const Program& program, const ProgramTextOptions& options = {});
 
 }  // namespace tutti::tpu

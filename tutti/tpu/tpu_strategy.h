@@ -12,8 +12,9 @@
 
 namespace tutti {
 
+class ProgramCompiler;
+
 namespace tpu {
-class DeviceCompiler;
 class DeviceMemory;
 }  // namespace tpu
 
@@ -44,8 +45,8 @@ class TPUStrategy final : public LocalStrategy, public CompiledStrategy {
   // Throws: unimplemented outside of a function.
   void run_replicas(FunctionRef<void(int replica)> function, const RunOptions& options) override;
 
-  std::shared_ptr<tpu::DeviceMemory> memory_;
-  std::shared_ptr<tpu::DeviceCompiler> compiler_;
+  std::shared_ptr<tpu::DeviceMemory> memory_;  // null: of devices that are only planned
+  std::shared_ptr<ProgramCompiler> compiler_;
 };
 
 }  // namespace tutti

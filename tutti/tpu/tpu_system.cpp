@@ -9,6 +9,7 @@
 #include "tutti/pjrt/client.h"
 #include "tutti/pjrt/find_plugin.h"
 #include "tutti/pjrt/tpu_hardware.h"
+#include "tutti/tpu/planned_tpu.h"
 
 namespace tutti {
 
@@ -25,6 +26,7 @@ namespace {
 struct System {
   std::mutex mutex;
   std::shared_ptr<pjrt::Client> client;
+  std::shared_ptr<PlannedTpu> planned;  // instead
 };
 System& system() {
   static System& one = *new System;
@@ -59,10 +61,10 @@ Coordinates coordinates_of(const pjrt::DeviceFacts& device, int number) {
           on_chip ? static_cast<int>(*on_chip) : 0};
 }
 
-Topology topology_of(const pjrt::Client& client) {
+Topology topology_of(const std::vector<pjrt::DeviceFacts>& facts) {
   std::vector<Coordinates> devices;
   Coordinates mesh{1, 1, 1, 1};
-  for (const pjrt::DeviceFacts& device : client.devices()) {
+  for (const pjrt::DeviceFacts& device : facts) {
     devices.push_back(coordinates_of(device, static_cast<int>(devices.size())));
     for (size_t axis = 0; axis < mesh.size(); ++axis) mesh[axis] = std::max(mesh[axis], devices.back()[axis] + 1);
   }
@@ -73,16 +75,25 @@ Topology topology_of(const pjrt::Client& client) {
 
 Topology initialize_tpu_system(const cluster::ClusterResolver& resolver, const TpuSystemOptions& options) {
   connect_to_cluster(resolver);
-  const std::filesystem::path path = find_tpu_plugin(options);
   System& one = system();
+  if (options.environment.has(kPlanVariable)) {
+    auto planned =
+        std::make_shared<PlannedTpu>(options.environment.text(kPlanVariable), options.environment, options.root);
+    const std::lock_guard lock(one.mutex);
+    one.client.reset();
+    one.planned = std::move(planned);
+    return topology_of(one.planned->devices());
+  }
+  const std::filesystem::path path = find_tpu_plugin(options);
   const std::lock_guard lock(one.mutex);
   if (one.client)
     warn(str("the TPU system ", path.string(),
              " has already been initialized. Initializing it again can cause variables "
              "that were created on the TPU to be lost"));
   one.client.reset();
+  one.planned.reset();
   auto client = pjrt::Client::create(pjrt::Plugin::load(path), options.client_options);
-  Topology topology = topology_of(*client);
+  Topology topology = topology_of(client->devices());
   one.client = std::move(client);
   return topology;
 }
@@ -90,8 +101,9 @@ Topology initialize_tpu_system(const cluster::ClusterResolver& resolver, const T
 void shutdown_tpu_system() {
   System& one = system();
   const std::lock_guard lock(one.mutex);
-  if (!one.client) warn("the TPU system is shut down and was not initialized");
+  if (!one.client && !one.planned) warn("the TPU system is shut down and was not initialized");
   one.client.reset();
+  one.planned.reset();
 }
 
 std::shared_ptr<pjrt::Client> tpu_client() {
@@ -101,6 +113,12 @@ std::shared_ptr<pjrt::Client> tpu_client() {
     throw Error(ErrorCode::failed_precondition,
                 "the TPU system is not initialized: call tpu::initialize_tpu_system(resolver) first");
   return one.client;
+}
+
+std::shared_ptr<PlannedTpu> planned_tpu() {
+  System& one = system();
+  const std::lock_guard lock(one.mutex);
+  return one.planned;
 }
 
 }  // namespace tpu
