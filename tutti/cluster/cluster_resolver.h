@@ -27,6 +27,9 @@ class ClusterResolver {
   // "grpc://host:port". Throws: invalid_argument for a task that the cluster does not have.
   std::string master(const std::optional<Task>& task = {}, std::string_view rpc_layer = {}) const;
 
+  // A resolver is read alike where it is held as a value and as a pointer: resolver->task().
+  const ClusterResolver* operator->() const { return this; }
+
  protected:
   struct Found {
     ClusterSpec spec = {};

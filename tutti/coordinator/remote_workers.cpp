@@ -15,9 +15,17 @@ using servers::Link;
 
 RemoteWorkers::RemoteWorkers(servers::ServedTraining& training, const NamedFunctions& named, ClosureQueue& queue,
                              size_t window)
-    : training_(training), named_(named), queue_(queue), window_(window), num_left_(training.links().num_workers()) {
+    : training_(training),
+      named_(named),
+      queue_(queue),
+      window_(window),
+      calls_(training.calls()),
+      num_left_(training.links().num_workers() - static_cast<int>(calls_.lost_workers.size())) {
+  if (num_left_ == 0)
+    queue_.break_with(std::make_exception_ptr(
+        Error(ErrorCode::unavailable, "ClusterCoordinator: no worker is left; start all tasks again")));
   for (int worker = 0; worker < training.links().num_workers(); ++worker)
-    threads_.emplace_back([this, worker] { serve(worker); });
+    if (!is_lost(worker)) threads_.emplace_back([this, worker] { serve(worker); });
 }
 
 RemoteWorkers::~RemoteWorkers() {
@@ -129,7 +137,7 @@ Bytes RemoteWorkers::message_of(const ClosureQueue::Batch& batch) {
   ByteWriter writer = servers::message_of(Kind::call);
   const std::lock_guard lock(mutex_);
   for (const auto& closure : batch.closures) {
-    if (closure->number == 0) closure->number = ++last_number_;
+    if (closure->number == 0) closure->number = ++calls_.last_number;
     open_.insert(closure->number);
   }
   writer.number(*open_.begin());
@@ -143,7 +151,7 @@ Bytes RemoteWorkers::message_of(const ClosureQueue::Batch& batch) {
 
 bool RemoteWorkers::is_lost(int worker) {
   const std::lock_guard lock(mutex_);
-  return lost_.contains(worker);
+  return calls_.lost_workers.contains(worker);
 }
 
 void RemoteWorkers::forget(const Closure& closure) {
@@ -182,7 +190,7 @@ void RemoteWorkers::lose(int worker, const Error& error, ClosureQueue::Batch& ba
                                                     batch.closures.end());
   {
     const std::lock_guard lock(mutex_);
-    lost_.insert(worker);
+    calls_.lost_workers.insert(worker);
   }
   const int num_left = --num_left_;
   if (num_left == 0)

@@ -52,9 +52,8 @@ class RemoteWorkers {
   std::mutex values_;  // of the variables here
   bool has_changed_ = false;
   std::mutex mutex_;
-  int64_t last_number_ = 0;
+  servers::ServedTraining::Calls& calls_;
   std::set<int64_t> open_;  // numbers of closures that workers have, or had when they were lost
-  std::set<int> lost_;      // workers; one may wake, and answer what nobody waits for any more
   std::atomic<int> num_left_;
   std::vector<std::thread> threads_;
 };

@@ -89,6 +89,16 @@ Batches Batches::from_tensors(const Batch& samples, const TensorBatchesOptions& 
   return Batches(open, [=] { return (num_samples + options.batch_size - 1) / options.batch_size; });
 }
 
+Batches Batches::of_pipelines(std::function<Batches(const data::InputContext&)> make) {
+  Batches batches(nullptr, nullptr);
+  batches.pipelines_ = std::move(make);
+  return batches;
+}
+
+Batches::Next Batches::begin(const Strategy& strategy) const {
+  return begin(strategy, {.num_replicas_in_sync = static_cast<int>(strategy.num_replicas_in_sync())});
+}
+
 PerReplica<Batch> Batches::divide(const Batch& batch, const Strategy& strategy) {
   check_rows(batch);
   std::vector<Batch> shards(static_cast<size_t>(strategy.num_local_replicas()), batch);

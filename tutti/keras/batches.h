@@ -18,6 +18,7 @@
 #include "tutti/core/structure.h"
 #include "tutti/core/tensor_fwd.h"
 #include "tutti/data/dataset.h"
+#include "tutti/data/input_context.h"
 #include "tutti/distribute/strategy.h"
 
 namespace tutti::keras {
@@ -96,8 +97,14 @@ class Batches {
   // Throws: invalid_argument unless all have one first extent and batch_size is positive.
   static Batches from_tensors(const Batch& samples, const TensorBatchesOptions& options);
 
-  // Starts a pass for the replicas of a strategy, which must outlive it.
-  Next begin(const Strategy& strategy) const { return open_(strategy); }
+  // Those that make(InputContext) returns, for each of the pipelines that a training has.
+  static Batches of_pipelines(std::function<Batches(const data::InputContext&)> make);
+
+  // Starts a pass for the replicas of a strategy, which must outlive it; or that of one of several pipelines.
+  Next begin(const Strategy& strategy) const;
+  Next begin(const Strategy& strategy, const data::InputContext& context) const {
+    return pipelines_ ? pipelines_(context).open_(strategy) : open_(strategy);
+  }
 
   // The number of batches of a pass; negative where only reading them tells.
   int64_t cardinality() const { return num_batches_ ? num_batches_() : -1; }
@@ -137,6 +144,7 @@ class Batches {
 
   std::function<Next(const Strategy&)> open_;
   std::function<int64_t()> num_batches_;
+  std::function<Batches(const data::InputContext&)> pipelines_;  // instead of them
 };
 
 }  // namespace tutti::keras

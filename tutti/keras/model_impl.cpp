@@ -19,6 +19,7 @@
 #include "tutti/keras/optimizers/loss_scale_optimizer.h"
 #include "tutti/keras/process_shares.h"
 #include "tutti/keras/recorded_steps.h"
+#include "tutti/tensor/remote_reads.h"
 
 namespace tutti::keras {
 namespace {
@@ -256,6 +257,15 @@ std::shared_ptr<const CompiledOutputs> ModelImpl::make_objectives() const {
 
 void ModelImpl::run_step(Step step, PerReplica<Batch>& shards, const std::map<int64_t, double>& class_weight,
                          RunningLogs& running) {
+  add_shares(step, shares_of_step(step, shards, class_weight), running);
+}
+
+void ModelImpl::add_shares(Step step, const BatchShares& shares, RunningLogs& running) const {
+  running.add(shares.replicas, shares.batch_size, str(name(), step == Step::train ? ".fit" : ".evaluate"));
+}
+
+BatchShares ModelImpl::shares_of_step(Step step, PerReplica<Batch>& shards,
+                                      const std::map<int64_t, double>& class_weight) {
   int64_t global_size = 0;
   for (size_t replica = 0; replica < shards.size(); ++replica) {
     Batch& shard = shards[replica];
@@ -276,11 +286,7 @@ void ModelImpl::run_step(Step step, PerReplica<Batch>& shards, const std::map<in
   const PerReplica<StepShare> here = !recorded             ? run_replicas(step, shards, global_size, first_sample)
                                      : step == Step::train ? recorded->train(shards, global_size)
                                                            : recorded->test(shards, global_size);
-  const std::string function = str(name(), step == Step::train ? ".fit" : ".evaluate");
-  if (processes)
-    running.add(shares_of_all_processes(*processes, here.values()), global_size, function);
-  else
-    running.add(here.values(), global_size, function);
+  return {processes ? shares_of_all_processes(*processes, here.values()) : here.values(), global_size};
 }
 
 PerReplica<StepShare> ModelImpl::run_replicas(Step step, const PerReplica<Batch>& shards, int64_t global_size,
@@ -306,9 +312,10 @@ PerReplica<std::vector<Tensor>> ModelImpl::predict_replicas(const PerReplica<Bat
 }
 
 std::shared_ptr<const RecordedSteps> ModelImpl::recorded_steps() const {
-  // What processes do together is not recorded, nor is what replicas read of batches that are made in a scope.
+  // What processes do together is not recorded, nor what ops bring from servers, nor what replicas read of batches that
+  // are made in a scope.
   const bool eagerly = compiled_.run_eagerly && !is_compiled(strategy_);
-  if (eagerly || strategy_.processes() || ThreadView::current().scope) return nullptr;
+  if (eagerly || strategy_.processes() || RemoteReads::current() || ThreadView::current().scope) return nullptr;
   const std::lock_guard lock(making_objectives_);
   if (!recorded_steps_) recorded_steps_ = std::make_shared<const RecordedSteps>(*this);
   return recorded_steps_;

@@ -93,11 +93,15 @@ class ModelImpl : public layers::LayerImpl {
   // Runs a step on all replicas and adds its numbers to `running`.
   void run_step(Step step, PerReplica<Batch>& shards, const std::map<int64_t, double>& class_weight,
                 RunningLogs& running);
+  // The same without adding them; and adding them.
+  BatchShares shares_of_step(Step step, PerReplica<Batch>& shards, const std::map<int64_t, double>& class_weight);
+  void add_shares(Step step, const BatchShares& shares, RunningLogs& running) const;
   // The steps themselves, of all replicas of this process, whose samples begin at `first_sample` of the global batch.
   PerReplica<StepShare> run_replicas(Step step, const PerReplica<Batch>& shards, int64_t global_size,
                                      int64_t first_sample = 0) const;
   PerReplica<std::vector<Tensor>> predict_replicas(const PerReplica<Batch>& shards) const;
-  // Those that are recorded; none where the model was compiled with run_eagerly, for several processes, and in a scope.
+  // Those that are recorded; none where the model was compiled with run_eagerly, for several processes, in a scope, and
+  // on a worker whose variables lie on servers.
   std::shared_ptr<const RecordedSteps> recorded_steps() const;
   // Throws failed_precondition unless compile was called.
   void require_compiled(const char* function) const;

@@ -24,6 +24,12 @@ struct StepShare {
   std::map<std::string, Tensor> named_losses = {};  // scalars under names of a step's own: "generator_loss"
 };
 
+// What the replicas bring of one global batch.
+struct BatchShares {
+  std::vector<StepShare> replicas = {};  // in their order
+  int64_t batch_size = 0;                // of the global batch
+};
+
 struct LoggedMetric {
   std::string name;
   metrics::Metric metric;

@@ -4,16 +4,21 @@
 #include <c10/core/GradMode.h>
 
 #include <cmath>
+#include <deque>
 #include <iostream>
+#include <memory>
 #include <utility>
 
 #include "tutti/core/error.h"
+#include "tutti/core/function_ref.h"
 #include "tutti/core/log.h"
 #include "tutti/core/str.h"
 #include "tutti/device/free_threads.h"
 #include "tutti/distribute/parameter_server_strategy.h"
 #include "tutti/keras/callbacks/number_text.h"
+#include "tutti/keras/epochs.h"
 #include "tutti/keras/recorded_steps.h"
+#include "tutti/keras/served_loops.h"
 #include "tutti/tensor/across_processes.h"
 #include "tutti/tensor/view.h"
 
@@ -39,21 +44,28 @@ void check_positive(const char* function, const char* option, const std::optiona
     throw Error(ErrorCode::invalid_argument, str(function, ": ", option, " is ", *value, "; it must be positive"));
 }
 
-// What a training with parameter servers asks of fit.
+// What a training with parameter servers asks of fit. TensorFlow's rules.
 void check_servers(const Strategy& strategy, const FitOptions& options) {
   const auto* servers = dynamic_cast<const ParameterServerStrategy*>(&strategy);
   if (!servers) return;
-  if (servers->training())
-    throw Error(ErrorCode::unimplemented,
-                "fit: in a cluster of workers and servers it is not built yet; schedule functions of a "
-                "ClusterCoordinator, or start one process without a cluster");
-  if (servers->num_workers() > 1)
+  if (!servers->training() && servers->num_workers() > 1)
     throw Error(ErrorCode::unimplemented,
                 str("fit: the process has ", servers->num_workers(),
                     " workers, of which fit would use one; make the strategy with one, or schedule functions"));
   if (!options.steps_per_epoch)
     throw Error(ErrorCode::invalid_argument,
                 "fit: under a ParameterServerStrategy steps_per_epoch is needed, as workers go on without each other");
+  if (!servers->training()) return;
+  if (!ServedLoops::are_of(strategy))
+    throw Error(ErrorCode::failed_precondition,
+                "fit: a coordinator's run is under way, and fit is one of its own; call it outside, in every task");
+  for (size_t i = 0; i < options.callbacks.size(); ++i)
+    if (options.callbacks[i].has_train_batch_hooks())
+      throw Error(ErrorCode::invalid_argument,
+                  str("fit: callback ", i,
+                      " does something at batches, of which workers train several at once; in a cluster of workers and "
+                      "servers callbacks act on epochs. One whose on_train_batch_begin and on_train_batch_end do "
+                      "nothing says so by has_train_batch_hooks()"));
 }
 
 // Whether a process wants to stop: then all do.
@@ -63,101 +75,53 @@ bool agreed(const Strategy& strategy, bool stop) {
   return count > 0;
 }
 
-// Of several processes the chief prints.
+// Of several processes the chief prints; of workers without each other a line for an epoch, unless asked for more.
 Verbose verbose_here(const Model& model, Verbose verbose) {
-  return model.model().strategy().is_chief() ? verbose : Verbose::silent;
+  const Strategy& strategy = model.model().strategy();
+  if (verbose == Verbose::automatic && ServedLoops::are_of(strategy)) return Verbose::one_line;
+  return strategy.is_chief() ? verbose : Verbose::silent;
 }
 
-// The batches of one epoch after the other. An epoch is a pass over the data; or a number of steps, and then the next
-// epoch goes on where the last one ended.
-class Epochs {
+// Steps that this process makes.
+class StepsHere final : public StepRunner {
  public:
-  Epochs(const Model& model, const Batches& batches, std::optional<int64_t> steps)
-      : model_(model.model()), batches_(batches), steps_(steps) {}
+  StepsHere(const Model& model, const Batches& batches, std::optional<int64_t> steps, ModelImpl::Step step,
+            std::map<int64_t, double> class_weight = {})
+      : model_(model.model()), epochs_(model, batches, steps), step_(step), class_weight_(std::move(class_weight)) {}
 
-  // The number of steps of an epoch; negative where it is not known.
-  int64_t length() const { return steps_.value_or(std::max<int64_t>(batches_.cardinality(), -1)); }
+  int64_t length() const override { return epochs_.length(); }
 
-  void begin_epoch() {
-    if (!steps_ || !next_) next_ = batches_.begin(model_.strategy());
-    taken_ = 0;
-  }
-
-  // The next batch of the epoch, with which the model is built.
-  std::optional<PerReplica<Batch>> next() {
-    if (steps_ && taken_ == *steps_) return std::nullopt;
-    auto shards = next_();
-    if (!shards) {
-      next_ = nullptr;
-      if (taken_ == 0 && !steps_)
-        throw Error(ErrorCode::invalid_argument, str(model_.name(), ": the dataset has no batch"));
-      if (steps_) return warn_of_end();
-      return std::nullopt;
+  // The batches of an execution are fetched before the first of its steps.
+  int64_t run_epoch(std::optional<RunningLogs>& running, const Begin& begin, const End& end) override {
+    epochs_.begin_epoch();
+    int64_t num_steps = 0;
+    bool goes_on = true;
+    while (goes_on) {
+      const int64_t steps_at_once = model_.compiled().steps_per_execution;
+      auto batches = epochs_.next(steps_at_once);
+      if (batches.empty()) break;
+      RunningLogs& numbers = of_objectives(model_, running);
+      begin(num_steps);
+      for (PerReplica<Batch>& shards : batches) model_.run_step(step_, shards, class_weight_, numbers);
+      num_steps += std::ssize(batches);
+      goes_on = end(num_steps - 1, numbers) && std::ssize(batches) == steps_at_once;
     }
-    ++taken_;
-    model_.settle(*shards);
-    return shards;
-  }
-
-  // The next `count` batches; fewer at the end of the epoch.
-  std::vector<PerReplica<Batch>> next(int64_t count) {
-    std::vector<PerReplica<Batch>> batches;
-    while (std::ssize(batches) < count) {
-      auto shards = next();
-      if (!shards) break;
-      batches.push_back(std::move(*shards));
-    }
-    return batches;
+    return num_steps;
   }
 
  private:
-  // Keras's words.
-  std::nullopt_t warn_of_end() const {
-    if (taken_ == 0) throw Error(ErrorCode::invalid_argument, str(model_.name(), ": the dataset has no batch (left)"));
-    warn(
-        "Your input ran out of data; interrupting training. Make sure that your dataset or generator can generate at "
-        "least `steps_per_epoch * epochs` batches. You may need to use the `.repeat()` function when building your "
-        "dataset.");
-    return std::nullopt;
-  }
-
   ModelImpl& model_;
-  const Batches& batches_;
-  std::optional<int64_t> steps_;
-  Batches::Next next_;
-  int64_t taken_ = 0;
+  Epochs epochs_;
+  const ModelImpl::Step step_;
+  const std::map<int64_t, double> class_weight_;
 };
-
-// One epoch or evaluation: runs `step` on every batch, and `begin(batch)` and `end(batch, running, steps so far)`
-// around each steps_per_execution of them, which are fetched before the first of these runs. Returns the number of
-// steps; `end` returns whether to go on.
-template <class Begin, class End>
-int64_t run_epoch(ModelImpl& model, Epochs& epochs, ModelImpl::Step step, const std::map<int64_t, double>& class_weight,
-                  std::optional<RunningLogs>& running, const Begin& begin, const End& end) {
-  epochs.begin_epoch();
-  int64_t num_steps = 0;
-  bool goes_on = true;
-  while (goes_on) {
-    const int64_t steps_at_once = model.compiled().steps_per_execution;
-    auto batches = epochs.next(steps_at_once);
-    if (batches.empty()) break;
-    // A callback may have compiled anew; the numbers then begin anew too.
-    if (const auto objectives = model.objectives(); !running || running->objectives() != objectives)
-      running.emplace(objectives);
-    begin(num_steps);
-    for (PerReplica<Batch>& shards : batches) model.run_step(step, shards, class_weight, *running);
-    num_steps += std::ssize(batches);
-    goes_on = end(num_steps - 1, *running) && std::ssize(batches) == steps_at_once;
-  }
-  return num_steps;
-}
 
 struct Evaluation {
   Logs logs;
   int64_t num_steps;
 };
 
-Evaluation run_evaluation(const Model& model, Epochs& epochs, const std::vector<callbacks::Callback>& callbacks,
+Evaluation run_evaluation(const Model& model, StepRunner& steps, const std::vector<callbacks::Callback>& callbacks,
                           Progress& progress) {
   for (const auto& callback : callbacks) callback->on_test_begin(model);
   std::optional<RunningLogs> running;
@@ -169,7 +133,7 @@ Evaluation run_evaluation(const Model& model, Epochs& epochs, const std::vector<
     progress.step(batch + 1, so_far);
     return true;
   };
-  const int64_t num_steps = run_epoch(model.model(), epochs, ModelImpl::Step::test, {}, running, begin, end);
+  const int64_t num_steps = steps.run_epoch(running, begin, end);
   Logs logs = running->logs();
   for (const auto& callback : callbacks) callback->on_test_end(model, logs);
   return {std::move(logs), num_steps};
@@ -190,25 +154,15 @@ std::vector<std::vector<Tensor>> of_all_processes(const Strategy& strategy,
   return all;
 }
 
-}  // namespace
-
-History fit(const Model& model, const Batches& batches, const FitOptions& options) {
-  model.model().require_compiled("fit");
-  check_positive("fit", "steps_per_epoch", options.steps_per_epoch);
-  check_positive("fit", "validation_steps", options.validation_steps);
-  check_positive("fit", "validation_freq", options.validation_freq);
-  const OutsideOfScopes outside(model, "fit");
-  Epochs epochs(model, batches, options.steps_per_epoch);
+// The epochs of a fit.
+History fit_by(const Model& model, StepRunner& steps, FunctionRef<std::unique_ptr<StepRunner>()> validation,
+               const FitOptions& options, Verbose verbose, FreeThreads* threads) {
   const Strategy& strategy = model.model().strategy();
-  check_servers(strategy, options);
-  std::optional<FreeThreads> threads;
-  if (options.threads == FitThreads::free && strategy.num_replicas_in_sync() == 1) threads.emplace();
-
-  Progress progress(std::cout, verbose_here(model, options.verbose));
+  Progress progress(std::cout, verbose);
   History history;
   Logs logs;
   callbacks::TrainingState state{
-      .model = model, .initial_epoch = options.initial_epoch, .epochs = options.epochs, .steps = epochs.length()};
+      .model = model, .initial_epoch = options.initial_epoch, .epochs = options.epochs, .steps = steps.length()};
   for (const auto& callback : options.callbacks) callback->on_train_begin(state);
   for (int64_t epoch = state.initial_epoch; epoch < options.epochs && !state.stop_training; ++epoch) {
     progress.begin_epoch(epoch, options.epochs, state.steps);
@@ -225,17 +179,15 @@ History fit(const Model& model, const Batches& batches, const FitOptions& option
       if (threads) threads->look();
       return !(state.stop_training = agreed(strategy, state.stop_training));
     };
-    const int64_t num_steps =
-        run_epoch(model.model(), epochs, ModelImpl::Step::train, options.class_weight, running, begin, end);
+    const int64_t num_steps = steps.run_epoch(running, begin, end);
     if (!state.stop_training) state.steps = num_steps;
     logs = running->logs();
     if (const auto loss = logs.find("loss"); loss != logs.end() && !std::isfinite(loss->second))
       warn(str(model.name(), ".fit: the loss of epoch ", epoch + 1, " is ", callbacks::number_text(loss->second),
                "; callbacks::TerminateOnNaN() ends a training there"));
     if (options.validation_data && (epoch + 1) % options.validation_freq == 0) {
-      Epochs validation(model, *options.validation_data, options.validation_steps);  // the same batches each time
       Progress silent(std::cout, Verbose::silent);
-      for (const auto& [name, value] : run_evaluation(model, validation, options.callbacks, silent).logs)
+      for (const auto& [name, value] : run_evaluation(model, *validation(), options.callbacks, silent).logs)
         logs["val_" + name] = value;
     }
     for (const auto& callback : options.callbacks) callback->on_epoch_end(state, epoch, logs);
@@ -251,16 +203,91 @@ History fit(const Model& model, const Batches& batches, const FitOptions& option
   return history;
 }
 
+Logs evaluate_by(const Model& model, StepRunner& steps, const EvaluateOptions& options, Verbose verbose) {
+  Progress progress(std::cout, verbose);
+  progress.begin_epoch(0, 1, steps.length());
+  Evaluation evaluation = run_evaluation(model, steps, options.callbacks, progress);
+  progress.end_epoch(evaluation.num_steps, evaluation.logs);
+  return std::move(evaluation.logs);
+}
+
+// `start` begins with a batch; what it returns gives the outputs of each replica. `window` batches may be under way.
+using Outputs = ServedLoops::Outputs;
+std::vector<Tensor> predict_by(const Model& model, const Batches& batches, const PredictOptions& options,
+                               FunctionRef<std::function<Outputs()>(const PerReplica<Batch>&)> start, size_t window) {
+  Epochs epochs(model, batches, options.steps);
+  std::vector<std::vector<Tensor>> parts;  // of each output, those of the shards
+  std::deque<std::function<Outputs()>> under_way;
+  int64_t handed_out = 0, done = 0;
+  const auto take = [&] {
+    for (const std::vector<Tensor>& outputs : under_way.front()()) {
+      parts.resize(outputs.size());
+      for (size_t i = 0; i < outputs.size(); ++i)
+        parts[i].push_back(parts[i].empty() ? outputs[i] : outputs[i].to(parts[i][0].device()));
+    }
+    under_way.pop_front();
+    for (const auto& callback : options.callbacks) callback->on_predict_batch_end(model, done);
+    ++done;
+  };
+  for (const auto& callback : options.callbacks) callback->on_predict_begin(model);
+  epochs.begin_epoch();
+  while (const auto shards = epochs.next()) {
+    for (const auto& callback : options.callbacks) callback->on_predict_batch_begin(model, handed_out);
+    ++handed_out;
+    under_way.push_back(start(*shards));
+    if (under_way.size() >= window) take();
+  }
+  while (!under_way.empty()) take();
+  for (const auto& callback : options.callbacks) callback->on_predict_end(model);
+  std::vector<Tensor> outputs;
+  for (const std::vector<Tensor>& pieces : parts) outputs.push_back(at::cat(pieces));
+  return outputs;
+}
+
+}  // namespace
+
+History fit(const Model& model, const Batches& batches, const FitOptions& options) {
+  model.model().require_compiled("fit");
+  check_positive("fit", "steps_per_epoch", options.steps_per_epoch);
+  check_positive("fit", "validation_steps", options.validation_steps);
+  check_positive("fit", "validation_freq", options.validation_freq);
+  const OutsideOfScopes outside(model, "fit");
+  const Strategy& strategy = model.model().strategy();
+  check_servers(strategy, options);
+  std::optional<FreeThreads> free;
+  if (options.threads == FitThreads::free && strategy.num_replicas_in_sync() == 1) free.emplace();
+  FreeThreads* const threads = free ? &*free : nullptr;
+  const Verbose verbose = verbose_here(model, options.verbose);
+  using Step = ModelImpl::Step;
+  if (!ServedLoops::are_of(strategy)) {
+    StepsHere steps(model, batches, options.steps_per_epoch, Step::train, options.class_weight);
+    const auto validation = [&]() -> std::unique_ptr<StepRunner> {  // the same batches each time
+      return std::make_unique<StepsHere>(model, *options.validation_data, options.validation_steps, Step::test);
+    };
+    return fit_by(model, steps, validation, options, verbose, threads);
+  }
+  ServedLoops loops(model, batches, ServedFit{.class_weight = options.class_weight, .threads = threads});
+  return loops.run([&] {
+    const auto steps = loops.training(*options.steps_per_epoch);
+    const auto validation = [&] { return loops.evaluation(model, *options.validation_data, options.validation_steps); };
+    return fit_by(model, *steps, validation, options, verbose, threads);
+  });
+}
+
 Logs evaluate(const Model& model, const Batches& batches, const EvaluateOptions& options) {
   model.model().require_compiled("evaluate");
   check_positive("evaluate", "steps", options.steps);
   const OutsideOfScopes outside(model, "evaluate");
-  Epochs epochs(model, batches, options.steps);
-  Progress progress(std::cout, verbose_here(model, options.verbose));
-  progress.begin_epoch(0, 1, epochs.length());
-  Evaluation evaluation = run_evaluation(model, epochs, options.callbacks, progress);
-  progress.end_epoch(evaluation.num_steps, evaluation.logs);
-  return std::move(evaluation.logs);
+  const Verbose verbose = verbose_here(model, options.verbose);
+  if (!ServedLoops::are_of(model.model().strategy())) {
+    StepsHere steps(model, batches, options.steps, ModelImpl::Step::test);
+    return evaluate_by(model, steps, options, verbose);
+  }
+  ServedLoops loops(model, batches);
+  return loops.run([&] {
+    const auto steps = loops.evaluation(model, batches, options.steps);
+    return evaluate_by(model, *steps, options, verbose);
+  });
 }
 
 std::vector<Tensor> predict(const Model& model, const Batches& batches, const PredictOptions& options) {
@@ -268,39 +295,35 @@ std::vector<Tensor> predict(const Model& model, const Batches& batches, const Pr
   const c10::NoGradGuard no_grad;
   const OutsideOfScopes outside(model, "predict");
   const ModelImpl& impl = model.model();
-  const auto recorded = impl.recorded_steps();
-  Epochs epochs(model, batches, options.steps);
-  std::vector<std::vector<Tensor>> parts;  // of each output, those of the shards
-  int64_t batch = 0;
-  for (const auto& callback : options.callbacks) callback->on_predict_begin(model);
-  epochs.begin_epoch();
-  while (const auto shards = epochs.next()) {
-    for (const auto& callback : options.callbacks) callback->on_predict_batch_begin(model, batch);
-    const auto here = recorded ? recorded->predict(*shards) : impl.predict_replicas(*shards);
-    for (const std::vector<Tensor>& outputs : of_all_processes(impl.strategy(), here)) {
-      parts.resize(outputs.size());
-      for (size_t i = 0; i < outputs.size(); ++i)
-        parts[i].push_back(parts[i].empty() ? outputs[i] : outputs[i].to(parts[i][0].device()));
-    }
-    for (const auto& callback : options.callbacks) callback->on_predict_batch_end(model, batch);
-    ++batch;
+  if (ServedLoops::are_of(impl.strategy())) {
+    ServedLoops loops(model, batches);
+    const auto start = [&](const PerReplica<Batch>& shards) { return loops.predict(shards); };
+    return loops.run([&] { return predict_by(model, batches, options, start, loops.window()); });
   }
-  for (const auto& callback : options.callbacks) callback->on_predict_end(model);
-  std::vector<Tensor> outputs;
-  for (const std::vector<Tensor>& pieces : parts) outputs.push_back(at::cat(pieces));
-  return outputs;
+  const auto recorded = impl.recorded_steps();
+  const auto start = [&](const PerReplica<Batch>& shards) -> std::function<Outputs()> {
+    const auto here = recorded ? recorded->predict(shards) : impl.predict_replicas(shards);
+    return [all = of_all_processes(impl.strategy(), here)] { return all; };
+  };
+  return predict_by(model, batches, options, start, 1);
 }
 
 Logs on_batch(const Model& model, const Batch& batch, const char* function, ModelImpl::Step step) {
   ModelImpl& impl = model.model();
   impl.require_compiled(function);
   const OutsideOfScopes outside(model, function);
+  if (ServedLoops::are_of(impl.strategy()))
+    throw Error(ErrorCode::unimplemented,
+                str(function,
+                    ": in a cluster of workers and servers no task has the batch that another one trains on; "
+                    "use fit and evaluate, or schedule functions of a ClusterCoordinator"));
   const Batches batches =
       Batches::from_tensors(batch, {.batch_size = std::max<int64_t>(batch.x.empty() ? 1 : batch.size(), 1)});
-  Epochs epochs(model, batches, std::nullopt);
+  StepsHere steps(model, batches, std::nullopt, step);
   std::optional<RunningLogs> running;
-  const auto nothing = [](auto&&...) { return true; };
-  run_epoch(impl, epochs, step, {}, running, nothing, nothing);
+  const auto begin = [](int64_t) {};
+  const auto end = [](int64_t, const RunningLogs&) { return true; };
+  steps.run_epoch(running, begin, end);
   return running->logs();
 }
 

@@ -50,6 +50,7 @@ void CoordinatorCopies::pull() {
 void CoordinatorCopies::pull_numbers() {
   numbers_.resize(static_cast<size_t>(state_.num_optimizers()));
   for (int number = 0; number < state_.num_optimizers(); ++number) {
+    if (!state_.optimizer(number).is_alive()) continue;
     std::vector<double> furthest;
     requests_.ask(
         [&](int) {
@@ -90,6 +91,7 @@ void CoordinatorCopies::push_writes() {
 
 void CoordinatorCopies::push_numbers() {
   for (int number = 0; number < state_.num_optimizers(); ++number) {
+    if (!state_.optimizer(number).is_alive()) continue;
     const auto numbers = state_.optimizer(number).numbers();
     auto& known = numbers_[static_cast<size_t>(number)];
     if (numbers == known) continue;

@@ -11,20 +11,24 @@
 namespace tutti::servers {
 namespace {
 
-bool is_on_read_variable(const MeshTensorImpl& impl) {
+// Whether its replicas have values that never become one.
+bool has_no_value(const MeshTensorImpl& impl) {
   const auto* values = impl.replica_values();
-  return values && values->policy() && values->policy()->on_read();
+  return values && values->policy() && values->policy()->on_read() &&
+         values->policy()->aggregation == VariableAggregation::none;
 }
 
 void require_servable(const Tensor& tensor) {
   if (is_mesh_tensor(tensor)) {
     const auto& impl = mesh_impl(tensor);
     const bool is_plain = impl.whole() && in_host_memory(impl.components()[0]) && impl.components()[0].is_contiguous();
-    if (is_plain && !is_on_read_variable(impl)) return;
+    if (is_plain && !has_no_value(impl)) return;
   }
-  throw Error(ErrorCode::unimplemented,
-              str("ParameterServerStrategy: a variable of shape ", str_list(tensor.sizes()),
-                  " cannot lie on servers; they keep dense, contiguous tensors in the memory of CPUs, not ON_READ"));
+  throw Error(
+      ErrorCode::unimplemented,
+      str("ParameterServerStrategy: a variable of shape ", str_list(tensor.sizes()),
+          " cannot lie on servers; they keep dense, contiguous tensors in the memory of CPUs, which are not ON_READ "
+          "without an aggregation"));
 }
 
 std::vector<Shard> shards_of(const ServerPlacement& placement) {

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "tutti/distribute/new_variables.h"
@@ -29,6 +30,15 @@ class ServedTraining final : public NewVariables, public ServedUpdates {
   // Between the two nothing can be made: the other tasks would not have it. Throw: failed_precondition.
   void begin_functions() { runs_functions_ = true; }
   void end_functions() { runs_functions_ = false; }
+  bool runs_functions() const { return runs_functions_; }
+
+  // The coordinator's, of all runs, by whatever ClusterCoordinator: servers know calls by their numbers, from 1 on; a
+  // worker that was lost may wake, and answer what nobody waits for any more.
+  struct Calls {
+    int64_t last_number = 0;
+    std::set<int> lost_workers = {};
+  };
+  Calls& calls() { return calls_; }
 
   void settle() override;
 
@@ -45,6 +55,7 @@ class ServedTraining final : public NewVariables, public ServedUpdates {
   VariableServer server_;
   std::atomic<bool> runs_functions_{false};
   std::vector<ServedOptimizer> built_;
+  Calls calls_;
 };
 
 }  // namespace tutti::servers

@@ -14,9 +14,10 @@ namespace tutti {
 struct ServedOptimizer {
   std::string name;
   std::vector<at::Tensor> variables;
-  std::vector<std::vector<at::Tensor>> slots;  // of each variable; of its shape, or the variable is never cut
-  bool needs_whole_variables = false;          // an update looks at more than one element
-  bool needs_all_variables = false;            // and at those of all variables
+  std::vector<std::vector<at::Tensor>> slots;            // of each variable; of its shape, or the variable is never cut
+  bool needs_whole_variables = false;                    // an update looks at more than one element
+  bool needs_all_variables = false;                      // and at those of all variables
+  std::function<bool()> is_alive = [] { return true; };  // whether the program still has it
   // In global view. Like the next ones they throw failed_precondition once the optimizer is gone.
   std::function<void(std::span<const at::Tensor> gradients, std::span<const at::Tensor> variables, double scale)> apply;
   std::function<std::vector<double>()> numbers;  // the rest of its state

@@ -44,7 +44,18 @@ void WorkerCopies::begin(int function, int64_t call, int64_t first_open) {
   call_ = call;
   first_open_ = first_open;
   num_pushed_ = 0;
-  std::set<int> wanted = read_by_[function];
+  begin_moment();
+}
+
+void WorkerCopies::next_moment() {
+  const std::lock_guard lock(mutex_);
+  finish();
+  begin_moment();
+}
+
+void WorkerCopies::begin_moment() {
+  ++moment_;
+  std::set<int> wanted = read_by_[function_];
   for (int number = 0; number < state_.num_tensors(); ++number) {
     if (!state_.is_alive(number)) {
       wanted.erase(number);
@@ -75,7 +86,7 @@ void WorkerCopies::bring(std::span<const int> numbers) {
   }
   for (const int number : numbers) {
     Copy& brought = copy(number);
-    brought.whole_in = call_;
+    brought.whole_in = moment_;
     if (state_[number].is_trained) continue;
     const auto bytes = bytes_of(mesh_impl(state_.tensor(number)).read()[0]);
     brought.begun.assign(bytes.begin(), bytes.end());
@@ -96,8 +107,8 @@ void WorkerCopies::read_rows(const Tensor& table, const Tensor& ids) {
   if (!number || is_whole(*number)) return;
   const ServedTensor& of = state_[*number];
   Copy& copied = copy(*number);
-  if (copied.rows_in != call_) {
-    copied.rows_in = call_;
+  if (copied.rows_in != moment_) {
+    copied.rows_in = moment_;
     copied.has_row.assign(static_cast<size_t>(of.num_rows), false);
     copied.rows.clear();
     known_.forget(*number);
@@ -145,7 +156,7 @@ std::vector<int64_t> WorkerCopies::rows_to_push(int number, const Tensor& gradie
     return {ids.const_data_ptr<int64_t>(), ids.const_data_ptr<int64_t>() + ids.numel()};
   }
   Copy& copied = copy(number);
-  if (copied.whole_in == call_ || copied.rows_in != call_) return {};
+  if (copied.whole_in == moment_ || copied.rows_in != moment_) return {};
   std::ranges::sort(copied.rows);
   return copied.rows;
 }

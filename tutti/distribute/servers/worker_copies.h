@@ -14,7 +14,8 @@ namespace tutti::servers {
 
 // A worker's copies of variables, in the memory of its own ones. In a function each variable is brought once: those
 // that the function read before, when it begins; others when an op is about to read them; of a table that is only
-// looked up, the rows that are. So all that a function reads of a variable is of one time.
+// looked up, the rows that are. So all that a function reads of a variable is of one moment; one that makes several
+// steps says when the next moment is.
 class WorkerCopies final : public RemoteReads {
  public:
   WorkerCopies(const ServedState& state, const std::vector<std::unique_ptr<Link>>& servers)
@@ -25,6 +26,8 @@ class WorkerCopies final : public RemoteReads {
   // Pushes what the function changed in buffers, as differences. Throws: failed_precondition where it wrote to a
   // trained variable in place; as push.
   void finish();
+  // Within a call: as finish, and then all is brought anew. What was computed before may not be differentiated after.
+  void next_moment();
 
   // Ranks: none, others may read meanwhile. The updates that a function makes are numbered in the order of its calls.
   void push(int optimizer, std::span<const at::Tensor> gradients, std::span<const at::Tensor> variables, double scale);
@@ -34,16 +37,17 @@ class WorkerCopies final : public RemoteReads {
 
  private:
   struct Copy {
-    int64_t whole_in = -1, rows_in = -1;  // the call in which it was brought last
+    int64_t whole_in = 0, rows_in = 0;  // the moment of which it was brought last
     std::vector<bool> has_row = {};
-    std::vector<int64_t> rows = {};  // that were brought in this call
+    std::vector<int64_t> rows = {};  // that were brought then
     Bytes begun = {};                // of a buffer: as it was brought
-    uint64_t writes = 0;             // of a trained variable, when the call began
+    uint64_t writes = 0;             // of a trained variable, when the moment began
   };
 
   Copy& copy(int number);
   void bring(std::span<const int> numbers);
-  bool is_whole(int number) { return copy(number).whole_in == call_; }
+  void begin_moment();
+  bool is_whole(int number) { return copy(number).whole_in == moment_; }
   std::optional<Bytes> push_message(int server, int optimizer, double scale, std::span<const int> numbers,
                                     std::span<const at::Tensor> gradients);
   void append_gradient(ByteWriter& writer, int server, int number, const at::Tensor& gradient);
@@ -58,6 +62,7 @@ class WorkerCopies final : public RemoteReads {
   std::unordered_map<int, std::set<int>> read_by_;  // whole variables, by function
   int function_ = 0;
   int64_t call_ = -1, first_open_ = 0, num_pushed_ = 0;
+  int64_t moment_ = 0;
 };
 
 }  // namespace tutti::servers

@@ -54,6 +54,8 @@ class BackupAndRestoreImpl : public CallbackImpl {
     manager_.reset();
   }
 
+  bool has_train_batch_hooks() const override { return options_.save_freq.batches().has_value(); }
+
  private:
   // And the folder, unless something else is in it.
   void delete_backups() {

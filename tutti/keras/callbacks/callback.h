@@ -48,18 +48,38 @@ class CallbackImpl {
   virtual void on_predict_end(const Model&) {}
   virtual void on_predict_batch_begin(const Model&, int64_t /*batch*/) {}
   virtual void on_predict_batch_end(const Model&, int64_t /*batch*/) {}
+
+  // Of a class that overrides on_train_batch_begin or on_train_batch_end: whether they do anything. Then workers that
+  // train without each other cannot have it.
+  virtual bool has_train_batch_hooks() const { return true; }
 };
+
+// Whether a class has such hooks of its own. One that does not say, as they are private, has.
+template <class Impl>
+consteval bool overrides_train_batch_hooks() {
+  if constexpr (std::same_as<Impl, CallbackImpl>) return true;  // any may stand behind it
+  if constexpr (requires {
+                  &Impl::on_train_batch_begin;
+                  &Impl::on_train_batch_end;
+                })
+    return !std::same_as<decltype(&Impl::on_train_batch_begin), decltype(&CallbackImpl::on_train_batch_begin)> ||
+           !std::same_as<decltype(&Impl::on_train_batch_end), decltype(&CallbackImpl::on_train_batch_end)>;
+  return true;
+}
 
 // A shared handle: copies are the same callback.
 class Callback {
  public:
   template <std::derived_from<CallbackImpl> Impl>
-  Callback(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+  Callback(std::shared_ptr<Impl> impl)
+      : impl_(std::move(impl)), overrides_train_batch_hooks_(overrides_train_batch_hooks<Impl>()) {}
 
   CallbackImpl* operator->() const { return impl_.get(); }
+  bool has_train_batch_hooks() const { return overrides_train_batch_hooks_ && impl_->has_train_batch_hooks(); }
 
  private:
   std::shared_ptr<CallbackImpl> impl_;
+  bool overrides_train_batch_hooks_;
 };
 
 }  // namespace callbacks

@@ -39,6 +39,8 @@ class LambdaCallbackImpl : public CallbackImpl {
     call(on_.on_predict_batch_end, model, batch);
   }
 
+  bool has_train_batch_hooks() const override { return on_.on_train_batch_begin || on_.on_train_batch_end; }
+
  private:
   template <class Function, class... Arguments>
   static void call(const Function& function, Arguments&... arguments) {

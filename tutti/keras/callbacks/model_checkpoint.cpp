@@ -56,6 +56,8 @@ class ModelCheckpointImpl : public CallbackImpl {
     if (!options_.save_freq.batches()) save(state.model, std::nullopt, logs);
   }
 
+  bool has_train_batch_hooks() const override { return options_.save_freq.batches().has_value(); }
+
  private:
   // `batch` counts from 1.
   void save(const Model& model, std::optional<int64_t> batch, const Logs& logs) {

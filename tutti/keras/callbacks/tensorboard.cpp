@@ -91,6 +91,8 @@ class TensorBoardImpl : public CallbackImpl {
     validation().flush();
   }
 
+  bool has_train_batch_hooks() const override { return options_.update_freq.batches().has_value(); }
+
  private:
   static int64_t iterations(const Model& model) { return model.model().optimizer().iterations(); }
 

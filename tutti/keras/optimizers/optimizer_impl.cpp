@@ -135,6 +135,7 @@ void OptimizerImpl::Scratch::serve(OptimizerImpl& optimizer, const std::shared_p
     if (auto self = weak.lock()) return self;
     throw Error(ErrorCode::failed_precondition, "an optimizer that servers use was let go");
   };
+  to_serve.is_alive = [weak = optimizer.weak_from_this()] { return !weak.expired(); };
   to_serve.apply = [alive](auto gradients, auto variables, double scale) {
     alive()->apply(gradients, variables, scale);
   };
@@ -407,13 +408,11 @@ void OptimizerImpl::build(std::span<const Tensor> variables, std::source_locatio
   const auto build_once = [&] {
     const auto servers = current_served_updates();
     const PlainUpdate plain_update;
-    if (!states_.empty()) {
+    if (states_.empty())
+      make_states(variables);
+    else
       for (size_t i = 0; i < variables.size(); ++i) state_of(variables[i], i);
-      return;
-    }
-    make_states(variables);
-    if (!servers) return;
-    scratch_->serve(*this, servers);
+    if (servers && scratch_->served.expired()) scratch_->serve(*this, servers);
   };
   if (!in_replica_function()) return build_once();
   const auto key = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(this));

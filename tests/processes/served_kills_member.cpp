@@ -1,0 +1,135 @@
+// What served_kills_test.py starts as chief, workers and servers: functions that count on every server, while all
+// workers but the first are killed at random. The chief looks at the history.
+//   served_kills_member --seed N [--calls N]
+#include <ATen/ops/zeros.h>
+#include <signal.h>
+#include <torch/nn/module.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <iostream>
+#include <random>
+#include <thread>
+
+#include "tutti/cluster/from_environment.h"
+#include "tutti/coordinator/cluster_coordinator.h"
+#include "tutti/core/str.h"
+#include "tutti/device/logical_devices.h"
+#include "tutti/keras/optimizers/sgd.h"
+
+namespace {
+
+using namespace tutti;
+
+constexpr int64_t kServers = 2, kCallsBeforeDeath = 40;
+
+// Element s * calls + i tells how often call i was counted on server s, in each of two updates.
+struct Counts : torch::nn::Module {
+  Tensor first, second;
+
+  explicit Counts(int64_t calls) {
+    first = register_parameter("first", at::zeros({kServers * calls}, at::kDouble));
+    second = register_parameter("second", at::zeros({kServers * calls}, at::kDouble));
+  }
+};
+
+// Kills this process some time after one of its first calls.
+class Death {
+ public:
+  explicit Death(uint64_t seed) : random_(seed), call_(static_cast<int64_t>(random_() % kCallsBeforeDeath)) {}
+
+  void look(int64_t call) {
+    if (call == call_)
+      std::thread([delay = std::chrono::microseconds(random_() % 5000)] {
+        std::this_thread::sleep_for(delay);
+        kill(getpid(), SIGKILL);
+      }).detach();
+    if (call >= kCallsBeforeDeath) pause();  // it comes
+  }
+
+ private:
+  std::mt19937_64 random_;
+  int64_t call_;
+};
+
+struct Seen {
+  int64_t worker;
+  int64_t call;    // of this worker, from 0 on
+  Tensor counted;  // on each server, when it began
+};
+
+[[noreturn]] void fail(const std::string& what) { throw Error(ErrorCode::internal, "the history is wrong: " + what); }
+
+void check(std::vector<Seen> history, const Counts& counts, int64_t calls, int64_t iterations) {
+  for (const auto& [name, tensor] : counts.named_parameters().pairs())
+    for (int64_t i = 0; i < kServers * calls; ++i)
+      if (const double count = tensor[i].item<double>(); count != 1)
+        fail(str("call ", i % calls, " was counted ", count, " times on server ", i / calls, ", in ", name));
+  if (iterations != 2 * calls) fail(str(iterations, " updates of ", calls, " calls"));
+  std::ranges::sort(history, {}, [](const Seen& seen) { return std::pair(seen.worker, seen.call); });
+  for (size_t i = 0; i < history.size(); ++i)
+    for (int64_t server = 0; server < kServers; ++server) {
+      const double counted = history[i].counted[server].item<double>();
+      if (counted < static_cast<double>(history[i].call))
+        fail(str("call ", history[i].call, " of worker ", history[i].worker, " saw ", counted,
+                 " counts, fewer than its worker had made"));
+      if (i > 0 && history[i].worker == history[i - 1].worker &&
+          counted < history[i - 1].counted[server].item<double>())
+        fail(str("counts of server ", server, " went back to ", counted, " before worker ", history[i].worker));
+    }
+}
+
+void count(ParameterServerStrategy& strategy, uint64_t seed, int64_t calls) {
+  const auto [counts, optimizer] = strategy.build([&] {
+    auto made = std::make_shared<Counts>(calls);
+    keras::optimizers::SGD sgd({.learning_rate = 1});
+    sgd.build(made->parameters());
+    return std::pair(made, sgd);
+  });
+  ClusterCoordinator coordinator(strategy);
+  const auto made = coordinator.create_per_worker_value([] { return int64_t{0}; });
+  Death death(seed + 1000 * static_cast<uint64_t>(getpid()));
+  const auto add = coordinator.function("add", [&, &counts = counts, &optimizer = optimizer](int64_t& own, int64_t i) {
+    if (current_worker_index() > 0) death.look(own);
+    const auto counted = strategy.run([&] {
+      const at::NoGradGuard no_grad;
+      const Tensor now = counts->first * 1;
+      Tensor gradient = at::zeros({kServers, calls}, at::kDouble);
+      gradient.select(1, i).fill_(-1);
+      gradient = gradient.view({-1});
+      optimizer.apply_gradients({gradient}, {counts->first});
+      optimizer.apply_gradients({gradient}, {counts->second});
+      return now.view({kServers, calls}).sum(1);
+    });
+    return Seen{int64_t{current_worker_index()}, own++, counted[0]};
+  });
+  coordinator.run([&, &counts = counts, &optimizer = optimizer] {
+    std::vector<RemoteValue<Seen>> all;
+    for (int64_t i = 0; i < calls; ++i) all.push_back(coordinator.schedule(add, made, i));
+    coordinator.join();
+    check(coordinator.fetch(all), *counts, calls, optimizer.iterations());
+    std::cout << "the history of " << calls << " calls is right\n" << std::flush;
+  });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  uint64_t seed = 0;
+  int64_t calls = 300;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    if (argv[i] == std::string("--seed")) seed = std::stoull(argv[i + 1]);
+    if (argv[i] == std::string("--calls")) calls = std::stoll(argv[i + 1]);
+  }
+  try {
+    ParameterServerStrategy strategy({.variable_partitioner = FixedShardsPartitioner(kServers),
+                                      .devices = configure_logical_cpus(1),
+                                      .connect_timeout = std::chrono::seconds(60),
+                                      .lost_after = std::chrono::seconds(20)});
+    count(strategy, seed, calls);
+  } catch (const Error& error) {
+    std::cerr << to_string(error.code()) << ": " << error.what() << '\n' << std::flush;
+    return 3;
+  }
+  return 0;
+}
