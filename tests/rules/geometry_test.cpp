@@ -235,6 +235,15 @@ TEST(Strides, OfALinearLayersGradientsAreLibTorchs) {
     }
 }
 
+TEST(Strides, OfConvolvedIntegersAreTheirKernels) {
+  const Tensor weight = torch::ones({2, 1, 2, 2}, torch::kInt).expand({2, 2, 2, 2});
+  const auto convolve = [&](const Tensor& x) { return torch::conv2d(x, weight); };
+  const Tensor x = torch::arange(24, torch::kInt).view({2, 2, 2, 3});
+  const Tensor y =
+      convolve(distribute_tensor(x, layout_on(line_of(2, /*merge=*/false), {kUnsharded, "x", kUnsharded, kUnsharded})));
+  EXPECT_EQ(y.strides(), convolve(x).strides());
+}
+
 TEST(Pieces, AreContiguousForKernelsThatInsist) {
   torch::manual_seed(1);
   const Tensor x = torch::randn({4, 6, 4});

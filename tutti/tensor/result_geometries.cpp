@@ -89,12 +89,20 @@ torch::jit::Stack results_without_memory(const c10::OperatorHandle& op, const Op
   }
 }
 
+// Whether LibTorch's kernel gives the result other strides than LibTorch says of tensors without memory: always, or for
+// these operands. Integers are convolved by a kernel of its own.
+bool kernel_chooses_strides(const OperatorInfo& info, at::ArrayRef<at::IValue> arguments) {
+  return chooses_strides(info.name) ||
+         (info.name.ends_with("convolution") && !arguments[0].toTensor().is_floating_point() &&
+          !arguments[0].toTensor().is_complex());
+}
+
 }  // namespace
 
 ResultGeometries::ResultGeometries(const c10::OperatorHandle& op, const OperatorInfo& info,
                                    at::ArrayRef<at::IValue> arguments) {
   const auto is_new = [](int8_t argument) { return argument < 0; };
-  if (info.draws || chooses_strides(info.name) ||
+  if (info.draws || kernel_chooses_strides(info, arguments) ||
       std::none_of(info.written_return.begin(), info.written_return.end(), is_new))
     return;
   const auto add = [](std::vector<Geometry>& items, const at::Tensor& tensor) {
