@@ -65,7 +65,7 @@ class ServedEstimator(unittest.TestCase):
         self.assertEqual(variables(ends["chief 0"][1])["global_step"], STEPS)
 
     def test_it_goes_on_from_the_checkpoint_after_a_server_was_killed(self):
-        with Tasks([MEMBER, self.folder, "30"], workers=1, servers=2) as tasks:
+        with Tasks([MEMBER, self.folder, "100"], workers=1, servers=2) as tasks:
             self.wait_for_step(tasks, 30)
             tasks.kill("ps 1")
             ends = tasks.wait()
