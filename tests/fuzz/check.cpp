@@ -53,13 +53,14 @@ Tensor as_doubles(const Tensor& tensor) {
   return tensor.is_complex() ? at::view_as_real(tensor.to(at::kComplexDouble)) : tensor.to(at::kDouble);
 }
 
-// The largest difference, in units of the largest finite number; infinite where one is a number and the other none.
+// The largest difference, in units of the largest finite number; infinite where one is a number and the other none. A
+// complex number is none where either part is, as isnan() has it.
 double distance(const Tensor& a, const Tensor& b) {
   if (a.numel() == 0) return 0;
-  const Tensor x = as_doubles(a), y = as_doubles(b);
+  const Tensor no_number = a.isnan() & b.isnan();
+  const Tensor x = as_doubles(a.masked_fill(no_number, 0)), y = as_doubles(b.masked_fill(no_number, 0));
   const Tensor finite = x.isfinite() & y.isfinite();
-  const Tensor alike = (x == y) | (x.isnan() & y.isnan());
-  if ((~finite & ~alike).any().item<bool>()) return kInfinite;
+  if ((~finite & (x != y)).any().item<bool>()) return kInfinite;
   const double scale = std::max(1.0, y.abs().masked_fill(~finite, 0).max().item<double>());
   return (x - y).masked_fill(~finite, 0).abs().max().item<double>() / scale;
 }

@@ -35,12 +35,12 @@ def free_ports(count):
 class Tasks:
     """The processes of a cluster that TF_CONFIG tells each of them, by name: "ps 1"."""
 
-    def __init__(self, command, workers, servers):
+    def __init__(self, command, workers, servers, evaluator=False):
         ports = iter(free_ports(1 + workers + servers))
         counts = {"chief": 1, "worker": workers, "ps": servers}
         spec = {job: [f"127.0.0.1:{next(ports)}" for _ in range(count)] for job, count in counts.items()}
         self.processes = {}
-        for job, count in counts.items():
+        for job, count in (counts | {"evaluator": int(evaluator)}).items():
             for index in range(count):
                 config = json.dumps({"cluster": spec, "task": {"type": job, "index": index}})
                 self.processes[f"{job} {index}"] = subprocess.Popen(

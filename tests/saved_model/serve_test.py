@@ -3,11 +3,13 @@
 
 The blocks ```http of the page are sent in turn, and the ```json behind each is what must come."""
 
+import base64
 import http.client
 import json
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import threading
@@ -130,6 +132,34 @@ class Serve(unittest.TestCase):
             done = subprocess.run([TUTTI, "serve", "--port", "0", *map(str, arguments)], capture_output=True, text=True, timeout=60)
             self.assertNotEqual(done.returncode, 0)
             self.assertIn(text, done.stderr)
+
+    def test_an_estimator_of_categories_answers_examples_as_it_predicts(self):
+        def instance(record):
+            return {"b64": base64.b64encode(record).decode()}
+
+        def float32(number):
+            return struct.pack("f", number)
+
+        asked = [instance(file.read_bytes()) for file in sorted((ROOT / "asked").glob("*.example"))]
+        logits = [float(line) for line in (ROOT / "asked" / "logits").read_text().split()]
+        level_9 = b"\n\x10\n\x0e\n\x05level\x12\x05\x1a\x03\n\x01\x09"  # an Example
+        with Server(ROOT / "people") as server:
+            connection = server.connect()
+
+            def predict(instances, **others):
+                body = json.dumps({"signature_name": "predict", "instances": instances, **others})
+                status, text = ask(connection, "POST", "/v1/models/people:predict", body)
+                return status, json.loads(text)
+
+            status, answer = predict(asked)
+            self.assertEqual(status, 200, answer)
+            self.assertEqual([float32(row["logits"][0]) for row in answer["predictions"]], list(map(float32, logits)))
+            status, answer = predict(asked, signature_name="serving_default")
+            self.assertEqual([row["classes"] for row in answer["predictions"]], [["0", "1"]] * 3)
+            for record, text in ((b"no Example", "is no Example"), (level_9, "'level': category 9 is not one of [0, 4)")):
+                status, answer = predict([instance(record)])
+                self.assertEqual(status, 400, answer)
+                self.assertIn(text, answer["error"])
 
     def test_the_page_says_what_comes(self):
         blocks = re.findall(r"```http\n(.*?)```\s*```json\n(.*?)```", Path(PAGE).read_text(), re.S)

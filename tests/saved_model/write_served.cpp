@@ -1,7 +1,51 @@
 // Saves the models that serve_test.py has served: write_served FOLDER. Those of docs/serving.md are two of them.
 #include <tutti/tutti.h>
 
+#include <fstream>
+
 using namespace tutti;
+namespace fc = tutti::feature_column;
+
+// An Estimator of categories that reads Examples, in "people"; in "asked" Examples, and the logits that it predicts.
+static void save_people(const std::filesystem::path& root) {
+  const std::vector<data::Example> examples{
+      {{{"school", data::BytesList{"college"}},
+        {"job", data::BytesList{"care", "craft"}},
+        {"level", data::Int64List{2}}}},
+      {{{"school", data::BytesList{"unheard of"}}, {"job", data::BytesList{"\xff"}}}},
+      {{}}};
+  std::filesystem::create_directories(root / "asked");
+  std::vector<std::string> records;
+  for (size_t i = 0; i < examples.size(); ++i) {
+    records.push_back(examples[i].serialize());
+    std::ofstream(root / "asked" / (std::to_string(i) + ".example"), std::ios::binary) << records.back();
+  }
+  const auto school =
+      fc::categorical_column_with_vocabulary_list("school", {"none", "college"}, {.num_oov_buckets = 1});
+  const auto job = fc::categorical_column_with_hash_bucket("job", {.hash_bucket_size = 10});
+  const auto level = fc::categorical_column_with_identity("level", {.num_buckets = 4});
+  const std::vector<fc::FeatureColumn> wide{school, job, level,
+                                            fc::crossed_column({"school", "job"}, {.hash_bucket_size = 20})};
+  const estimator::DNNLinearCombinedClassifier classifier(
+      {.linear_feature_columns = wide,
+       .dnn_feature_columns = {fc::indicator_column(school), fc::embedding_column(job, {.dimension = 3})},
+       .dnn_hidden_units = {4}});
+  const data::ParseSpec spec = fc::make_parse_example_spec(wide);
+  const auto parse = [spec](const Strings& batch) { return data::parse_example(batch, spec); };
+  const auto read = [&] { return data::from_tensor_slices(Strings(records)).batch(3).map(parse); };
+  classifier.train([&] {
+    return read()
+        .map([](const data::Columns& columns) {
+          return std::tuple(columns, torch::tensor({1, 0, 1}));
+        })
+        .repeat(5);
+  });
+  classifier.export_saved_model(root / "people", estimator::build_parsing_serving_input_receiver_fn(spec));
+  std::ofstream logits(root / "asked" / "logits");
+  logits.precision(9);
+  for (const auto& prediction : classifier.predict(read))
+    logits << prediction.at("logits").tensor().item<float>() << '\n';
+}
 
 int main(int, char** argv) {
   const std::filesystem::path root = argv[1];
@@ -29,6 +73,8 @@ int main(int, char** argv) {
   };
   saved_model::save(root / "flowers",
                     {.signatures = {{"serving_default", saved_model::Signature(judge, {.inputs = {spec(4)}})}}});
+
+  save_people(root);
 
   keras::layers::StringLookup lookup({.vocabulary = std::vector<std::string>{"good", "bad"}});
   const auto read = [&](const Strings& text) { return saved_model::Outputs{{"word", lookup(text)}}; };

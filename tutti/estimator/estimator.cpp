@@ -44,30 +44,33 @@ std::string name_of(const StrategyRef& strategy) { return strategy ? std::string
 void check_processes(const EstimatorOptions& options) {
   const RunConfig& config = options.config;
   const RunTask& task = config.task();
-  if (task.num_ps_replicas > 0)
-    throw Error(ErrorCode::unimplemented,
-                str("Estimator: the cluster of TF_CONFIG has ", task.num_ps_replicas,
-                    " parameter servers, which estimators cannot use yet; leave the job 'ps' out, and train with "
-                    "MultiWorkerMirroredStrategy"));
+  const bool is_served = served_strategy(config->train_distribute) != nullptr;
+  if (task.num_ps_replicas > 0 && !is_served)
+    throw Error(ErrorCode::invalid_argument,
+                str("Estimator: TF_CONFIG makes this process the ", task.task_type, ' ', task.task_id,
+                    " of a cluster with parameter servers, and train_distribute is ", name_of(config->train_distribute),
+                    "; give RunConfig a ParameterServerStrategy"));
   if (config->eval_distribute && config->eval_distribute.get()->processes())
     throw Error(
         ErrorCode::unimplemented,
         str("Estimator: eval_distribute is a ", name_of(config->eval_distribute),
             " of several processes; each evaluation is of one process: leave it out, or give MirroredStrategy"));
   const auto* const servers = dynamic_cast<const ParameterServerStrategy*>(config->train_distribute.get());
-  if (servers && servers->num_workers() > 1)
-    throw Error(ErrorCode::unimplemented,
-                str("Estimator: train_distribute is a ParameterServerStrategy of ", servers->num_workers(),
-                    " workers, which train asynchronously by a ClusterCoordinator; give it one worker"));
+  if (servers && !is_served && servers->num_workers() > 1)
+    throw Error(
+        ErrorCode::unimplemented,
+        str("Estimator: train_distribute is a ParameterServerStrategy of ", servers->num_workers(),
+            " workers in one process, which train asynchronously by a ClusterCoordinator; give it one worker, or let "
+            "the workers be processes"));
   const auto processes = config->train_distribute ? config->train_distribute.get()->processes() : nullptr;
   const int64_t count = processes ? processes->size() : 1;
-  if (!task.is_evaluator() && task.num_worker_replicas > 1 && count != task.num_worker_replicas)
+  if (!is_served && !task.is_evaluator() && task.num_worker_replicas > 1 && count != task.num_worker_replicas)
     throw Error(ErrorCode::invalid_argument,
                 str("Estimator: TF_CONFIG makes this process the ", task.task_type, ' ', task.task_id, " of ",
                     task.num_worker_replicas, " that train together, and train_distribute is ",
                     name_of(config->train_distribute), ", with ", count,
                     " process; give RunConfig a MultiWorkerMirroredStrategy"));
-  if (count > 1 && options.model_dir.empty() && config->model_dir.empty())
+  if ((is_served || count > 1) && options.model_dir.empty() && config->model_dir.empty())
     throw Error(ErrorCode::invalid_argument,
                 "Estimator: there is no model_dir; several processes need one folder that all of them see");
 }
@@ -144,9 +147,13 @@ Batch first_batch(const BatchIterator& input, ModeKeys mode) {
               str("Estimator, mode ", to_string(mode), ": input_fn gave no batch, and the first one makes the model"));
 }
 
-void begin_session(ModelRun& run, const Batch& batch, Hooks& hooks, const std::function<void()>& model_made,
+ParameterServerStrategy* served_strategy(const StrategyRef& strategy) {
+  auto* const servers = strategy ? dynamic_cast<ParameterServerStrategy*>(strategy.get()) : nullptr;
+  return servers && servers->training() ? servers : nullptr;
+}
+
+void begin_session(ModelRun& run, const EstimatorSpec& spec, Hooks& hooks, const std::function<void()>& model_made,
                    const std::function<void()>& give_values) {
-  const EstimatorSpec spec = run.create(batch);
   const auto& own = spec->mode == ModeKeys::train  ? spec->training_hooks
                     : spec->mode == ModeKeys::eval ? spec->evaluation_hooks
                                                    : spec->prediction_hooks;

@@ -9,6 +9,10 @@
 #include "tutti/checkpoint/reader.h"
 #include "tutti/estimator/estimator.h"
 
+namespace tutti {
+class ParameterServerStrategy;
+}
+
 namespace tutti::estimator {
 
 struct Estimator::State {
@@ -43,10 +47,13 @@ int64_t global_step_of(const checkpoint::Reader& reader);
 // The first batch of an input, by which a model is made. Throws: invalid_argument, with the mode, where there is none.
 Batch first_batch(const BatchIterator& input, ModeKeys mode);
 
-// Makes the run's variables and gives them their values: hooks begin, those of the spec too, the checkpoint is
-// restored, and the hooks hear of the session. `model_made` is called when the model function was.
-void begin_session(ModelRun& run, const Batch& batch, Hooks& hooks, const std::function<void()>& model_made,
+// Gives the variables of a run their values, which run.create has made: hooks begin, those of its spec too, the
+// checkpoint is restored, and the hooks hear of the session. `model_made` is called when hooks have begun.
+void begin_session(ModelRun& run, const EstimatorSpec& spec, Hooks& hooks, const std::function<void()>& model_made,
                    const std::function<void()>& give_values);
+
+// The strategy whose workers and servers are processes; null for another one.
+ParameterServerStrategy* served_strategy(const StrategyRef& strategy);
 
 // Calls a member of each hook.
 template <class... Parameters, class... Arguments>

@@ -282,6 +282,14 @@ TEST(Estimator, RefusesTheFolderOfAnotherModel) {
   const Estimator other(model_with_dropout, {.model_dir = folder.path()});
   EXPECT_THAT(error_of([&] { other.train(guide_input()); }), ::testing::StartsWith("failed_precondition"));
   EXPECT_THAT(error_of([&] { other.evaluate(guide_input()); }), ::testing::StartsWith("failed_precondition"));
+  const auto of_another_width = [](const Tensor& features, ModeKeys mode) {
+    const Tensor loss = keras::layers::Dense({.units = 3})(features).sum();
+    return EstimatorSpec(
+        {.mode = mode, .loss = loss, .train_op = keras::optimizers::SGD().minimize(loss, get_global_step())});
+  };
+  const Estimator wider(of_another_width, {.model_dir = folder.path()});
+  const auto features = [] { return data::from_tensor_slices(at::ones({4, 2})).batch(4); };
+  EXPECT_THAT(error_of([&] { wider.train(features); }), HasSubstr("dense/kernel"));
 }
 
 TEST(Estimator, BeginsWithWhatAnotherModelLearnt) {

@@ -100,7 +100,8 @@ Metrics Estimator::evaluate(const InputFn& input_fn, const EvaluateOptions& opti
   Hooks hooks = options.hooks;
   const auto begun = std::chrono::steady_clock::now();
   begin_session(
-      run, first_batch(*input, ModeKeys::eval), hooks, [] { log_info("Starting evaluation at " + time_text()); },
+      run, run.create(first_batch(*input, ModeKeys::eval)), hooks,
+      [] { log_info("Starting evaluation at " + time_text()); },
       [&] {
         if (!checkpoint) return;
         log_info(str("Restoring parameters from ", checkpoint->string()));

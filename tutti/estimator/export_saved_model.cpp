@@ -11,7 +11,7 @@
 #include "tutti/estimator/log.h"
 #include "tutti/export/generalize.h"
 #include "tutti/export/saved_model.h"
-#include "tutti/export/steps.h"
+#include "tutti/export/step_samples.h"
 
 namespace tutti::estimator {
 namespace {
@@ -23,12 +23,9 @@ using keras::layers::TensorOrText;
 // Steps on text answer as on text that they know: what a made-up request brings is none.
 class SampleSteps : public keras::layers::StepRecorder {
  public:
-  TensorOrText step(PreprocessingOptions layer, TensorOrText input) override {
+  TensorOrText step(PreprocessingOptions layer, std::vector<TensorOrText> inputs) override {
     const StepRecordGuard none(nullptr);
-    const auto* const text = std::get_if<Strings>(&input);
-    const saved_model::Value given = text ? saved_model::Value(saved_model::sample_text({layer}, text->shape()))
-                                          : saved_model::Value(std::get<Tensor>(input));
-    const saved_model::Value result = saved_model::run_step(layer, given);
+    const saved_model::Value result = saved_model::sample_step(layer, inputs);
     if (result.is_text()) return result.text();
     return result.tensor();
   }

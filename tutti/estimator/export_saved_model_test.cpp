@@ -18,8 +18,6 @@
 #include "tutti/estimator/multi_head.h"
 #include "tutti/estimator/train_and_evaluate.h"
 #include "tutti/export/saved_model.h"
-#include "tutti/feature_column/categorical_column.h"
-#include "tutti/feature_column/embedding_column.h"
 #include "tutti/feature_column/make_parse_example_spec.h"
 #include "tutti/feature_column/numeric_column.h"
 #include "tutti/keras/layers/core/dense.h"
@@ -167,19 +165,6 @@ TEST(EstimatorExport, RefusesMistakesByName) {
                                .export_outputs = {{"a", RegressionOutput{}}}});
               }),
               HasSubstr("'a' is a RegressionOutput without a value"));
-}
-
-TEST(EstimatorExport, RefusesCategoriesInTheNameOfTheirColumn) {
-  const SilentRuns silent;
-  const TemporaryFolder folder;
-  const auto city = feature_column::categorical_column_with_vocabulary_list("city", {"Bonn", "Ulm"});
-  const LinearRegressor estimator({.feature_columns = {city}, .model_dir = folder / "model"});
-  estimator.train([] {
-    return data::from_tensor_slices(data::Columns{{"city", Strings({"Bonn", "Ulm"}, {2})}}, at::rand({2, 1})).batch(2);
-  });
-  const auto receiver = build_parsing_serving_input_receiver_fn(feature_column::make_parse_example_spec({city}));
-  EXPECT_THAT(error_of([&] { estimator.export_saved_model(folder / "export", receiver); }),
-              ::testing::AllOf(StartsWith("unimplemented"), HasSubstr("'city'")));
 }
 
 Evaluated evaluated(const Estimator& estimator, const std::filesystem::path& place, double loss, double step) {

@@ -17,6 +17,7 @@
 #include "tutti/core/str.h"
 #include "tutti/distribute/gradients.h"
 #include "tutti/distribute/replica_context.h"
+#include "tutti/estimator/estimator_state_internal.h"
 #include "tutti/estimator/input_position.h"
 #include "tutti/estimator/log.h"
 #include "tutti/estimator/model_call.h"
@@ -206,7 +207,11 @@ void ModelRun::make_optimizers(const EstimatorSpec& spec) {
       refuse("its train_op has no variable to update: no layer with weights was made in it");
     store_.optimizers().emplace_back(update.optimizer);
     store_.optimized().push_back(update.variables);
-    store_.optimizers().back().build(update.variables);
+    const auto build = [&] { store_.optimizers().back().build(update.variables); };
+    if (served_strategy(*strategy_))
+      strategy_->build(build);  // where servers hear of it
+    else
+      build();
   }
   note_learning_rates();
 }
@@ -270,8 +275,9 @@ std::vector<ReplicaResult> ModelRun::results_of(const std::vector<Batch>& batche
 ModelStep ModelRun::make_step() {
   const ModelStep anew = [this](const std::vector<Batch>& batches) { return results_of(batches); };
   if (!config_->record_steps) return anew;
-  if (strategy_->processes()) {
-    if (strategy_->is_chief())
+  const bool is_served = served_strategy(*strategy_) != nullptr;
+  if (strategy_->processes() || is_served) {
+    if (is_served || strategy_->is_chief())
       if_unrecordable_(Error(ErrorCode::failed_precondition,
                              "the processes of its strategy meet in each step; RunConfig({.record_steps = false}) "
                              "asks for that, and then nothing is said"));

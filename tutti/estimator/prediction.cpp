@@ -66,7 +66,7 @@ data::Dataset<data::Columns> Estimator::predict(const InputFn& input_fn, const P
     return [pass, options, checkpoint]() -> std::optional<data::Columns> {
       if (!pass->begun && pass->input->peek()) {
         begin_session(
-            pass->run, first_batch(*pass->input, ModeKeys::predict), pass->hooks, [] {},
+            pass->run, pass->run.create(first_batch(*pass->input, ModeKeys::predict)), pass->hooks, [] {},
             [&] {
               if (!checkpoint) return;
               log_info(str("Restoring parameters from ", checkpoint->string()));

@@ -6,6 +6,7 @@
 #include "tutti/collectives/processes.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/estimator/estimator_state_internal.h"
 #include "tutti/estimator/evaluator_task.h"
 #include "tutti/estimator/log.h"
 
@@ -89,7 +90,7 @@ std::pair<Metrics, Exports> train_and_evaluate(const Estimator& estimator, const
   const RunConfigOptions& config = *estimator.config();
   const RunTask& task = estimator.config().task();
   if (task.is_evaluator()) return EvaluatorTask(estimator, train_spec, eval_spec).run();
-  if (!task.cluster_spec.empty() || Processes::of_program()) {
+  if (!task.cluster_spec.empty() || Processes::of_program() || served_strategy(config.train_distribute)) {
     estimator.train(train_spec->input_fn, {.hooks = train_spec->hooks,
                                            .max_steps = train_spec->max_steps,
                                            .saving_listeners = train_spec->saving_listeners});

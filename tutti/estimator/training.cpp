@@ -1,10 +1,13 @@
 // Estimator::train.
+#include <ATen/ops/scalar_tensor.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "tutti/checkpoint/folder.h"
 #include "tutti/checkpoint/reader.h"
 #include "tutti/collectives/processes.h"
+#include "tutti/coordinator/cluster_coordinator.h"
 #include "tutti/core/error.h"
 #include "tutti/core/log.h"
 #include "tutti/core/str.h"
@@ -82,10 +85,20 @@ void require_same_checkpoint(Processes& processes, const std::filesystem::path& 
                   " in its; model_dir is one folder that all processes share"));
 }
 
+// What a worker's step gave, if its input had a batch for it.
+struct WorkerStep {
+  bool has_batch = false;
+  Tensor loss = {};
+  std::map<std::string, Tensor> tensors = {};
+};
+
+constexpr int64_t kStepsOfRound = 4;  // of a worker
+
 // One call of train.
 class Training {
  public:
-  Training(ModelRun& run, BatchIterator& input, Hooks hooks)
+  // `input`: null where workers have one each.
+  Training(ModelRun& run, BatchIterator* input, Hooks hooks)
       : run_(run),
         input_(input),
         hooks_(std::move(hooks)),
@@ -93,15 +106,15 @@ class Training {
     run_.set_saver([this] { save(); });
   }
 
-  void begin(const std::optional<std::filesystem::path>& checkpoint, const std::optional<WarmStartSettings>& warm_start,
-             const TrainOptions& options) {
+  void begin(const EstimatorSpec& spec, const std::optional<std::filesystem::path>& checkpoint,
+             const std::optional<WarmStartSettings>& warm_start, const TrainOptions& options) {
     const auto made = [&] {
       if (makes_saver_) log_info("Create CheckpointSaverHook.");
     };
-    begin_session(run_, first_batch(input_, ModeKeys::train), hooks_, made, [&] {
+    begin_session(run_, spec, hooks_, made, [&] {
       if (checkpoint) {
         log_info(str("Restoring parameters from ", checkpoint->string()));
-        run_.restore(*checkpoint, &input_);
+        run_.restore(*checkpoint, input_);
       } else if (warm_start) {
         run_.warm_start(*warm_start);
       }
@@ -113,13 +126,46 @@ class Training {
     for (bool stops = false;;) {
       RunContext context(run_);
       if (!stops) call_hooks(hooks_, &SessionRunHook::before_run, context);
-      const std::vector<Batch> batches = take(input_, stops ? 0 : run_.num_replicas());
+      const std::vector<Batch> batches = take(*input_, stops ? 0 : run_.num_replicas());
       if (!run_.everywhere(static_cast<int>(batches.size()) == run_.num_replicas())) break;
       const StepResult result = run_.step(batches);
       loss_ = result.values.loss;
       call_hooks(hooks_, &SessionRunHook::after_run, context, result.values);
       stops = context.stop_requested();
     }
+    end();
+  }
+
+  // A round gives a step to each worker a few times. Nothing is under way when hooks hear of its steps: so a checkpoint
+  // has those that it counts. The training ends where the input of a worker does.
+  void run_rounds(const std::function<std::vector<WorkerStep>(int64_t num_steps)>& round, int64_t num_workers,
+                  std::optional<int64_t> save_steps) {
+    const int64_t first = run_.global_step();
+    for (bool stops = false; !stops;) {
+      RunContext context(run_);
+      const int64_t step = run_.global_step();
+      int64_t count = num_workers * kStepsOfRound;
+      if (save_steps && *save_steps > 0) count = std::min(count, *save_steps - (step - first) % *save_steps);
+      if (last_step_) count = std::min(count, *last_step_ - step);
+      if (count <= 0) break;
+      std::vector<WorkerStep> steps = round(count);
+      stops = std::erase_if(steps, [](const WorkerStep& one) { return !one.has_batch; }) > 0;
+      run_.store().set_global_step(step + static_cast<int64_t>(steps.size()));
+      for (size_t i = 0; i < steps.size(); ++i) {
+        loss_ = steps[i].loss;
+        call_hooks(hooks_, &SessionRunHook::before_run, context);
+        call_hooks(
+            hooks_, &SessionRunHook::after_run, context,
+            RunValues{
+                .global_step = step + static_cast<int64_t>(i), .loss = loss_, .tensors = std::move(steps[i].tensors)});
+      }
+      stops |= context.stop_requested();
+    }
+    end();
+  }
+
+ private:
+  void end() {
     ended_ = true;
     call_hooks(hooks_, &SessionRunHook::end, static_cast<Session&>(run_));
     // What was saved as a part of a training that goes on is the end of one.
@@ -127,17 +173,15 @@ class Training {
     log_info(loss_.defined() ? str("Loss for final step: ", number_text(loss_.item<double>()), '.')
                              : "Loss for final step: None.");
   }
-
- private:
   void save() {
     const bool is_last = ended_ || (last_step_ && run_.global_step() >= *last_step_);
     log_info(str("Saving checkpoints for ", run_.global_step(), " into ", (run_.model_dir() / "ckpt").string(), '.'));
-    run_.save(is_last ? nullptr : &input_);
+    run_.save(is_last ? nullptr : input_);
     saved_with_input_ = is_last ? std::nullopt : std::optional(run_.global_step());
   }
 
   ModelRun& run_;
-  BatchIterator& input_;
+  BatchIterator* input_;
   Hooks hooks_;
   bool makes_saver_;  // of its own
   std::optional<int64_t> last_step_;
@@ -145,6 +189,40 @@ class Training {
   std::optional<int64_t> saved_with_input_;
   Tensor loss_;
 };
+
+// Every task makes the model; then workers compute steps, servers keep the variables, and the chief does the rest.
+// `begin` makes what the chief runs, which has begun.
+void train_by_workers(ParameterServerStrategy& strategy, ModelRun& run, const InputFn& input_fn,
+                      const std::function<Training&(const EstimatorSpec& spec)>& begin,
+                      std::optional<int64_t> save_steps) {
+  const int num_workers = strategy.num_workers(), num_replicas = run.num_replicas();
+  const auto input_of = [&](int worker) {
+    return input_fn(
+        {.num_input_pipelines = num_workers, .input_pipeline_id = worker, .num_replicas_in_sync = num_replicas});
+  };
+  const EstimatorSpec spec = run.create(first_batch(*input_of(0), ModeKeys::train));
+  ClusterCoordinator coordinator(strategy);
+  const auto inputs = coordinator.create_per_worker_value([&] { return input_of(current_worker_index()); });
+  const auto step = coordinator.function(
+      "an Estimator's step", [&](std::unique_ptr<BatchIterator>& input, int64_t global_step) -> WorkerStep {
+        const std::vector<Batch> batches = take(*input, num_replicas);
+        if (static_cast<int>(batches.size()) < num_replicas) return {.loss = at::scalar_tensor(0)};
+        run.store().set_global_step(global_step);
+        StepResult result = run.step(batches);
+        return {.has_batch = true, .loss = result.values.loss, .tensors = std::move(result.values.tensors)};
+      });
+  coordinator.run([&] {
+    begin(spec).run_rounds(
+        [&](int64_t num_steps) {
+          std::vector<RemoteValue<WorkerStep>> scheduled;
+          for (int64_t i = 0; i < num_steps; ++i)
+            scheduled.push_back(coordinator.schedule(step, inputs, run.global_step() + i));
+          coordinator.join();
+          return coordinator.fetch(scheduled);
+        },
+        num_workers, save_steps);
+  });
+}
 
 }  // namespace
 
@@ -159,9 +237,19 @@ const Estimator& Estimator::train(const InputFn& input_fn, const TrainOptions& o
   if (const auto seed = config()->tf_random_seed; seed && !checkpoint) set_random_seed(*seed);
   ModelRun run = state_->run(ModeKeys::train);
   if (const auto& processes = run.strategy().processes()) require_same_checkpoint(*processes, model_dir(), checkpoint);
+  const auto hooks_of = [&](bool is_chief) { return training_hooks(config(), model_dir(), options, is_chief); };
+  if (auto* const servers = served_strategy(config()->train_distribute)) {
+    std::optional<Training> training;
+    const auto begin = [&](const EstimatorSpec& spec) -> Training& {
+      training.emplace(run, nullptr, hooks_of(true)).begin(spec, checkpoint, state_->warm_start, options);
+      return *training;
+    };
+    train_by_workers(*servers, run, input_fn, begin, config()->save_checkpoints_steps);
+    return *this;
+  }
   const auto input = input_fn(run.input_context());
-  Training training(run, *input, training_hooks(config(), model_dir(), options, run.strategy().is_chief()));
-  training.begin(checkpoint, state_->warm_start, options);
+  Training training(run, input.get(), hooks_of(run.strategy().is_chief()));
+  training.begin(run.create(first_batch(*input, ModeKeys::train)), checkpoint, state_->warm_start, options);
   training.run_steps();
   return *this;
 }

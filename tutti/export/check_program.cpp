@@ -114,11 +114,15 @@ void Checker::check_call(const Call& call) {
     check_argument(argument);
   }
   if (call.is_step) {
-    const bool has_input = call.arguments.size() == 1 && call.arguments[0].name == "input" &&
-                           call.arguments[0].argument.kind == Kind::value;
+    const auto takes = [&](const char* argument, Kind kind) {
+      return call.arguments.size() == 1 && call.arguments[0].name == argument &&
+             call.arguments[0].argument.kind == kind &&
+             std::ranges::all_of(call.arguments[0].argument.values, [](int value) { return value >= 0; });
+    };
+    const bool has_input = takes("input", Kind::value) || takes("inputs", Kind::values);
     const bool gives_one =
         call.results.size() == 1 && !call.results[0].is_list && call.results[0].values[0] == num_values_;
-    if (!has_input || !gives_one) fail(str("has a step ", call.op, " that is not from one value to another"));
+    if (!has_input || !gives_one) fail(str("has a step ", call.op, " that does not make one value of others"));
   }
   for (const Call::Result& result : call.results) take(result);
 }

@@ -113,11 +113,15 @@ TEST(Description, UsesNothingBeforeItIsThere) {
 }
 
 TEST(SizePoints, FindSumsAndProductsOfSizes) {
-  const SizePoints points(3);
+  SizePoints points(3);
   const auto fit = [&](auto f) {
-    std::vector<int64_t> values;
-    for (const auto& sizes : points.all()) values.push_back(f(sizes[0], sizes[1], sizes[2]));
-    return points.fit(values);
+    const auto values = [&] {
+      std::vector<int64_t> values;
+      for (const auto& sizes : points.all()) values.push_back(f(sizes[0], sizes[1], sizes[2]));
+      return values;
+    };
+    points.add_products(values());
+    return points.fit(values());
   };
   EXPECT_EQ(fit([](auto, auto, auto) { return 7; }), Integer{7});
   EXPECT_EQ(fit([](auto a, auto, auto) { return 3 * a - 2; }), (Integer{-2, {{3, {0}}}}));

@@ -12,12 +12,14 @@
 #include "tutti/export/runner.h"
 #include "tutti/export/same_bits.h"
 #include "tutti/export/size_fit.h"
+#include "tutti/export/step_samples.h"
 #include "tutti/export/steps.h"
 
 namespace tutti::saved_model {
 namespace {
 
-constexpr size_t kMaxSizes = 4;
+constexpr size_t kMaxSizes = 128;
+constexpr size_t kMaxPoints = 512;
 
 // What is drawn here, nobody misses.
 class SameRandomNumbers {
@@ -45,8 +47,11 @@ class Generalizer {
     throw Error(ErrorCode::unimplemented, str("saved_model: the signature '", name_, "' ", what));
   }
   void record();
+  void record_new_points();
+  void add_products();
   Recorded record_at(const std::vector<int64_t>& sizes, Outputs& outputs) const;
   void check_alike(const Recorded& other) const;
+  std::optional<std::vector<int64_t>> values_of(size_t call, size_t argument, size_t place) const;
   Integer integer(size_t call, size_t argument, size_t place, const std::string& what) const;
   Argument argument(size_t call, size_t argument) const;
   Call call(size_t index) const;
@@ -84,13 +89,44 @@ void Generalizer::record() {
                              first.step_results, [](const auto& step) { return step.free_size.has_value(); }));
   if (num_sizes > kMaxSizes)
     refuse(str("has ", num_sizes, " unknown sizes, those of steps on text included; at most ", kMaxSizes,
-               " are possible. Give sizes that are known, or an output_sequence_length"));
+               " are possible. Give sizes that are known, or an output_sequence_length, or read fewer features"));
   points_.emplace(num_sizes);
-  for (const auto& sizes : points_->all()) {
-    recorded_.push_back(record_at(sizes, outputs));
-    outputs_.push_back(outputs);
+  record_new_points();
+  add_products();
+  record_new_points();
+}
+
+void Generalizer::record_new_points() {
+  while (recorded_.size() < points_->all().size()) {
+    Outputs outputs;
+    recorded_.push_back(record_at(points_->all()[recorded_.size()], outputs));
+    outputs_.push_back(std::move(outputs));
     check_alike(recorded_.back());
   }
+}
+
+// Products are looked for among the sizes that one integer depends on.
+void Generalizer::add_products() {
+  for (size_t call = 0; call < recorded_[0].calls.size(); ++call)
+    for (size_t argument = 0; argument < recorded_[0].calls[call].arguments.size(); ++argument) {
+      const size_t count = recorded_[0].calls[call].arguments[argument].argument.integers.size();
+      for (size_t place = 0; place < count; ++place)
+        if (const auto values = values_of(call, argument, place)) points_->add_products(*values);
+    }
+  if (points_->all().size() > kMaxPoints)
+    refuse(str("has integers that follow from so many sizes together that ", points_->all().size(),
+               " runs would be needed to find how; at most ", kMaxPoints, " are made. Give sizes that are known"));
+}
+
+// Of an integer at each point; nothing where there are not as many in one argument.
+std::optional<std::vector<int64_t>> Generalizer::values_of(size_t call, size_t argument, size_t place) const {
+  std::vector<int64_t> values;
+  for (const Recorded& recorded : recorded_) {
+    const auto& integers = recorded.calls[call].arguments[argument].argument.integers;
+    if (place >= integers.size()) return {};
+    values.push_back(integers[place].constant);
+  }
+  return values;
 }
 
 void Generalizer::check_alike(const Recorded& other) const {
@@ -111,9 +147,7 @@ void Generalizer::check_alike(const Recorded& other) const {
 }
 
 Integer Generalizer::integer(size_t call, size_t argument, size_t place, const std::string& what) const {
-  std::vector<int64_t> values;
-  for (const Recorded& recorded : recorded_)
-    values.push_back(recorded.calls[call].arguments[argument].argument.integers[place].constant);
+  const std::vector<int64_t> values = values_of(call, argument, place).value();
   if (const auto integer = points_->fit(values)) return *integer;
   refuse(str("calls ", what,
              " with numbers that follow from the sizes of its inputs otherwise than by sums and "
@@ -216,14 +250,19 @@ std::vector<Value> other_inputs(const Generalized& result) {
   for (size_t i = 0; i < result.program.sizes.size(); ++i) sizes.push_back(SizePoints::base(i) + 1);
   std::vector<Value> inputs = sample_inputs(result.program.inputs, sizes);
   std::map<size_t, std::vector<keras::layers::PreprocessingOptions>> readers;
+  std::map<std::string, Words> words;
+  for (const auto& step_options : result.steps)
+    if (const auto* const ids = std::get_if<keras::layers::CategoryIdsOptions>(&step_options); ids && ids->vocabulary)
+      words[ids->feature] = ids->vocabulary;
   size_t step = 0;
   for (const Call& call : result.program.calls) {
     if (!call.is_step) continue;
-    const auto input = static_cast<size_t>(call.arguments[0].argument.values[0]);
-    if (input < inputs.size() && inputs[input].is_text()) readers[input].push_back(result.steps[step]);
+    for (const int value : operands_of(call))
+      if (const auto input = static_cast<size_t>(value); input < inputs.size() && inputs[input].is_text())
+        readers[input].push_back(result.steps[step]);
     ++step;
   }
-  for (const auto& [input, layers] : readers) inputs[input] = sample_text(layers, inputs[input].text().shape());
+  for (const auto& [input, layers] : readers) inputs[input] = sample_text(layers, inputs[input].text().shape(), words);
   return inputs;
 }
 

@@ -12,7 +12,7 @@ data::Columns parse_example(const Strings& examples, const data::ParseSpec& spec
   data::Columns columns;
   for (const auto& [key, feature] : spec) {
     const auto step = [&, &key = key, &feature = feature](bool lengths) {
-      return recorder->step(keras::layers::ParseFeatureOptions{key, feature, lengths}, examples);
+      return recorder->step(keras::layers::ParseFeatureOptions{key, feature, lengths}, {examples});
     };
     const auto values = step(false);
     if (const auto* const text = std::get_if<Strings>(&values))

@@ -12,6 +12,7 @@
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/export/allowed_ops.h"
+#include "tutti/export/step_samples.h"
 #include "tutti/export/steps.h"
 #include "tutti/tensor/mesh_tensor.h"
 
@@ -256,13 +257,15 @@ void Recording::call(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
   recorded_.calls.push_back(std::move(call));
 }
 
-TensorOrText Recording::step(keras::layers::PreprocessingOptions layer, TensorOrText input) {
+TensorOrText Recording::step(keras::layers::PreprocessingOptions layer, std::vector<TensorOrText> inputs) {
   const OuterRecordGuard no_calls(nullptr);
   const keras::layers::StepRecordGuard no_steps(nullptr);
-  const auto* const text = std::get_if<Strings>(&input);
-  const int from = text ? number_of(*text) : number_of(std::get<Tensor>(input), false);
-  const Value given = text ? Value(sample_text({layer}, text->shape())) : Value(std::get<Tensor>(input));
-  Value result = run_step(layer, given);
+  Argument from{.kind = inputs.size() == 1 ? Kind::value : Kind::values};
+  for (const TensorOrText& input : inputs) {
+    const auto* const text = std::get_if<Strings>(&input);
+    from.values.push_back(text ? number_of(*text) : number_of(std::get<Tensor>(input), false));
+  }
+  Value result = sample_step(layer, inputs);
   Recorded::StepResult made{.value = static_cast<int>(kept_.size()), .is_text = result.is_text()};
   if (has_free_length(layer)) {
     made.free_size = static_cast<int>(
@@ -273,7 +276,7 @@ TensorOrText Recording::step(keras::layers::PreprocessingOptions layer, TensorOr
   const int number = result.is_text() ? add(result.text()) : add(result.tensor());
   recorded_.calls.push_back({.op = step_name(layer),
                              .is_step = true,
-                             .arguments = {{"input", {.kind = Kind::value, .values = {from}}}},
+                             .arguments = {{inputs.size() == 1 ? "input" : "inputs", std::move(from)}},
                              .results = {{.values = {number}}}});
   recorded_.steps.push_back(std::move(layer));
   recorded_.step_results.push_back(std::move(made));

@@ -58,7 +58,7 @@ class Recording final : public OuterRecorder, public keras::layers::StepRecorder
   void call(const c10::OperatorHandle& op, torch::jit::Stack& stack) override;
   void name_variable(const Tensor& variable, const std::string& name) override;
   keras::layers::TensorOrText step(keras::layers::PreprocessingOptions layer,
-                                   keras::layers::TensorOrText input) override;
+                                   std::vector<keras::layers::TensorOrText> inputs) override;
 
  private:
   [[noreturn]] void refuse(const std::string& what, ErrorCode code = ErrorCode::unimplemented) const;

@@ -224,7 +224,9 @@ c10::IValue Runner::argument(const Argument& argument, const c10::Argument& sche
 void Runner::call(const Call& call, const PreparedCall& prepared, const std::vector<int64_t>& sizes,
                   std::vector<Value>& values) const {
   if (!prepared.op) {
-    Value result = steps_[prepared.step](values[static_cast<size_t>(call.arguments[0].argument.values[0])]);
+    std::vector<Value> inputs;
+    for (const int value : operands_of(call)) inputs.push_back(values[static_cast<size_t>(value)]);
+    Value result = steps_[prepared.step](inputs);
     if (!result.is_text() && !device_.is_cpu()) result = result.tensor().to(device_);
     values[static_cast<size_t>(call.results[0].values[0])] = std::move(result);
     return;

@@ -16,7 +16,7 @@ namespace tutti::saved_model {
 // Runs a program. Threads: any number at once.
 class Runner {
  public:
-  using Step = std::function<Value(const Value& input)>;
+  using Step = std::function<Value(const std::vector<Value>& inputs)>;
 
   // `variables` and `steps` in the program's order. `source` names the program in messages.
   // Throws: unimplemented for a call that this library or its LibTorch does not know; data_loss for one that its op

@@ -76,7 +76,11 @@ std::map<std::string, Tensor> read_variables(FileSystem& files, const fs::path& 
 Runner::Step step_of(const Call& call, const std::function<std::string(const std::string& file)>& asset,
                      const std::string& source) {
   try {
-    return make_step(parse_step(call.op, call.version, call.config, asset, source));
+    const PreprocessingOptions layer = parse_step(call.op, call.version, call.config, asset, source);
+    if (const size_t given = operands_of(call).size(), wanted = num_inputs_of(layer); given != wanted)
+      throw Error(ErrorCode::data_loss,
+                  str(source, ": the step '", call.op, "' gets ", given, " values, and takes ", wanted));
+    return make_step(layer);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::invalid_argument && error.code() != ErrorCode::failed_precondition) throw;
     throw Error(ErrorCode::data_loss, str(source, ": the step '", call.op, "': ", error.what()));

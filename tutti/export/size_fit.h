@@ -1,8 +1,9 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
+#include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "tutti/export/program.h"
@@ -14,8 +15,10 @@ class SizePoints {
  public:
   explicit SizePoints(size_t num_sizes);
 
-  // For each point the sizes. The first is the base; the last two were not needed to find an Integer, and check it.
+  // For each point the sizes: first the base, then each size larger alone, then two points that check what was found.
   const std::vector<std::vector<int64_t>>& all() const { return points_; }
+  // Adds those that show products of sizes, of all on which an integer depends that has these values so far.
+  void add_products(const std::vector<int64_t>& values);
   // Of an unknown size at the base.
   static int64_t base(size_t size);
 
@@ -23,9 +26,8 @@ class SizePoints {
   std::optional<Integer> fit(const std::vector<int64_t>& values) const;
 
  private:
-  size_t point_of(size_t one, size_t other) const;
-
   size_t num_sizes_;
+  std::map<std::pair<size_t, size_t>, size_t> products_;  // the point at which both are larger
   std::vector<std::vector<int64_t>> points_;
 };
 

@@ -12,6 +12,7 @@
 #include "tutti/core/json.h"
 #include "tutti/core/str.h"
 #include "tutti/data/parse_spec.h"
+#include "tutti/keras/layers/preprocessing/category_ids.h"
 #include "tutti/keras/layers/preprocessing/text_vectorization.h"
 
 namespace tutti::saved_model {
@@ -21,11 +22,14 @@ using keras::HashSalt;
 using keras::OutputMode;
 using keras::Split;
 using keras::Standardize;
+using keras::layers::CategoryIdsOptions;
+using keras::layers::CrossedIdsOptions;
 using keras::layers::HashingOptions;
 using keras::layers::IntegerLookupOptions;
 using keras::layers::OovMethod;
 using keras::layers::ParseFeatureOptions;
 using keras::layers::StringLookupOptions;
+using keras::layers::TensorOrText;
 using keras::layers::TextVectorizationOptions;
 
 // By their enumerators' order.
@@ -34,11 +38,13 @@ constexpr std::array<std::string_view, 4> kStandardize = {"none", "lower", "stri
                                                           "lower_and_strip_punctuation"};
 constexpr std::array<std::string_view, 3> kSplit = {"none", "whitespace", "character"};
 constexpr std::array<std::string_view, 2> kOovMethods = {"floormod", "farmhash"};
+constexpr std::array<std::string_view, 3> kCategoryKinds = {"vocabulary", "identity", "hash"};
+constexpr std::array<std::string_view, 3> kCrossedKeys = {"ids", "feature", "feature_with_lengths"};
 // By FeatureSpec's order.
 constexpr std::array<std::string_view, 3> kFeatureTypes = {"float32", "int64", "text"};
 // By PreprocessingOptions' order.
-constexpr std::array<const char*, 5> kNames = {"text_vectorization", "string_lookup", "integer_lookup", "hashing",
-                                               "parse_example"};
+constexpr std::array<const char*, 7> kNames = {"text_vectorization", "string_lookup", "integer_lookup", "hashing",
+                                               "parse_example",      "category_ids",  "crossed_ids"};
 constexpr int64_t kVersion = 1;
 constexpr int64_t kMaxFeatureValues = int64_t{1} << 30;  // of an Example, which has 2 GB at most
 
@@ -181,6 +187,27 @@ void write(ConfigWriter& config, const ParseFeatureOptions& options, Assets&) {
   if (options.lengths) config.add("lengths", true);
 }
 
+void write(ConfigWriter& config, const CategoryIdsOptions& options, Assets& assets) {
+  config.add("column", options.column);
+  config.add("feature", options.feature);
+  config.add("is_text", options.is_text);
+  config.add_name("kind", kCategoryKinds, options.kind);
+  if (options.vocabulary) config.add_text("vocabulary", assets.add("vocabulary", lines_of(*options.vocabulary)));
+  config.add("num_buckets", options.num_buckets);
+  config.add("default_value", options.default_value);
+  if (options.has_lengths) config.add("lengths", true);
+  config.add("refused_from", options.refused_from);
+}
+
+void write(ConfigWriter& config, const CrossedIdsOptions& options, Assets&) {
+  config.add("column", options.column);
+  config.add("hash_bucket_size", options.hash_bucket_size);
+  config.add("hash_key", static_cast<int64_t>(options.hash_key));
+  std::vector<std::string> keys;
+  for (const auto key : options.keys) keys.emplace_back(kCrossedKeys[static_cast<size_t>(key)]);
+  config.add("keys", keys);
+}
+
 // --- reading ---------------------------------------------------------------------------------------------------------
 
 class ConfigReader {
@@ -194,6 +221,8 @@ class ConfigReader {
   void read(IntegerLookupOptions& options);
   void read(HashingOptions& options);
   void read(ParseFeatureOptions& options);
+  void read(CategoryIdsOptions& options);
+  void read(CrossedIdsOptions& options);
 
  private:
   // A feature as it is written, whatever its type is.
@@ -352,6 +381,29 @@ void ConfigReader::read(ParseFeatureOptions& options) {
                                         : feature_of<std::string>(options.key, written);
 }
 
+void ConfigReader::read(CategoryIdsOptions& options) {
+  const auto vocabulary = [&] { options.vocabulary = std::make_shared<const std::vector<std::string>>(lines()); };
+  json_.object("category_ids", {{"column", [&] { options.column = json_.text(); }},
+                                {"feature", [&] { options.feature = json_.text(); }},
+                                {"is_text", [&] { options.is_text = flag(); }},
+                                {"kind", [&] { name(kCategoryKinds, options.kind); }},
+                                {"vocabulary", vocabulary},
+                                {"num_buckets", [&] { options.num_buckets = json_.integer(); }},
+                                {"default_value", [&] { options.default_value = json_.integer(); }},
+                                {"lengths", [&] { options.has_lengths = flag(); }},
+                                {"refused_from", [&] { options.refused_from = json_.integer(); }}});
+  json_.end();
+}
+
+void ConfigReader::read(CrossedIdsOptions& options) {
+  json_.object("crossed_ids",
+               {{"column", [&] { options.column = json_.text(); }},
+                {"hash_bucket_size", [&] { options.hash_bucket_size = json_.integer(); }},
+                {"hash_key", [&] { options.hash_key = static_cast<uint64_t>(json_.integer()); }},
+                {"keys", [&] { json_.array([&] { name(kCrossedKeys, options.keys.emplace_back()); }); }}});
+  json_.end();
+}
+
 template <size_t i = 0>
 PreprocessingOptions options_of(size_t index) {
   if constexpr (i < std::variant_size_v<PreprocessingOptions>)
@@ -367,30 +419,38 @@ Value parsed(const ParseFeatureOptions& options, const Strings& examples) {
   return column.is_text() ? Value(column.strings()) : Value(column.tensor());
 }
 
-// Other values in each place and example.
-template <class T>
-data::Feature sample_values(size_t count, size_t example) {
-  std::vector<T> values;
-  for (size_t i = example; i < example + count; ++i)
-    if constexpr (std::is_same_v<T, float>)
-      values.push_back(0.25F * static_cast<float>(i % 5) - 0.5F);
-    else if constexpr (std::is_same_v<T, int64_t>)
-      values.push_back(static_cast<int64_t>(i % 2));
-    else
-      values.emplace_back(i % 2 ? "b" : "a");
-  return values;
+template <class Ids>
+std::function<Value(const std::vector<Value>& inputs)> ids_step(Ids ids) {
+  return [ids = std::move(ids)](const std::vector<Value>& inputs) -> Value {
+    std::vector<TensorOrText> given;
+    for (const Value& input : inputs)
+      if (input.is_text())
+        given.emplace_back(input.text());
+      else
+        given.emplace_back(input.tensor());
+    return ids(given);
+  };
 }
 
-template <class T>
-data::Feature sample_feature(const data::FixedLenFeature<T>& feature, size_t example) {
-  size_t count = 1;
-  for (const int64_t size : feature.shape) count *= static_cast<size_t>(size);
-  return sample_values<T>(count, example);
-}
-
-template <class T>
-data::Feature sample_feature(const data::VarLenFeature<T>&, size_t example) {
-  return sample_values<T>(1 + example % 2, example);
+// Of a layer that takes one input.
+template <class Options>
+std::function<Value(const Value& input)> step_of_one(const Options& options) {
+  if constexpr (std::is_same_v<Options, TextVectorizationOptions>) {
+    return [layer = keras::layers::TextVectorization(options)](const Value& input) { return layer(input.text()); };
+  } else if constexpr (std::is_same_v<Options, StringLookupOptions>) {
+    return [layer = keras::layers::StringLookup(options)](const Value& input) -> Value {
+      if (input.is_text()) return layer(input.text());
+      return layer(input.tensor());
+    };
+  } else if constexpr (std::is_same_v<Options, IntegerLookupOptions>) {
+    return [layer = keras::layers::IntegerLookup(options)](const Value& input) { return layer(input.tensor()); };
+  } else if constexpr (std::is_same_v<Options, ParseFeatureOptions>) {
+    return [options](const Value& input) { return parsed(options, input.text()); };
+  } else {
+    return [layer = keras::layers::Hashing(options)](const Value& input) -> Value {
+      return input.is_text() ? layer(input.text()) : layer(input.tensor());
+    };
+  }
 }
 
 }  // namespace
@@ -425,32 +485,26 @@ PreprocessingOptions parse_step(const std::string& name, int64_t version, std::s
   return layer;
 }
 
-std::function<Value(const Value& input)> make_step(const PreprocessingOptions& layer) {
+size_t num_inputs_of(const PreprocessingOptions& layer) {
+  if (const auto* const ids = std::get_if<CategoryIdsOptions>(&layer)) return ids->has_lengths ? 2 : 1;
+  if (const auto* const ids = std::get_if<CrossedIdsOptions>(&layer))
+    return keras::layers::CrossedIds(*ids).num_inputs();
+  return 1;
+}
+
+std::function<Value(const std::vector<Value>& inputs)> make_step(const PreprocessingOptions& layer) {
   return std::visit(
-      [](const auto& options) -> std::function<Value(const Value& input)> {
+      [](const auto& options) -> std::function<Value(const std::vector<Value>& inputs)> {
         using Options = std::decay_t<decltype(options)>;
-        if constexpr (std::is_same_v<Options, TextVectorizationOptions>) {
-          return
-              [layer = keras::layers::TextVectorization(options)](const Value& input) { return layer(input.text()); };
-        } else if constexpr (std::is_same_v<Options, StringLookupOptions>) {
-          return [layer = keras::layers::StringLookup(options)](const Value& input) -> Value {
-            if (input.is_text()) return layer(input.text());
-            return layer(input.tensor());
-          };
-        } else if constexpr (std::is_same_v<Options, IntegerLookupOptions>) {
-          return [layer = keras::layers::IntegerLookup(options)](const Value& input) { return layer(input.tensor()); };
-        } else if constexpr (std::is_same_v<Options, ParseFeatureOptions>) {
-          return [options](const Value& input) { return parsed(options, input.text()); };
-        } else {
-          return [layer = keras::layers::Hashing(options)](const Value& input) -> Value {
-            return input.is_text() ? layer(input.text()) : layer(input.tensor());
-          };
-        }
+        if constexpr (std::is_same_v<Options, CategoryIdsOptions>)
+          return ids_step(keras::layers::CategoryIds(options));
+        else if constexpr (std::is_same_v<Options, CrossedIdsOptions>)
+          return ids_step(keras::layers::CrossedIds(options));
+        else
+          return [step = step_of_one(options)](const std::vector<Value>& inputs) { return step(inputs[0]); };
       },
       layer);
 }
-
-Value run_step(const PreprocessingOptions& layer, const Value& input) { return make_step(layer)(input); }
 
 bool has_free_length(const PreprocessingOptions& layer) {
   if (const auto* const parse = std::get_if<ParseFeatureOptions>(&layer))
@@ -459,34 +513,11 @@ bool has_free_length(const PreprocessingOptions& layer) {
                                     return !requires { feature.shape; };
                                   },
                                   parse->feature);
+  if (std::holds_alternative<CrossedIdsOptions>(layer)) return true;
   const auto* const options = std::get_if<TextVectorizationOptions>(&layer);
   if (!options || options->output_mode != OutputMode::int_ || options->output_sequence_length) return false;
   const auto* const split = std::get_if<Split>(&options->split);
   return !split || *split != Split::none || !options->ngrams.widths().empty();
-}
-
-// Of tokens that the last layer knows, as far as it has a vocabulary: those at its end are no special ones.
-Strings sample_text(const std::vector<PreprocessingOptions>& layers, const std::vector<int64_t>& shape) {
-  size_t count = 1;
-  for (const int64_t size : shape) count *= static_cast<size_t>(size);
-  std::vector<std::string> tokens = {"a", "b"};
-  std::visit(
-      [&](const auto& options) {
-        if constexpr (requires { tokens = *options.vocabulary; })
-          tokens.assign(options.vocabulary->end() - static_cast<std::ptrdiff_t>((options.vocabulary->size() + 1) / 2),
-                        options.vocabulary->end());
-      },
-      layers.back());
-  std::vector<std::string> texts;
-  for (size_t i = 0; i < count; ++i) {
-    data::Example example;
-    for (const PreprocessingOptions& layer : layers)
-      if (const auto* const parse = std::get_if<ParseFeatureOptions>(&layer))
-        example.features[parse->key] =
-            std::visit([&](const auto& feature) { return sample_feature(feature, i); }, parse->feature);
-    texts.push_back(example.features.empty() ? tokens[i % tokens.size()] : example.serialize());
-  }
-  return Strings(std::move(texts), shape);
 }
 
 }  // namespace tutti::saved_model

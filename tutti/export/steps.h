@@ -39,13 +39,11 @@ PreprocessingOptions parse_step(const std::string& name, int64_t version, std::s
                                 const std::function<std::string(const std::string& file)>& asset,
                                 std::string_view source);
 
+size_t num_inputs_of(const PreprocessingOptions& layer);
 // The layer, as a function. Throws: data_loss for options that the layer refuses.
-std::function<Value(const Value& input)> make_step(const PreprocessingOptions& layer);
-Value run_step(const PreprocessingOptions& layer, const Value& input);
+std::function<Value(const std::vector<Value>& inputs)> make_step(const PreprocessingOptions& layer);
 
-// Whether the last axis of the result is as long as the longest text.
+// Whether the last axis of the result is as long as the longest text, or as the values say.
 bool has_free_length(const PreprocessingOptions& layer);
-// Text that all of the layers take which read Examples, or else the last one does.
-Strings sample_text(const std::vector<PreprocessingOptions>& layers, const std::vector<int64_t>& shape);
 
 }  // namespace tutti::saved_model

@@ -97,8 +97,8 @@ void TorchScriptWriter::add_inputs() {
   }
   for (const Call& call : program_.calls) {
     if (!call.is_step) continue;
-    if (!outside.contains(call.arguments[0].argument.values[0]))
-      refuse(str("has a step ", call.op, " on what a call gave"));
+    for (const int value : operands_of(call))
+      if (!outside.contains(value)) refuse(str("has a step ", call.op, " on what a call gave"));
     const int result = call.results[0].values[0];
     outside.insert(result);
     add_input(result, call.op);

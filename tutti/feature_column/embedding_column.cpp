@@ -1,6 +1,7 @@
 #include "tutti/feature_column/embedding_column.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
@@ -11,6 +12,7 @@
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/keras/layers/preprocessing/step_recorder.h"
 
 namespace tutti::feature_column {
 namespace {
@@ -94,18 +96,23 @@ class IndicatorColumn : public OfCategories {
  private:
   Tensor of_ids(const SparseIds& ids, const Tensor&) const override {
     const int64_t buckets = categories()->num_buckets();
-    if (ids.weights.defined() && (ids.ids < 0).any().item<bool>())
-      refuse("a value that is in no category has a weight; give the categories num_oov_buckets or a default_value");
-    const Tensor known = (ids.ids >= 0).nonzero().squeeze(1);
-    const Tensor kept = ids.ids.index_select(0, known);
-    if (kept.numel() > 0 && kept.max().item<int64_t>() >= buckets)
-      refuse(str("category ", kept.max().item<int64_t>(), " is not one of [0, ", buckets, ')'),
-             ErrorCode::out_of_range);
+    if (!keras::layers::StepRecorder::current()) check(ids, buckets);
+    // What has a weight counts, and must be one of the buckets, which index_select sees to in a program that is saved.
+    const Tensor counts = ids.weights.defined() ? at::ones_like(ids.ids, at::kBool) : ids.ids >= 0;
+    const Tensor known = counts.nonzero().squeeze(1);
+    const Tensor kept = at::arange(buckets).index_select(0, ids.ids.index_select(0, known));
     const Tensor weights = ids.weights.defined() ? ids.weights : at::ones_like(ids.ids, at::kFloat);
     const Tensor places = ids.indices.select(1, 0).index_select(0, known) * buckets + kept;
     return at::zeros({ids.num_rows * buckets})
         .index_add(0, places, weights.index_select(0, known))
         .view({ids.num_rows, buckets});
+  }
+  void check(const SparseIds& ids, int64_t buckets) const {
+    if (ids.ids.numel() == 0) return;
+    if (ids.weights.defined() && ids.ids.min().item<int64_t>() < 0)
+      refuse("a value that is in no category has a weight; give the categories num_oov_buckets or a default_value");
+    if (const int64_t largest = ids.ids.max().item<int64_t>(); largest >= buckets)
+      refuse(str("category ", largest, " is not one of [0, ", buckets, ')'), ErrorCode::out_of_range);
   }
 };
 

@@ -1,12 +1,19 @@
 #include "tutti/feature_column/feature_column.h"
 
+#include <ATen/TensorOperators.h>
+
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/feature_column/feature_values.h"
 
 namespace tutti::feature_column {
 
 void FeatureColumnImpl::refuse(const std::string& message, ErrorCode code) const {
   throw Error(code, str("feature column '", name_, "': ", message));
+}
+
+SparseIds FeatureColumnImpl::sparse_ids(const data::Columns& features) const {
+  return sparse_ids_of(category_ids(features));
 }
 
 void add_feature(data::ParseSpec& spec, const std::string& name, const data::FeatureSpec& feature) {

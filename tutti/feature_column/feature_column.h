@@ -51,7 +51,10 @@ class FeatureColumnImpl {
   // A column of categories.
   virtual bool is_categorical() const { return false; }
   virtual int64_t num_buckets() const { refuse("is no column of categories"); }
-  virtual SparseIds sparse_ids(const data::Columns&) const { refuse("is no column of categories"); }
+  // int64 [batch, n], with keras::layers::kNoCategory where there is none, and without weights.
+  virtual Tensor category_ids(const data::Columns&) const { refuse("is no column of categories"); }
+  // The same, and the weights.
+  virtual SparseIds sparse_ids(const data::Columns& features) const;
   // Whether categories can be crossed: hashed ones are not.
   virtual bool can_be_crossed() const { return is_categorical(); }
 

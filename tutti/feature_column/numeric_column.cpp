@@ -4,7 +4,6 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/bucketize.h>
 #include <ATen/ops/one_hot.h>
-#include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
 
 #include <algorithm>
@@ -72,15 +71,9 @@ class BucketizedColumn : public FeatureColumnImpl {
 
   bool is_categorical() const override { return true; }
   int64_t num_buckets() const override { return buckets_each_ * source_->variable_shape()[0]; }
-  SparseIds sparse_ids(const data::Columns& features) const override {
+  Tensor category_ids(const data::Columns& features) const override {
     const Tensor found = buckets(features).cpu();
-    const int64_t rows = found.size(0), places = found.size(1);
-    const Tensor place = at::arange(places).expand({rows, places});
-    const Tensor row = at::arange(rows).unsqueeze(1).expand({rows, places});
-    return {.indices = at::stack({row, place}, -1).reshape({-1, 2}),
-            .ids = (found + place * buckets_each_).reshape(-1),
-            .num_rows = rows,
-            .num_places = places};
+    return found + at::arange(found.size(1)) * buckets_each_;
   }
 
   bool is_dense() const override { return true; }

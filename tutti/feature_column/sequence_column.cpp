@@ -11,6 +11,7 @@
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/keras/layers/preprocessing/step_recorder.h"
 
 namespace tutti::feature_column {
 namespace {
@@ -24,7 +25,11 @@ class SequenceCategories : public FeatureColumnImpl {
   bool is_categorical() const override { return true; }
   bool can_be_crossed() const override { return false; }
   int64_t num_buckets() const override { return categories_->num_buckets(); }
-  SparseIds sparse_ids(const data::Columns& features) const override { return categories_->sparse_ids(features); }
+  SparseIds sparse_ids(const data::Columns& features) const override {
+    if (keras::layers::StepRecorder::current())
+      refuse("is a column of sequences, which cannot be saved yet", ErrorCode::unimplemented);
+    return categories_->sparse_ids(features);
+  }
 
   bool is_sequence() const override { return true; }
   Tensor sequence_lengths(const data::Columns& features) const override {

@@ -27,7 +27,7 @@ class Hashing::Impl : public LayerImpl {
   Tensor call(const Tensor& x, const CallOptions&) const override {
     if (std::holds_alternative<std::string>(options_.mask_value))
       refuse("mask_value is text, the input integers; give an integer");
-    if (StepRecorder* const recorder = StepRecorder::current()) return std::get<Tensor>(recorder->step(options_, x));
+    if (StepRecorder* const recorder = StepRecorder::current()) return std::get<Tensor>(recorder->step(options_, {x}));
     const Tensor values = integers(x, name()).cpu().contiguous();
     reads_memory(name().c_str());
     return bins(std::span(values.const_data_ptr<int64_t>(), static_cast<size_t>(x.numel())), x.sizes().vec());
@@ -36,7 +36,7 @@ class Hashing::Impl : public LayerImpl {
   Tensor call(const Strings& x) const {
     if (std::holds_alternative<int64_t>(options_.mask_value))
       refuse("mask_value is an integer, the input text; give text");
-    if (StepRecorder* const recorder = StepRecorder::current()) return std::get<Tensor>(recorder->step(options_, x));
+    if (StepRecorder* const recorder = StepRecorder::current()) return std::get<Tensor>(recorder->step(options_, {x}));
     return bins(x.values(), x.shape());
   }
 

@@ -88,7 +88,7 @@ class IntegerLookup::Impl : public LayerImpl {
 
   Tensor call(const Tensor& x, const CallOptions&) const override {
     if (StepRecorder* const recorder = StepRecorder::current())
-      return std::get<Tensor>(recorder->step(options_as_they_are(), x));
+      return std::get<Tensor>(recorder->step(options_as_they_are(), {x}));
     const Tensor input = integers(x, name()).cpu().contiguous();
     reads_memory(name().c_str());
     const auto* const values = input.const_data_ptr<int64_t>();

@@ -4,10 +4,12 @@
 
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "tutti/core/strings.h"
 #include "tutti/core/tensor_fwd.h"
 #include "tutti/data/parse_spec.h"
+#include "tutti/keras/layers/preprocessing/category_ids_options.h"
 #include "tutti/keras/layers/preprocessing/hashing.h"
 #include "tutti/keras/layers/preprocessing/integer_lookup.h"
 #include "tutti/keras/layers/preprocessing/string_lookup.h"
@@ -24,7 +26,7 @@ struct ParseFeatureOptions {
 
 // All by which a preprocessing layer can be made again: its options, with the vocabulary that it has by now.
 using PreprocessingOptions = std::variant<TextVectorizationOptions, StringLookupOptions, IntegerLookupOptions,
-                                          HashingOptions, ParseFeatureOptions>;
+                                          HashingOptions, ParseFeatureOptions, CategoryIdsOptions, CrossedIdsOptions>;
 using TensorOrText = std::variant<Tensor, Strings>;
 
 // Sees the calls of preprocessing layers that work on text or on memory, where no tensor operation tells of them.
@@ -32,8 +34,8 @@ class StepRecorder {
  public:
   virtual ~StepRecorder() = default;
 
-  // Returns what the layer returns for the input.
-  virtual TensorOrText step(PreprocessingOptions layer, TensorOrText input) = 0;
+  // Returns what the layer returns for its inputs, which is one for all but CategoryIds and CrossedIds.
+  virtual TensorOrText step(PreprocessingOptions layer, std::vector<TensorOrText> inputs) = 0;
 
   // Of the calling thread; null if nothing is recorded.
   static StepRecorder* current();

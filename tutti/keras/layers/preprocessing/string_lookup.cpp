@@ -68,7 +68,7 @@ void StringLookup::update_state(const Strings& batch) {
 Tensor StringLookup::operator()(const Strings& tokens) const {
   impl_->require_direction(/*invert=*/false);
   if (StepRecorder* const recorder = StepRecorder::current())
-    return std::get<Tensor>(recorder->step(impl_->options_as_they_are(), tokens));
+    return std::get<Tensor>(recorder->step(impl_->options_as_they_are(), {tokens}));
   const Vocabulary& vocabulary = impl_->vocabulary();
   return impl_->encode(tokens.shape(), [&](int64_t i) { return vocabulary.id(tokens[i]); });
 }
@@ -76,7 +76,7 @@ Tensor StringLookup::operator()(const Strings& tokens) const {
 Strings StringLookup::operator()(const Tensor& ids) const {
   impl_->require_direction(/*invert=*/true);
   if (StepRecorder* const recorder = StepRecorder::current())
-    return std::get<Strings>(recorder->step(impl_->options_as_they_are(), ids));
+    return std::get<Strings>(recorder->step(impl_->options_as_they_are(), {ids}));
   const Vocabulary& vocabulary = impl_->vocabulary();
   const Tensor values = integers(ids, impl_->name()).cpu().contiguous();
   std::vector<std::string> tokens;

@@ -239,7 +239,7 @@ void TextVectorization::finalize_state() { impl_->finalize(); }
 
 Tensor TextVectorization::operator()(const Strings& text) const {
   if (StepRecorder* const recorder = StepRecorder::current())
-    return std::get<Tensor>(recorder->step(impl_->options_as_they_are(), text));
+    return std::get<Tensor>(recorder->step(impl_->options_as_they_are(), {text}));
   switch (impl_->mode()) {
     case OutputMode::int_: return impl_->ids(text);
     case OutputMode::multi_hot:
