@@ -310,6 +310,22 @@ TEST(IndexReduce, TakesHalvesOfWhichAPieceHasOne) {
                          [&](const Tensor& t) { return torch::index_reduce(t, 0, places, source, "prod"); });
 }
 
+TEST(IndexReduce, TakesHalvesOfASourceOfWhichAPieceHasOne) {
+  const Tensor self = torch::ones({4, 4}, torch::kHalf);
+  expect_like_one_device(
+      torch::arange(8.0).view({2, 4}).to(torch::kHalf), kColumnsCut,
+      [&](const Tensor& t) {
+        return torch::index_reduce(self, 0, torch::tensor({1, 3}), t, "prod");
+      },
+      4);
+}
+
+TEST(LayerNorm, TakesNoComplexNumbers) {
+  for (const int64_t elements : {0, 4})
+    expect_like_one_device(torch::zeros({elements}, torch::kComplexFloat), kCut,
+                           [&](const Tensor& t) { return torch::layer_norm(t, {elements}); });
+}
+
 TEST(BatchNorm, TakesNoComplexNumbers) {
   expect_like_one_device(torch::ones({2, 2}, torch::kComplexFloat), kColumnsCut, [](const Tensor& t) {
     const Tensor statistics = torch::ones_like(t[0]);
