@@ -289,6 +289,13 @@ TEST(Matmul, OfTruthValuesIsRefusedAsByLibTorch) {
                          [](const Tensor& t) { return torch::matmul(t, t); });
 }
 
+TEST(Linear, TakesABiasOfAnotherTypeWhereLibTorchDoes) {
+  const Tensor weight = torch::ones({4, 3}), bias = torch::ones({4}, torch::kDouble);
+  for (const std::vector<int64_t>& order : {std::vector<int64_t>{0, 1, 2}, {1, 0, 2}})
+    expect_like_one_device(torch::arange(12.0).view({2, 2, 3}).permute(order), {"x", "-", "-"},
+                           [&](const Tensor& t) { return torch::linear(t, weight, bias); });
+}
+
 TEST(Einsum, HasGradientsOfFactorsOfTwoTypes) {
   const auto gradient = [](const Tensor& t, const Tensor& other) {
     const Tensor x = t.detach().requires_grad_();
