@@ -169,9 +169,8 @@ class Fuzzer {
     if (end.failure.empty()) return stopped;
     if (on_mesh)
       found(stopped, "crash", progress_->op, "");
-    else if (options_.only.size())
-      std::printf("program %lld: LibTorch alone %s in %s\n", static_cast<long long>(stopped), end.failure.c_str(),
-                  progress_->op);
+    else
+      ++passed_over_[str("LibTorch alone ", end.failure, " in ", progress_->op, ", program ", stopped)];
     return stopped + 1;
   }
 

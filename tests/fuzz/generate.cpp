@@ -1,6 +1,7 @@
 #include "generate.h"
 
 #include <ATen/Context.h>
+#include <c10/util/accumulate.h>
 
 #include <algorithm>
 #include <numeric>
@@ -14,7 +15,7 @@ namespace tutti::fuzz {
 namespace {
 
 constexpr int kAttempts = 6;                  // to make a call that LibTorch takes
-constexpr int64_t kMostElements = 4'000'000;  // of a result
+constexpr int64_t kMostElements = 4'000'000;  // of a tensor
 
 class Generator {
  public:
@@ -113,6 +114,11 @@ class Generator {
                        [](const auto& slot) { return slot.second.defined() && slot.second.numel() > kMostElements; });
   }
 
+  bool has_large_inputs(size_t from) const {
+    return std::any_of(program_.inputs.begin() + static_cast<ptrdiff_t>(from), program_.inputs.end(),
+                       [](const Input& input) { return c10::multiply_integers(input.sizes) > kMostElements; });
+  }
+
   void set_new_inputs(size_t from) {
     for (size_t i = from; i < program_.inputs.size(); ++i) {
       const Input& input = program_.inputs[i];
@@ -133,8 +139,8 @@ class Generator {
       if (program_.place != Place::replicas && dice_.chance(12)) statement->no_grad = true;
       const auto& arguments = op.schema().arguments();
       if (!arguments.empty() && is_written(arguments[0]) && dice_.chance(70)) statement->no_grad = true;
-      set_new_inputs(inputs);
-      bool good = true;
+      bool good = !has_large_inputs(inputs);
+      if (good) set_new_inputs(inputs);
       for (const Statement& view : maker.take_views()) good = good && add(view, false);
       if (good && !is_left_open(*statement) && add(*statement, habits_.odd && dice_.chance(50))) return;
       program_.inputs.resize(inputs);

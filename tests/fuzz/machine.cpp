@@ -51,6 +51,20 @@ bool has_fractions(const at::IValue& value) {
   return std::any_of(list.begin(), list.end(), is_fractional);
 }
 
+// Whether two elements share a place in memory.
+bool overlaps(const Tensor& tensor) {
+  if (!tensor.defined() || tensor.is_non_overlapping_and_dense()) return false;
+  std::vector<int64_t> places{0};
+  for (int64_t axis = 0; axis < tensor.dim(); ++axis) {
+    std::vector<int64_t> longer;
+    for (const int64_t place : places)
+      for (int64_t i = 0; i < tensor.size(axis); ++i) longer.push_back(place + i * tensor.stride(axis));
+    places = std::move(longer);
+  }
+  std::sort(places.begin(), places.end());
+  return std::adjacent_find(places.begin(), places.end()) != places.end();
+}
+
 }  // namespace
 
 Machine::Machine(const Program& program, bool row_major) : program_(program), row_major_(row_major) {}
@@ -92,6 +106,8 @@ void Machine::call(const Statement& statement) {
     }
   }
   const torch::jit::Stack given = stack;
+  for (size_t i = 0; i < given.size(); ++i)
+    writes_overlap_ |= is_written(schema.arguments()[i]) && given[i].isTensor() && overlaps(given[i].toTensor());
   statement.op->callBoxed(stack);
   for (size_t r = 0; r < stack.size(); ++r)
     if (const auto argument = written_return(schema, r)) stack[r] = given[*argument];
@@ -165,6 +181,7 @@ Outcome Machine::run_all(const std::function<Tensor(const Tensor&)>& plain_of) {
     outcome.failure = failure_of([&] { run(program_.statements[i]); });
     if (outcome.failure) outcome.failure->statement = i;
   }
+  outcome.writes_overlap = writes_overlap_;
   auto failure = failure_of([&] {
     for (const auto& [slot, tensor] : slots_) outcome.seen.push_back(look(slot, false, tensor, plain_of));
     for (const Input& input : program_.inputs)

@@ -35,6 +35,7 @@ struct Failure {
 struct Outcome {
   std::vector<Seen> seen;
   std::optional<Failure> failure;
+  bool writes_overlap = false;  // a call wrote to elements that share places in memory
 };
 
 class Optimizers;
@@ -69,6 +70,7 @@ class Machine {
   std::function<Tensor(const Tensor&)> change_;
   std::map<int, Tensor> slots_;
   std::unique_ptr<Optimizers> optimizers_;
+  bool writes_overlap_ = false;
 };
 
 // Calls f and tells what it threw.
@@ -78,6 +80,7 @@ struct Variation {
   double noise = 0;  // by how many units of the last place inputs, and what comes of integers, are changed, at random
   uint64_t seed = 0;
   bool row_major = false;  // what calls read is copied to row-major memory
+  bool wide = false;       // inputs of 16 bits get 64
 };
 // On plain tensors.
 Outcome run_plain(const Program& program, const Variation& variation = {});

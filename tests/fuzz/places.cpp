@@ -85,8 +85,11 @@ Outcome run_plain(const Program& program, const Variation& variation) {
   const at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(variation.seed);
   const auto changed = [&](const Tensor& value) { return with_noise(value, variation.noise, generator); };
   if (variation.noise != 0) machine.change_first_fractions(changed);
-  for (const Input& input : program.inputs)
-    machine.set(input.slot, changed(make_value(input)).set_requires_grad(input.requires_grad));
+  for (const Input& input : program.inputs) {
+    const bool widens = variation.wide && at::isReducedFloatingType(input.dtype);
+    const Tensor value = widens ? make_value(input).to(at::kDouble) : make_value(input);
+    machine.set(input.slot, changed(value).set_requires_grad(input.requires_grad));
+  }
   at::manual_seed(kSeed);
   return machine.run_all([](const Tensor& tensor) { return tensor; });
 }

@@ -235,6 +235,35 @@ TEST(Strides, OfALinearLayersGradientsAreLibTorchs) {
     }
 }
 
+void expect_strides_of_one_device(const Tensor& x, const std::vector<std::string>& axes, const TensorFunction& f) {
+  const Tensor wanted = f(x), seen = f(distribute_tensor(x, layout_on(line_of(2, /*merge=*/false), axes)));
+  EXPECT_TRUE(are_same_strides(wanted.sizes(), seen.strides(), wanted.strides()))
+      << seen.strides() << " and not " << wanted.strides();
+  EXPECT_TRUE(gather(seen).allclose(wanted));
+}
+
+TEST(Strides, OfConvolutionsHaveTheChannelsLastAsLibTorchDoes) {
+  const std::vector<std::string> channels_cut{kUnsharded, "x", kUnsharded, kUnsharded};
+  const Tensor repeated = torch::ones({2, 1, 2, 2}).expand({2, 2, 2, 2});
+  const Tensor images = torch::arange(24.0).view({2, 2, 2, 3}), last = images.to(at::MemoryFormat::ChannelsLast);
+  for (const at::ScalarType type : {at::kFloat, at::kInt})
+    for (const Tensor& x : {images, last})
+      for (const Tensor& weight : {repeated, repeated.contiguous(at::MemoryFormat::ChannelsLast)})
+        expect_strides_of_one_device(x.to(type), channels_cut,
+                                     [&](const Tensor& t) { return torch::conv2d(t, weight.to(type)); });
+  const Tensor lines = torch::arange(12.0).view({2, 2, 3}), turned = torch::arange(8.0).view({2, 2, 2}).transpose(1, 2);
+  for (const Tensor& x : {lines, lines.transpose(0, 1), lines.transpose(1, 2).contiguous().transpose(1, 2)})
+    expect_strides_of_one_device(x, {kUnsharded, "x", kUnsharded},
+                                 [&](const Tensor& t) { return torch::conv1d(t, turned); });
+}
+
+TEST(Strides, OfAnglesAreThoseOfElementsButForComplexNumbers) {
+  const Tensor x = torch::arange(-2.0, 2.0).view({2, 2}).t();
+  for (const at::ScalarType type : {at::kFloat, at::kInt, at::kComplexFloat})
+    for (const std::vector<std::string>& axes : {std::vector<std::string>{"x", "-"}, {"-", "x"}})
+      expect_strides_of_one_device(x.to(type), axes, [](const Tensor& t) { return torch::angle(t); });
+}
+
 TEST(Pieces, AreContiguousForKernelsThatInsist) {
   torch::manual_seed(1);
   const Tensor x = torch::randn({4, 6, 4});

@@ -289,6 +289,13 @@ TEST(Matmul, OfTruthValuesIsRefusedAsByLibTorch) {
                          [](const Tensor& t) { return torch::matmul(t, t); });
 }
 
+TEST(Linear, TakesABiasOfAnotherTypeWhereLibTorchDoes) {
+  const Tensor weight = torch::ones({4, 3}), bias = torch::ones({4}, torch::kDouble);
+  for (const std::vector<int64_t>& order : {std::vector<int64_t>{0, 1, 2}, {1, 0, 2}})
+    expect_like_one_device(torch::arange(12.0).view({2, 2, 3}).permute(order), {"x", "-", "-"},
+                           [&](const Tensor& t) { return torch::linear(t, weight, bias); });
+}
+
 TEST(Einsum, HasGradientsOfFactorsOfTwoTypes) {
   const auto gradient = [](const Tensor& t, const Tensor& other) {
     const Tensor x = t.detach().requires_grad_();
@@ -308,6 +315,22 @@ TEST(IndexReduce, TakesHalvesOfWhichAPieceHasOne) {
   const Tensor places = torch::zeros({3}, torch::kLong), source = torch::arange(6).view({3, 2}).to(torch::kHalf);
   expect_like_one_device(torch::full({1, 2}, 2, torch::kHalf), kColumnsCut,
                          [&](const Tensor& t) { return torch::index_reduce(t, 0, places, source, "prod"); });
+}
+
+TEST(IndexReduce, TakesHalvesOfASourceOfWhichAPieceHasOne) {
+  const Tensor self = torch::ones({4, 4}, torch::kHalf);
+  expect_like_one_device(
+      torch::arange(8.0).view({2, 4}).to(torch::kHalf), kColumnsCut,
+      [&](const Tensor& t) {
+        return torch::index_reduce(self, 0, torch::tensor({1, 3}), t, "prod");
+      },
+      4);
+}
+
+TEST(LayerNorm, TakesNoComplexNumbers) {
+  for (const int64_t elements : {0, 4})
+    expect_like_one_device(torch::zeros({elements}, torch::kComplexFloat), kCut,
+                           [&](const Tensor& t) { return torch::layer_norm(t, {elements}); });
 }
 
 TEST(BatchNorm, TakesNoComplexNumbers) {

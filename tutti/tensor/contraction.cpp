@@ -236,8 +236,9 @@ Tensor matmul(const Tensor& self, const Tensor& other) {
 }
 
 Tensor linear(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias) {
-  if (folds_in_place(input) || weight.dim() != 2 || input.scalar_type() != weight.scalar_type() ||
-      input.size(-1) != weight.size(1) || input.dim() > 20)
+  const auto is_of_type = [&](const Tensor& tensor) { return tensor.scalar_type() == input.scalar_type(); };
+  if (folds_in_place(input) || weight.dim() != 2 || !is_of_type(weight) ||
+      (bias && bias->defined() && !is_of_type(*bias)) || input.size(-1) != weight.size(1) || input.dim() > 20)
     return at::native::linear(input, weight, bias);
   const Labelled a = factor(input, weight, "xy");
   std::string result = a.letters;

@@ -8,21 +8,26 @@ namespace {
 // The part of an argument that tells plans apart.
 void append(PlanCache::Key& key, const at::IValue& value, bool strides) {
   // Far from the integers that programs pass.
-  enum : int64_t { none = INT64_MIN, other, plain, list };
+  enum : int64_t { none = INT64_MIN, other, no, yes, complex, plain, list };
   if (const Spec* spec = spec_of(value)) {
     const Tensor& tensor = value.toTensor();
     const bool named = strides && !tensor.is_contiguous();
-    const int64_t bits = (is_mask_tensor(tensor) ? 1 : 0) | (named ? 2 : 0);  // that addresses leave free
+    const int64_t type = strides ? static_cast<int64_t>(tensor.scalar_type()) << 56 : 0;
+    const int64_t bits = (is_mask_tensor(tensor) ? 1 : 0) | (named ? 2 : 0) | type;  // that addresses leave free
     key.push_back(static_cast<int64_t>(reinterpret_cast<uintptr_t>(spec)) | bits);
     if (named) key.append(tensor.strides().begin(), tensor.strides().end());
   } else if (value.isTensor()) {
-    key.push_back(value.toTensor().defined() ? plain : none);
+    const Tensor& tensor = value.toTensor();
+    key.push_back(tensor.defined() ? plain : none);
+    if (strides && tensor.defined()) key.push_back(static_cast<int64_t>(tensor.scalar_type()));
   } else if (value.isInt()) {
     key.push_back(value.toInt());
   } else if (value.isBool()) {
-    key.push_back(value.toBool());
+    key.push_back(value.toBool() ? yes : no);
   } else if (value.isNone()) {
     key.push_back(none);
+  } else if (value.isComplexDouble()) {
+    key.push_back(complex);
   } else if (value.isString()) {
     for (const char letter : value.toStringRef()) key.push_back(letter);
     key.push_back(other);

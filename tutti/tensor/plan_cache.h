@@ -12,7 +12,7 @@ namespace tutti {
 class PlanCache {
  public:
   using Key = c10::SmallVector<int64_t, 32>;
-  // `strides`: plans of operands with other strides are others; those of row-major operands are not named.
+  // `strides`: plans of operands with other strides or types are others, for the strides of results hang on both.
   static Key key_of(at::ArrayRef<at::IValue> arguments, bool strides = false);
 
   template <class Make>

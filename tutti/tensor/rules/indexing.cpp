@@ -116,8 +116,9 @@ bool cuts_to_single_elements(const Spec& spec, int axis) {
 
 // LibTorch's index_reduce of 16-bit numbers takes no places of one element.
 bool index_reduce(Planner& p) {
-  const Spec* self = p.spec(0);
-  if (self->rank() > 0 && cuts_to_single_elements(*self, p.axis(1, self->rank()))) return false;
+  const Spec *self = p.spec(0), *source = p.spec(3);
+  const auto takes = [&](const Spec& spec) { return !cuts_to_single_elements(spec, p.axis(1, self->rank())); };
+  if (self->rank() > 0 && !(takes(*self) && (source->rank() != self->rank() || takes(*source)))) return false;
   return index_write<false>(p);
 }
 

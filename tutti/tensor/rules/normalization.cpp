@@ -68,7 +68,7 @@ Results decompose_layer_norm(at::ArrayRef<IValue> a) {
   const NormalizedAxes axes(given.dim(), a[1]);
   const auto normalized = static_cast<int64_t>(axes.last.size());
   const bool fits = normalized > 0 && given.sizes().slice(axes.lead.size()) == at::IntArrayRef(a[1].toDimVector());
-  if (!fits || !is_sharded(given, axes.last)) return {};
+  if (!fits || given.is_complex() || !is_sharded(given, axes.last)) return {};  // LibTorch says what it does not take
   const Tensor input = in_sum_type(given), weight = tensor_or_none(a[2]), bias = tensor_or_none(a[3]);
   const auto [variance, mean] = at::var_mean(input, at::OptionalIntArrayRef(axes.last), c10::Scalar(0), true);
   const Tensor inverse = at::rsqrt(variance.add(a[4].toDouble()));

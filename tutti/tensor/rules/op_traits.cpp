@@ -47,7 +47,7 @@ bool names_strides(const std::string& name) { return name.starts_with("aten::as_
 bool chooses_strides(const std::string& name) {
   return name.starts_with("aten::reflection_pad") || name.starts_with("aten::replication_pad") ||
          name.starts_with("aten::log_sigmoid_forward") || name.ends_with("shuffle") ||
-         name == "aten::slow_conv_transpose2d" || name == "aten::angle";
+         name == "aten::slow_conv_transpose2d";
 }
 
 bool gives_plain_values(const std::string& name) { return name == "aten::copy_"; }
