@@ -91,7 +91,7 @@ WideAndDeep columns_of_people(const std::filesystem::path& vocabulary_file) {
 
 InputFn training_input(const data::ParseSpec& spec) {
   return [spec] {
-    return data::from_tensor_slices(people(), at::arange(6) % 2)
+    return data::from_tensor_slices(people(), at::arange(6).remainder(2))
         .repeat(4)
         .batch(6)
         .map([spec](const Strings& records, const Tensor& label) {
