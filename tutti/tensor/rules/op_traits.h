@@ -28,6 +28,8 @@ bool shares_memory_unsaid(const std::string& name);
 bool keeps_order(const std::string& name);
 // Whether its arguments name strides, and so places in the memory of the tensor.
 bool names_strides(const std::string& name);
+// Whether the kernel does otherwise with a contiguous first argument, and the gradient's formula asks which it was.
+bool asks_if_contiguous(const std::string& name);
 // Whether LibTorch's kernel gives the result other strides than LibTorch says of tensors without memory.
 bool chooses_strides(const std::string& name);
 // Whether a program calls it to get sharded values in a plain tensor.
