@@ -292,14 +292,14 @@ class Comparison {
     });
   }
 
-  // Whether the value is, as far as its type tells, what LibTorch computes in 64 bits.
+  // Whether the value is what LibTorch computes in 64 bits, where its own is not.
   bool is_value_of_wide(const Seen& seen, const Seen& wanted, double terms) {
-    const bool is_narrow = at::isFloatingType(wanted.dtype) || at::isComplexType(wanted.dtype);
-    if (!is_narrow || c10::toRealValueType(wanted.dtype) == at::kDouble) return false;
+    const double tolerance = std::max(precision(wanted.dtype), precision(at::kFloat));  // of what is made of integers
     for (const Seen& wide : run_plain(program_, {.wide = true}).seen)
       if (wide.slot == wanted.slot && wide.is_gradient == wanted.is_gradient && wide.value.defined() &&
           wide.value.sizes() == seen.value.sizes())
-        return distance(seen.value, sum_of_equal(wide.value, terms)) <= precision(wanted.dtype);
+        return distance(seen.value, sum_of_equal(wide.value, terms)) <= tolerance &&
+               distance(wanted.value, wide.value) > precision(at::kDouble);
     return false;
   }
 
