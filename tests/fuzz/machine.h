@@ -80,7 +80,7 @@ struct Variation {
   double noise = 0;  // by how many units of the last place inputs, and what comes of integers, are changed, at random
   uint64_t seed = 0;
   bool row_major = false;  // what calls read is copied to row-major memory
-  bool wide = false;       // inputs of 16 bits get 64
+  bool wide = false;       // what would have 16 or 32 bits has 64: inputs, and results whose type nobody names
 };
 // On plain tensors.
 Outcome run_plain(const Program& program, const Variation& variation = {});

@@ -4,6 +4,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/rand.h>
 #include <ATen/ops/zeros_like.h>
+#include <c10/core/DefaultDtype.h>
 
 #include "machine.h"
 #include "tutti/device/logical_devices.h"
@@ -78,6 +79,24 @@ Tensor with_noise(const Tensor& value, double noise, const at::Generator& genera
   return value.clone().mul_(random.mul(noise * unit).add(1).to(value.scalar_type()));
 }
 
+// What has 16 or 32 bits, with 64.
+Tensor widened(const Tensor& value) {
+  if (value.is_complex()) return value.to(at::kComplexDouble);
+  return value.is_floating_point() ? value.to(at::kDouble) : value;
+}
+
+// Results of a type that nobody names are doubles here.
+class DoublesByDefault {
+ public:
+  DoublesByDefault() : before_(c10::get_default_dtype()) { c10::set_default_dtype(caffe2::TypeMeta::Make<double>()); }
+  ~DoublesByDefault() { c10::set_default_dtype(before_); }
+  DoublesByDefault(const DoublesByDefault&) = delete;
+  DoublesByDefault& operator=(const DoublesByDefault&) = delete;
+
+ private:
+  caffe2::TypeMeta before_;
+};
+
 }  // namespace
 
 Outcome run_plain(const Program& program, const Variation& variation) {
@@ -86,11 +105,12 @@ Outcome run_plain(const Program& program, const Variation& variation) {
   const auto changed = [&](const Tensor& value) { return with_noise(value, variation.noise, generator); };
   if (variation.noise != 0) machine.change_first_fractions(changed);
   for (const Input& input : program.inputs) {
-    const bool widens = variation.wide && at::isReducedFloatingType(input.dtype);
-    const Tensor value = widens ? make_value(input).to(at::kDouble) : make_value(input);
+    const Tensor value = variation.wide ? widened(make_value(input)) : make_value(input);
     machine.set(input.slot, changed(value).set_requires_grad(input.requires_grad));
   }
   at::manual_seed(kSeed);
+  std::optional<DoublesByDefault> doubles;
+  if (variation.wide) doubles.emplace();
   return machine.run_all([](const Tensor& tensor) { return tensor; });
 }
 

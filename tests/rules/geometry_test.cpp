@@ -187,6 +187,28 @@ TEST(Strides, OfARepeatedBatchAreThoseThatTheFormulaWasGiven) {
       2, 1e-4);
 }
 
+TEST(Strides, OfMatricesBetweenOthersAreThoseThatTheFormulaWasGiven) {
+  torch::manual_seed(4);
+  const Tensor x = torch::randn({4, 6, 3});
+  const auto gradient = [](const TensorFunction& f) {
+    return [f](const Tensor& t) {
+      const Tensor input = t.detach().requires_grad_();
+      f(input.slice(1, 0, 6, 2)).sum().backward();
+      return input.grad();
+    };
+  };
+  for (const std::vector<std::string>& axes : {std::vector<std::string>{"x", "-", "-"}, {"-", "-", "x"}})
+    for (const int devices : {1, 2, 4}) {
+      expect_like_one_device(x, axes, gradient([](const Tensor& t) { return torch::det(t); }), devices, 1e-4);
+      expect_like_one_device(x, axes, gradient([](const Tensor& t) { return std::get<1>(torch::slogdet(t)); }), devices,
+                             1e-4);
+      const auto solve = [](const Tensor& t) {
+        return std::get<0>(at::linalg_solve_ex(t, at::arange(3.0).expand({4, 1, 3}).mT()));
+      };
+      expect_like_one_device(x, axes, gradient(solve), devices, 1e-4);
+    }
+}
+
 TEST(Strides, AreSavedWithTheElementsTheyAreOf) {
   const Tensor x = torch::arange(12.0).view({3, 4});
   for (const std::vector<std::string>& axes : {std::vector<std::string>{"-", "x"}, {"x", "-"}})

@@ -344,6 +344,7 @@ TEST(Errors, OfWrongTypesAndNumbersAreLibTorchs) {
   const std::vector<TensorFunction> calls{
       [](const Tensor& t) { return torch::norm(t, 2, {0}, false, torch::kFloat); },
       [](const Tensor& t) { return torch::linalg_vector_norm(t, 2, {0}, false, torch::kFloat); },
+      [](const Tensor& t) { return torch::norm(t.to(torch::kShort), std::nullopt, torch::kDouble); },
       [](const Tensor& t) { return torch::special_logsumexp(t, {}); },
       [](const Tensor& t) { return at::normal(0.5, -t).mul(0); },
       [](const Tensor& t) { return at::normal(t, -t).mul(0); },

@@ -27,6 +27,7 @@ LocalArguments::LocalArguments(const OperatorInfo& info, const Plan& plan, at::A
     else
       lists_ |= uint64_t{1} << position;
   }
+  if (info.asks_if_contiguous) whole_ = arguments.data();
 }
 
 // A tensor that a gathered op takes twice is one tensor for it too: it may refuse to write to what it reads.
@@ -55,6 +56,7 @@ void LocalArguments::of_call(size_t call, torch::jit::Stack& stack) const {
         return item_of_list(static_cast<int>(argument), item, call);
       });
   if (plan_.contiguous) make_contiguous(stack[static_cast<size_t>(*plan_.contiguous)]);
+  if (whole_) lie_as(*whole_, stack[0]);
   for (const auto& patch : plan_.patches) stack[static_cast<size_t>(patch.argument)] = patch.value_of_call[call];
 }
 
@@ -62,6 +64,12 @@ void LocalArguments::make_contiguous(IValue& operand) const {
   const Tensor& piece = operand.toTensor();
   if (!piece.is_contiguous(plan_.channels_last ? piece.suggest_memory_format() : at::MemoryFormat::Contiguous))
     operand = piece.contiguous();
+}
+
+void LocalArguments::lie_as(const IValue& whole, IValue& piece) const {
+  const Tensor& tensor = piece.toTensor();
+  if (tensor.dim() < 2 || tensor.is_contiguous() == whole.toTensor().is_contiguous()) return;
+  piece = tensor.is_contiguous() ? tensor.mT().contiguous().mT() : tensor.contiguous();
 }
 
 const Tensor& LocalArguments::item_of_list(int argument, int item, size_t call) const {

@@ -25,6 +25,7 @@ class LocalArguments {
   const Components* moved(const OperatorInfo& info, const Plan::Operand& operand, const MeshTensorImpl& impl,
                           const Components& pieces);
   void make_contiguous(at::IValue& operand) const;
+  void lie_as(const at::IValue& whole, at::IValue& piece) const;
   const Tensor& item_of_list(int argument, int item, size_t call) const;
 
   const Plan& plan_;
@@ -32,6 +33,7 @@ class LocalArguments {
   c10::SmallVector<Components, 2> moved_;  // what is there for these calls only
   c10::SmallVector<std::pair<const MeshTensorImpl*, const Components*>, 2> gathered_;
   c10::SmallVector<const Components*, 4> pieces_;  // of each operand
+  const at::IValue* whole_ = nullptr;              // of a first argument that must be contiguous where the whole is
   uint64_t lists_ = 0;                             // the arguments, one bit each, that are lists of pieces
 };
 

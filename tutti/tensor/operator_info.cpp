@@ -30,6 +30,7 @@ OperatorInfo::OperatorInfo(const c10::OperatorHandle& op) {
             num_arguments > 0 && schema.arguments()[0].alias_info();
   is_view |= shares_memory_unsaid(name);
   is_reshape = keeps_order(name);
+  asks_if_contiguous = tutti::asks_if_contiguous(name);
   changes_geometry = tutti::changes_geometry(op);
   for (const int argument : unnamed_writes(schema)) writes[static_cast<size_t>(argument)] = true;
   draws = draws_numbers(op);

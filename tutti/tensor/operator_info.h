@@ -25,6 +25,7 @@ struct OperatorInfo {
   c10::SmallVector<bool, 12> writes;  // for each argument
   bool is_view = false;               // the first return aliases the first argument
   bool is_reshape = false;            // to sizes whose elements are in the same row-major order
+  bool asks_if_contiguous = false;    // its kernel and its gradient's formula ask so of the first argument
   bool changes_geometry = false;      // of its first argument, in place: t_, resize_, …
   bool writes_any = false;
   bool writes_out = false;      // its results are written into arguments, whose sizes may change

@@ -60,6 +60,10 @@ size_t argument_of_row_numbers(const std::string& name) {
 
 bool names_strides(const std::string& name) { return name.starts_with("aten::as_strided"); }
 
+bool asks_if_contiguous(const std::string& name) {
+  return name == "aten::_linalg_det" || name == "aten::_linalg_slogdet" || name == "aten::_linalg_solve_ex";
+}
+
 bool chooses_strides(const std::string& name) {
   return name.starts_with("aten::reflection_pad") || name.starts_with("aten::replication_pad") ||
          name.starts_with("aten::log_sigmoid_forward") || name.ends_with("shuffle") ||

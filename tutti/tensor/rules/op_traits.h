@@ -36,6 +36,8 @@ bool looks_at_strides_of_nothing(const std::string& name);
 size_t argument_of_row_numbers(const std::string& name);
 // Whether its arguments name strides, and so places in the memory of the tensor.
 bool names_strides(const std::string& name);
+// Whether the kernel does otherwise with a contiguous first argument, and the gradient's formula asks which it was.
+bool asks_if_contiguous(const std::string& name);
 // Whether LibTorch's kernel gives the result other strides than LibTorch says of tensors without memory.
 bool chooses_strides(const std::string& name);
 // Whether a program calls it to get sharded values in a plain tensor.

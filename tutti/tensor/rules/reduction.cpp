@@ -309,7 +309,8 @@ Results decompose_norm(at::ArrayRef<IValue> a) {
   Tensor self = a[0].toTensor();
   const bool named = a.size() > 3;
   const at::DimVector axes = named ? axes_or_all(a[2], self.dim()) : all_axes(self.dim());
-  if (!is_sharded(self, axes)) return {};
+  const bool has_norm = self.is_floating_point() || self.is_complex();  // else LibTorch tells what is wrong
+  if (!has_norm || !is_sharded(self, axes)) return {};
   const bool keep = named && a[3].toBool();
   const size_t dtype = named ? 4 : 2;
   if (a.size() > dtype && !a[dtype].isNone()) {
