@@ -7,6 +7,7 @@
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/device/logical_devices.h"
+#include "tutti/tensor/execute.h"
 #include "tutti/tensor/mesh_tensor.h"
 
 namespace tutti {
@@ -20,6 +21,7 @@ struct View {
 struct Write {
   std::string name;
   std::function<void(Tensor&)> to;
+  bool changes_geometry = false;  // LibTorch refuses most gradients of that itself
 };
 
 std::vector<View> views() {
@@ -85,6 +87,10 @@ std::vector<Write> writes() {
       {"cumsum", [](Tensor& v) { v.unsqueeze(0).cumsum_(-1); }},
       {"draw", [](Tensor& v) { v.uniform_(); }},
       {"twice", [](Tensor& v) { v.add_(1).mul_(2); }},
+      {"squeeze_in_place", [](Tensor& v) { v.unsqueeze(0).squeeze_(0).mul_(2); }},
+      {"unsqueeze_in_place", [](Tensor& v) { v.unsqueeze_(-1).mul_(2); }, true},
+      {"transpose_in_place", [](Tensor& v) { v.transpose_(0, -1).mul_(2); }, true},
+      {"as_strided_in_place", [](Tensor& v) { v.as_strided_({v.size(0)}, {v.stride(0)}).mul_(2); }, true},
   };
 }
 
@@ -97,6 +103,7 @@ struct Seen {
 template <class Program>
 Seen see(Program program) {
   torch::manual_seed(3);
+  settle_view_replay();  // which a view of a mesh tensor leaves on, also for plain tensors, until the mesh's next op
   Seen seen;
   try {
     seen.values = program();
@@ -189,8 +196,9 @@ TEST_P(InPlaceViews, WriteWhatOneDeviceWrites) {
   torch::manual_seed(1);
   const Tensor value = torch::randn({6, 4});
   WriteCounts counts;
-  for (const auto& dimensions : std::vector<std::vector<MeshDimension>>{{{"x", 2}}, {{"x", 3}}, {{"x", 2}, {"y", 3}}}) {
-    const int devices = static_cast<int>(dimensions.size() == 1 ? dimensions[0].size : 6);
+  for (const auto& dimensions :
+       std::vector<std::vector<MeshDimension>>{{{"x", 2}}, {{"x", 3}}, {{"x", 2}, {"y", 3}}, {{"x", 1}, {"y", 2}}}) {
+    const int devices = static_cast<int>(dimensions[0].size * (dimensions.size() == 1 ? 1 : dimensions[1].size));
     const Mesh mesh(dimensions, configure_logical_cpus(devices), {.merge = GetParam()});
     for (const Layout& layout : layouts_of_matrix(mesh))
       for (const View& view : views())
@@ -200,8 +208,9 @@ TEST_P(InPlaceViews, WriteWhatOneDeviceWrites) {
           compare(without_gradient(view, write, distribute_tensor(value, layout)), without_gradient(view, write, x),
                   counts);
           const Tensor leaf = value.clone().requires_grad_();
-          compare(with_gradient(view, write, distribute_tensor(value, layout).requires_grad_()),
-                  with_gradient(view, write, leaf), counts);
+          const Seen of_leaf = with_gradient(view, write, leaf);
+          if (!(of_leaf.refused && write.changes_geometry))
+            compare(with_gradient(view, write, distribute_tensor(value, layout).requires_grad_()), of_leaf, counts);
           if (HasFailure()) return;
         }
   }
@@ -221,6 +230,23 @@ TEST_P(InPlaceViews, ThatLibTorchDoesNotTrackWriteWhatTheyShow) {
       whole.unsafe_split_with_sizes({1, 3}, 1)[1].add_(2);
     }
     EXPECT_TRUE(gather(x).equal(plain)) << layout.to_string();
+  }
+}
+
+TEST_P(InPlaceViews, WithoutAnAxisThatIsShardedWriteWhatTheyShow) {
+  const torch::NoGradGuard no_grad;
+  const Tensor value = torch::arange(11.0).view({11, 1, 1});
+  for (const int64_t others : {1, 2}) {
+    const Mesh mesh({{"x", 2}, {"y", others}}, configure_logical_cpus(static_cast<int>(2 * others)),
+                    {.merge = GetParam()});
+    const Tensor plain = value.clone(), x = distribute_tensor(value, Layout({"x", kUnsharded, "y"}, mesh));
+    for (const Tensor& whole : {plain, x}) {
+      whole.unbind(0)[4].squeeze(1).mul_(2);
+      Tensor row = whole.unbind(0)[5];
+      row.squeeze_(1);
+      row.mul_(3);
+    }
+    EXPECT_TRUE(gather(x).equal(plain)) << others;
   }
 }
 

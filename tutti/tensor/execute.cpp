@@ -325,7 +325,8 @@ void replace_by_results(const Request& request, at::ArrayRef<IValue> values, siz
     const Tensor& base = request.arguments[0].toTensor();
     follow_base(result, base);
     auto& impl = mesh_impl(result);
-    if (copied) impl.copied_view = std::make_shared<CopiedView>(request.op, request.arguments, item, impl);
+    if (copied && (impl.mesh_shape()->divided() || !lies_in(mesh_impl(base).components(), impl.components())))
+      impl.copied_view = std::make_shared<CopiedView>(request.op, request.arguments, item, impl);
     return result;
   };
   torch::jit::drop(stack, info.num_arguments);

@@ -26,6 +26,7 @@
 #include "tutti/tensor/strict_mode.h"
 #include "tutti/tensor/variable_methods.h"
 #include "tutti/tensor/view.h"
+#include "tutti/tensor/view_in_place.h"
 
 namespace tutti {
 namespace {
@@ -113,17 +114,10 @@ void adopt_plain_operands(const OperatorInfo& info, const MeshShape* shape, Stac
   }
 }
 
-// The op that returns a view with the geometry that this one gives its first argument: `t` of `t_`. None of resize_.
-std::optional<c10::OperatorHandle> view_form_of(const c10::OperatorHandle& op, const OperatorInfo& info) {
-  if (!info.changes_geometry) return {};
-  const auto found = c10::Dispatcher::singleton().findSchema(name_of_view_form(op.operator_name()));
-  return found && OperatorInfo(*found).is_view ? found : std::nullopt;
-}
-
 class MeshKernel final : public c10::OperatorKernel {
  public:
   explicit MeshKernel(const c10::OperatorHandle& op)
-      : info_(op), numbers_(tensor_of_numbers(op.schema())), view_form_(view_form_of(op, info_)) {}
+      : info_(op), numbers_(tensor_of_numbers(op.schema())), view_form_(view_form_of(op)) {}
 
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
     if (info_.is_composite) {
@@ -296,6 +290,7 @@ void ensure_registered() {
     register_recurrences();
     register_selections();
     register_variable_methods();
+    register_views_in_place();
   });
   settle_view();
 }

@@ -1,5 +1,7 @@
 #include "tutti/tensor/local_arguments.h"
 
+#include <algorithm>
+
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/tensor/mesh_arguments.h"
@@ -8,6 +10,28 @@
 namespace tutti {
 
 using at::IValue;
+
+namespace {
+
+bool share_memory(const Tensor& a, const Tensor& b) {
+  return a.defined() && b.defined() && a.has_storage() && b.has_storage() && a.is_alias_of(b);
+}
+
+// What a view shows is all memory of the tensor, or all a copy, which is written back: the tensor's pieces are read
+// for that, and may have changed.
+void leave_memory_of(const Components& tensor, Components& shown) {
+  for (Tensor& piece : shown)
+    if (std::any_of(tensor.begin(), tensor.end(), [&](const Tensor& own) { return share_memory(piece, own); }))
+      piece = piece.clone();
+}
+
+}  // namespace
+
+bool lies_in(const Components& tensor, const Components& view) {
+  return std::equal(
+      tensor.begin(), tensor.end(), view.begin(), view.end(),
+      [](const Tensor& whole, const Tensor& shown) { return !shown.defined() || share_memory(whole, shown); });
+}
 
 LocalArguments::LocalArguments(const OperatorInfo& info, const Plan& plan, at::ArrayRef<IValue> arguments)
     : plan_(plan), shared_(arguments.begin(), arguments.end()) {
@@ -40,9 +64,10 @@ const Components* LocalArguments::moved(const OperatorInfo& info, const Plan::Op
         operand.relayout->record(impl.meta().dtype.itemsize());
         return whole;
       }
-  const Components* const result = &moved_.emplace_back(operand.relayout->run(impl.meta(), pieces));
-  if (may_share) gathered_.emplace_back(&impl, result);
-  return result;
+  Components& result = moved_.emplace_back(operand.relayout->run(impl.meta(), pieces));
+  if (info.is_view && !lies_in(pieces, result)) leave_memory_of(pieces, result);
+  if (may_share) gathered_.emplace_back(&impl, &result);
+  return &result;
 }
 
 void LocalArguments::of_call(size_t call, torch::jit::Stack& stack) const {
