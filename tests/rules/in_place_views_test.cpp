@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <c10/core/AutogradState.h>
+
 #include <cstdio>
 
 #include "tutti/core/error.h"
@@ -248,6 +250,18 @@ TEST_P(InPlaceViews, WithoutAnAxisThatIsShardedWriteWhatTheyShow) {
     }
     EXPECT_TRUE(gather(x).equal(plain)) << others;
   }
+}
+
+// Autograd repeats view ops for gradients of views of a mesh tensor, and goes by strides for others.
+TEST_P(InPlaceViews, LeavePlainTensorsToTheirStrides) {
+  const Mesh mesh({{"x", 2}}, configure_logical_cpus(2), {.merge = GetParam()});
+  const Tensor x = distribute_tensor(torch::ones({4, 4}), Layout({"x", kUnsharded}, mesh)).requires_grad_();
+  const Tensor loss = (x * 3).sum(), gradient = torch::ones_like(loss);
+  const Tensor row = (x * 2).select(0, 1);
+  torch::autograd::backward({loss}, {gradient});  // begins right behind a view
+  const Tensor next = x + 1;
+  EXPECT_FALSE(c10::AutogradState::get_tls_state().get_view_replay_enabled());
+  EXPECT_TRUE(gather(row.detach()).equal(torch::full({4}, 2.0)));
 }
 
 INSTANTIATE_TEST_SUITE_P(Buffers, InPlaceViews, testing::Bool(),

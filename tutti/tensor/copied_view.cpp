@@ -61,7 +61,7 @@ void CopiedView::refresh() {
   Components pieces = impl.components();
   if (spec != spec_) pieces = Relayout(spec, spec_, op_.schema().name(), Asked::implied).run(impl.meta(), pieces);
   for (size_t i = 0; i < copy_.size(); ++i)
-    if (copy_[i].defined()) copy_[i].copy_(pieces[i]);
+    if (copy_[i].defined()) copy_into(copy_[i], pieces[i]);
 }
 
 void CopiedView::write_back() {

@@ -9,6 +9,7 @@
 #include <ATen/ops/ones_like.h>
 #include <c10/core/AutogradState.h>
 #include <c10/core/InferenceMode.h>
+#include <torch/csrc/autograd/graph_task.h>
 
 #include <algorithm>
 #include <span>
@@ -49,7 +50,8 @@ void wrap_tensors(IValue& value, Wrap wrap) {
   value = std::move(list);
 }
 
-thread_local bool t_asked_for_replay = false;
+// The backward passes (-1: none), the innermost last, in which autograd was asked to repeat view ops.
+thread_local c10::SmallVector<int, 2> t_asked_for_replay;
 
 // A view shares what replicas see of its base; one made in inference mode has the base's keys. Of pieces, autograd is
 // to repeat the view op on a gradient, for strides of the whole mean nothing to them: it asks after the op whether to.
@@ -60,7 +62,7 @@ void follow_base(const Tensor& view, const Tensor& base) {
   if (auto& state = c10::AutogradState::get_tls_state();
       !impl.mesh_shape()->merged() && !state.get_view_replay_enabled()) {
     state.set_view_replay_enabled(true);
-    t_asked_for_replay = true;
+    t_asked_for_replay.push_back(torch::autograd::get_current_graph_task_id());
   }
   if (c10::InferenceMode::is_enabled()) impl.take_keys(mesh_impl(base));
 }
@@ -136,9 +138,12 @@ void record(const Plan& plan, at::ArrayRef<IValue> arguments) {
 
 }  // namespace
 
+// A backward pass begins with the state of its caller, and leaves the caller's as it was.
 void settle_view_replay() {
-  if (!std::exchange(t_asked_for_replay, false)) return;
+  if (t_asked_for_replay.empty()) return;
   c10::AutogradState::get_tls_state().set_view_replay_enabled(false);
+  const int here = torch::autograd::get_current_graph_task_id();
+  while (!t_asked_for_replay.empty() && t_asked_for_replay.back() >= here) t_asked_for_replay.pop_back();
 }
 
 void run_on_one_buffer(const c10::OperatorHandle& op, const OperatorInfo& info, const MeshShape* shape,

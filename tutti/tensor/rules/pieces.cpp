@@ -1,5 +1,7 @@
 #include "tutti/tensor/rules/pieces.h"
 
+#include <c10/util/Exception.h>
+
 #include <algorithm>
 #include <cctype>
 
@@ -50,6 +52,7 @@ void whole_where_empty(const Planner& planner, const std::string& letters, std::
 }
 
 SliceRange::SliceRange(const Planner& planner, int first, int64_t size) : step(planner.integer(first + 2)) {
+  TORCH_CHECK(step > 0, "slice step must be positive");
   const auto bound = [&](int argument, int64_t otherwise) {
     if (planner.is_none(argument)) return otherwise;
     const int64_t value = planner.integer(argument);
