@@ -192,7 +192,10 @@ int CallMaker::add_input(const Sizes& sizes, at::ScalarType dtype, Elements elem
   if (!input.plain && program_.place != Place::replicas && !program_.mesh.empty() && differentiable &&
       dice_.chance(4)) {
     const int dimension = static_cast<int>(dice_.below(static_cast<int64_t>(program_.mesh.size())));
-    if (std::find(input.axes.begin(), input.axes.end(), dimension) == input.axes.end()) input.unreduced = dimension;
+    if (std::find(input.axes.begin(), input.axes.end(), dimension) == input.axes.end()) {
+      input.unreduced = dimension;
+      input.strides = Strides::row_major;  // pieces of one element do not tell how the whole lies
+    }
   }
   program_.inputs.push_back(input);
   return input.slot;
