@@ -62,8 +62,15 @@ class Layering(unittest.TestCase):
         self.assert_clean({"tutti/tensor/a.cpp": "mesh_impl(w).write();\n"})
 
     def test_what_is_for_every_op_names_none(self):
-        self.assert_finds({"tutti/tensor/kernel.cpp": 'if (name == "aten::t_") return;\n'}, '"aten::t_": this is for')
+        names_one = 'if (name == "aten::t_") return;\n'
+        self.assert_finds({"tutti/tensor/kernel.cpp": names_one}, '"aten::t_": tensor/ is for every op')
         self.assert_clean({"tutti/tensor/kernel.cpp": 'name.starts_with("aten::");\n'})
+        self.assert_clean({"tutti/tensor/rules/op_traits.cpp": names_one, "tutti/tensor/kernel_test.cpp": names_one})
+
+    def test_shares_are_made_in_one_place(self):
+        uses = "c10::impl::cow::lazy_clone_storage(storage);\n"
+        self.assert_finds({"tutti/mesh/a.cpp": uses}, "for tutti/tensor/copy_on_write.h alone")
+        self.assert_clean({"tutti/tensor/copy_on_write.cpp": uses})
 
     def test_internal_headers_are_not_public(self):
         front = {"tutti/tutti.h": '#pragma once\n#include "tutti/mesh/a.h"\n', "tutti/mesh/b_internal.h": "#pragma once\n"}

@@ -29,20 +29,20 @@ struct NamedTensor {
   std::vector<Piece> pieces;   // a grid; none of zero elements, unless it is the only one
 };
 
-// `tensor`, plain or mesh tensor, with its buffers, not copied; of equal ones the first. Sums not yet taken are taken.
-// To be called in global view. For a save beside training, put copy-on-write clones in the place of the pieces'
-// tensors.
-// Throws: invalid_argument for an undefined tensor; unimplemented for one that is not dense or of a quantized dtype;
-// failed_precondition in a replica.
+// What is to be saved of a plain or mesh tensor: its buffers, not copied, and of equal ones the first. A sum of terms
+// that is not yet taken is taken. To be called in global view. A save beside training puts copy-on-write shares in the
+// place of the pieces' tensors. Throws: invalid_argument for an undefined tensor; unimplemented for one that is not
+// dense or of a quantized dtype; failed_precondition in a replica.
 NamedTensor named_tensor(std::string name, const Tensor& tensor);
 
 // One tensor whose rows lie in several, one after another, in the same way. Throws: as named_tensor; invalid_argument
 // for shards of different dtypes or row sizes.
 NamedTensor named_shards(std::string name, const std::vector<Tensor>& shards);
 
-// Calls write(region, buffer) for each buffer of `tensor` that is to be overwritten, with the region that it holds,
-// equal ones too; it stays where it is until the tensor is written to in another way. Of a sum not yet taken they are
-// the first term; the others are set to zero. Replicas see what is written from then on. To be called in global view.
+// Calls write(region, buffer) for each buffer of `tensor`, equal ones too, to have it overwritten; the region is the
+// part of the tensor that the buffer holds. A buffer stays where it is until the tensor is written to in another way.
+// Of a sum of terms the buffers of the first term are given, and those of the others set to zero. From then on replicas
+// see what is written. To be called in global view.
 void for_each_buffer_to_write(const Tensor& tensor, FunctionRef<void(Region&& region, const Tensor& buffer)> write);
 
 using Value = std::variant<int64_t, double, std::string>;  // text is UTF-8

@@ -27,7 +27,7 @@ std::optional<Mesh> get_default_mesh();
 
 // What f returns, in the layout. While f runs, factory functions and stateless random functions give tensors of the
 // layout's rank in it, and of other ranks replicated on its mesh; they can be parameters and variables of their own.
-// Of stateless random numbers each device makes its own shards alone. Without a layout f is just called.
+// Of stateless random numbers each device makes its own pieces alone. Without a layout f is just called.
 // Throws: invalid_argument for a result of another rank or on another mesh; failed_precondition in a replica's
 // function. TF: dtensor.call_with_layout.
 Tensor call_with_layout(const std::optional<Layout>& layout, FunctionRef<Tensor()> f);

@@ -34,7 +34,7 @@ struct StatelessUniformOptions {
 };
 
 // Random numbers that are a function of seed, dtype and the element's index alone, and TensorFlow's: Philox-4x32-10.
-// They do not depend on layout, mesh, devices or threads, so each shard is made by itself: inside call_with_layout a
+// They do not depend on layout, mesh, devices or threads, so each piece is made by itself: inside call_with_layout a
 // tensor of the layout's rank lies in it and the whole is never made; in other scopes it is replicated; else it is
 // plain, on the CPU. All are made on the host. No gradient. Dtypes: float32, float64, float16, bfloat16; uniform also
 // int32 and int64.

@@ -1,5 +1,7 @@
 #include "tutti/estimator/hooks.h"
 
+#include <ATen/core/Formatting.h>
+
 #include <cmath>
 #include <iomanip>
 #include <sstream>

@@ -1,11 +1,10 @@
 #include "tutti/function/memory_watch.h"
 
-#include <c10/core/impl/COW.h>
-
 #include <atomic>
 
 #include "tutti/core/error.h"
 #include "tutti/tensor/call_recorder.h"
+#include "tutti/tensor/copy_on_write.h"
 
 namespace tutti {
 namespace {
@@ -31,12 +30,6 @@ concept CanBeWatched = requires(Storage& storage) {
   storage.clear_materializer();
 };
 
-// Memory that is copied when it is written uses the same hook; its writers are LibTorch's own.
-template <class Storage>
-bool is_shared_until_written(Storage& storage) {
-  return c10::impl::cow::is_cow_data_ptr(storage._mutable_data_ptr_no_checks());
-}
-
 template <class Storage>
 void watch(Storage& storage) {
   if constexpr (CanBeWatched<Storage>)
@@ -47,7 +40,8 @@ template <class Storage>
 void open(Storage& storage) {
   if constexpr (CanBeWatched<Storage>) {
     storage.clear_data_ptr_access_error_msg_();
-    if (!is_shared_until_written(storage)) storage.clear_materializer();
+    if (!has_share(storage))
+      storage.clear_materializer();  // a share uses the same hook; its writers are LibTorch's own
   }
 }
 

@@ -9,8 +9,6 @@
 #include <c10/util/strides.h>
 
 #include <algorithm>
-#include <map>
-#include <mutex>
 #include <numeric>
 #include <utility>
 
@@ -20,19 +18,15 @@
 #include "tutti/core/str.h"
 #include "tutti/tensor/call_recorder.h"
 #include "tutti/tensor/dtype_of.h"
+#include "tutti/tensor/of_meshes.h"
 #include "tutti/tensor/spec.h"
 #include "tutti/tensor/tensor_bytes.h"
 
 namespace tutti {
 namespace {
 
-struct MeshesOfProcesses {
-  std::mutex mutex;
-  std::map<const MeshShape*, std::weak_ptr<Processes>> processes;
-};
-
-MeshesOfProcesses& meshes() {
-  static auto& all = *new MeshesOfProcesses;  // tensors may be read while static objects end
+OfMeshes<Processes>& processes_of_meshes() {
+  static auto& all = *new OfMeshes<Processes>;  // tensors may be read while static objects end
   return all;
 }
 
@@ -120,15 +114,10 @@ void refuse_recording(const char* name, const std::source_location& where) {
 }  // namespace
 
 void set_processes(const Mesh& mesh, const std::shared_ptr<Processes>& processes) {
-  const std::lock_guard lock(meshes().mutex);
-  meshes().processes[MeshShape::of(mesh)] = processes;
+  processes_of_meshes().set(MeshShape::of(mesh), processes);
 }
 
-std::shared_ptr<Processes> processes_of(const MeshShape& shape) {
-  const std::lock_guard lock(meshes().mutex);
-  const auto found = meshes().processes.find(&shape);
-  return found == meshes().processes.end() ? nullptr : found->second.lock();
-}
+std::shared_ptr<Processes> processes_of(const MeshShape& shape) { return processes_of_meshes().find(&shape); }
 
 void sum_over_processes(Processes& processes, std::span<BufferSum> items, int64_t bytes_per_pack, const char* name,
                         const ParallelCall& parallel, SumPacks& packs, std::source_location where) {

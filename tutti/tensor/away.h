@@ -11,13 +11,13 @@
 // Whoever reads or writes such a tensor in global view has its value brought home first.
 namespace tutti {
 
-// Who has values away. Threads: any.
+// The owner of values that are away. Threads: any.
 class ValueKeeper {
  public:
   virtual ~ValueKeeper() = default;
-  // Puts the value into the storage, for which it then cares no more. `value_counts`: else it will be overwritten.
-  // Returns whether the value is another than when it went away. Throws: what went wrong on the device; then it is
-  // still away.
+  // Puts the value back into the storage, which is the keeper's no longer. `value_counts` is false where the caller
+  // will overwrite the value. Returns whether the value is another than when it went away. Throws: what went wrong on
+  // the device; then the value is still away.
   virtual bool bring_home(const c10::Storage& storage, bool value_counts) = 0;
 };
 

@@ -20,6 +20,7 @@
 #include "tutti/tensor/operator_info.h"
 #include "tutti/tensor/outer_recorder.h"
 #include "tutti/tensor/registration.h"
+#include "tutti/tensor/rules/op_traits.h"
 #include "tutti/tensor/view.h"
 
 namespace tutti {
@@ -143,7 +144,7 @@ void register_recording() {
     formats.push_back(&immortal_library("aten", key));
   }
   for (const auto& name : c10::Dispatcher::singleton().getAllOpNames()) {
-    if (name.name.rfind("aten::", 0) != 0 || name.name == "aten::_has_compatible_shallow_copy_type") continue;
+    if (name.name.rfind("aten::", 0) != 0 || asks_of_types(name.name)) continue;
     const auto op = c10::Dispatcher::singleton().findSchema(name);
     if (!op || decomposes(*op)) continue;
     aten.impl(full_name(name).c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<RecordKernel>(*op)));

@@ -18,8 +18,6 @@ namespace {
 
 namespace cow = c10::impl::cow;
 
-bool is_shared(c10::StorageImpl* storage) { return cow::is_cow_data_ptr(storage->_mutable_data_ptr_no_checks()); }
-
 // LibTorch 2.13 leaves to a storage that grew the function that ends its share at the next write, which fails where
 // there is none any more. This one looks; LibTorch 2.11 does so by itself.
 template <class Storage>
@@ -27,7 +25,7 @@ void let_grow(Storage* storage) {
   if constexpr (requires { storage->clear_materializer(); }) {
     storage->clear_materializer();
     storage->set_materializer([](c10::StorageImpl* written) {
-      if (is_shared(written)) cow::materialize_cow(written);
+      if (has_share(*written)) cow::materialize_cow(written);
     });
   }
 }
@@ -50,7 +48,7 @@ c10::Storage share_storage(const Tensor& tensor) {
   if (!tensor.has_storage() || CallRecorder::current()) return {};  // a recording copies by a call that it sees
   auto* storage = tensor.storage().unsafeGetStorageImpl();
   const std::lock_guard lock(mutex_of(storage));
-  const bool is_first = !is_shared(storage);
+  const bool is_first = !has_share(*storage);
   if (is_first) forget_share(storage);
   c10::Storage share(cow::lazy_clone_storage(*storage));
   if (!share) return share;
@@ -74,6 +72,8 @@ Tensor share_whole_or_copy(const Tensor& tensor) {
   const bool whole = tensor.has_storage() && tensor.storage().nbytes() == tensor.nbytes();
   return whole ? share_or_copy(tensor) : tensor.clone();
 }
+
+bool has_share(c10::StorageImpl& storage) { return cow::is_cow_data_ptr(storage._mutable_data_ptr_no_checks()); }
 
 void leave_share(const Tensor& tensor) { tensor.mutable_data_ptr(); }
 

@@ -33,6 +33,8 @@ Tensor share_or_copy(const Tensor& tensor);
 // The same for a value that may be kept: a copy also of what is only a part of its memory, which would keep all of it.
 Tensor share_whole_or_copy(const Tensor& tensor);
 
+// Whether a storage is over a memory that others may share.
+bool has_share(c10::StorageImpl& storage);
 // Gives a tensor memory of its own, if it has a share.
 void leave_share(const Tensor& tensor);
 

@@ -1,7 +1,6 @@
 #include "tutti/tensor/front.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/core/List.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/SmallVector.h>
@@ -14,6 +13,7 @@
 #include "tutti/tensor/call_recorder.h"
 #include "tutti/tensor/cut.h"
 #include "tutti/tensor/library.h"
+#include "tutti/tensor/mesh_arguments.h"
 #include "tutti/tensor/mesh_gradient.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/outer_recorder.h"
@@ -77,18 +77,7 @@ void note_writes(const c10::OperatorHandle& op, const c10::Argument& argument, c
 
 // The argument as a replica sees it: its own component in the place of each mesh tensor.
 void localize(at::IValue& value) {
-  if (value.isTensor()) {
-    if (is_mesh_tensor(value.toTensor())) value = local_unread(value.toTensor());
-  } else if (value.isTensorList()) {
-    c10::List<Tensor> list;
-    for (const Tensor& tensor : value.toTensorVector()) list.push_back(local_unread(tensor));
-    value = std::move(list);
-  } else if (value.isOptionalTensorList()) {
-    c10::List<std::optional<Tensor>> list;
-    for (const at::IValue& item : value.toListRef())
-      list.push_back(item.isTensor() ? std::optional<Tensor>(local_unread(item.toTensor())) : std::nullopt);
-    value = std::move(list);
-  }
+  replace_mesh_tensors(value, [](const Tensor& tensor, int) { return local_unread(tensor); });
 }
 
 bool has_mesh_tensor(at::ArrayRef<at::IValue> arguments) {

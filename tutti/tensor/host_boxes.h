@@ -12,8 +12,8 @@ namespace tutti {
 // has for one op: run by run, where a run is contiguous on both sides.
 class HostBoxes {
  public:
-  // Takes on one copy into `piece`; the tensors must live until run(). False where it is not for bytes alone: another
-  // device, a lazy conjugate, terms that lie in memory differently, runs too short to be worth it.
+  // Takes on one copy into `piece`; the tensors must live until run(). Returns false for what bytes alone do not tell
+  // (another device, a lazy conjugate, terms that lie in memory differently) and for runs too short to be worth it.
   bool add(const PieceCopy& copy, const Components& components, const Tensor& piece);
   // Does what was taken on.
   void run();

@@ -15,6 +15,7 @@
 #include "tutti/tensor/execute.h"
 #include "tutti/tensor/front.h"
 #include "tutti/tensor/library.h"
+#include "tutti/tensor/mesh_arguments.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/plan_cache.h"
 #include "tutti/tensor/recurrence.h"
@@ -96,22 +97,8 @@ void adopt_plain_operands(const OperatorInfo& info, const MeshShape* shape, Stac
   const auto adopt = [&](const Tensor& tensor) {
     return tensor.defined() && !is_mesh_tensor(tensor) ? borrow_as_replicated(shape, tensor) : tensor;
   };
-  for (size_t i = 0; i < info.num_arguments; ++i) {
-    if (info.writes[i]) continue;
-    at::IValue& value = stack[first + i];
-    if (value.isTensor()) {
-      value = adopt(value.toTensor());
-    } else if (value.isTensorList()) {
-      c10::List<Tensor> list;
-      for (const Tensor& tensor : value.toTensorVector()) list.push_back(adopt(tensor));
-      value = std::move(list);
-    } else if (value.isOptionalTensorList()) {
-      c10::List<std::optional<Tensor>> list;
-      for (const at::IValue& item : value.toListRef())
-        list.push_back(item.isTensor() ? std::optional<Tensor>(adopt(item.toTensor())) : std::nullopt);
-      value = std::move(list);
-    }
-  }
+  for (size_t i = 0; i < info.num_arguments; ++i)
+    if (!info.writes[i]) replace_tensors(stack[first + i], adopt);
 }
 
 class MeshKernel final : public c10::OperatorKernel {
@@ -211,7 +198,7 @@ class MeshKernel final : public c10::OperatorKernel {
     const MeshShape* shape = operands.shape;
     if (operands.reads_plain) adopt_plain_operands(info_, shape, stack);
     auto arguments = torch::jit::last(stack, info_.num_arguments);
-    const auto key = PlanCache::key_of(arguments, !shape->merged());
+    const auto key = PlanCache::key_of(info_, arguments, !shape->merged());
     if (!shape->merged() && info_.decomposition)
       if (auto results = info_.decomposition(arguments)) {
         const auto plan = decomposed_.find_or_make(key, [&] {

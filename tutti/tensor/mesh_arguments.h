@@ -8,8 +8,25 @@
 
 #include "tutti/tensor/mesh_tensor.h"
 
-// The mesh tensors in an argument of an op.
+// The tensors in an argument of an op.
 namespace tutti {
+
+// Puts change(tensor) in the place of every tensor in `value`, of mesh tensors and others; what is absent stays so.
+template <class Change>
+void replace_tensors(at::IValue& value, const Change& change) {
+  if (value.isTensor()) {
+    value = change(value.toTensor());
+  } else if (value.isTensorList()) {
+    c10::List<Tensor> list;
+    for (const Tensor& tensor : value.toTensorVector()) list.push_back(change(tensor));
+    value = std::move(list);
+  } else if (value.isOptionalTensorList()) {
+    c10::List<std::optional<Tensor>> list;
+    for (const at::IValue& item : value.toListRef())
+      list.push_back(item.isTensor() ? std::optional<Tensor>(change(item.toTensor())) : std::nullopt);
+    value = std::move(list);
+  }
+}
 
 // Replaces every mesh tensor in `value` by what `pick(tensor, item)` returns; item is -1 outside a list.
 template <class Pick>

@@ -1,27 +1,21 @@
 #include "tutti/tensor/mesh_members.h"
 
 #include <algorithm>
-#include <map>
-#include <mutex>
 #include <span>
 
 #include "tutti/core/bytes.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/tensor/call_recorder.h"
+#include "tutti/tensor/of_meshes.h"
 #include "tutti/tensor/spec.h"
 #include "tutti/tensor/tensor_bytes.h"
 
 namespace tutti {
 namespace {
 
-struct GroupsOfMeshes {
-  std::mutex mutex;
-  std::map<const MeshShape*, std::weak_ptr<Group>> groups;
-};
-
-GroupsOfMeshes& groups_of_meshes() {
-  static auto& all = *new GroupsOfMeshes;  // tensors may be read while static objects end
+OfMeshes<Group>& groups_of_meshes() {
+  static auto& all = *new OfMeshes<Group>;  // tensors may be read while static objects end
   return all;
 }
 
@@ -40,9 +34,7 @@ void divide_mesh(const Mesh& mesh, const std::string& dimension, const std::shar
   if (!mesh.shares_memory() || mesh.options().home)
     refuse_division(ErrorCode::unimplemented, mesh,
                     "only a mesh without a home, whose devices share memory, can be divided among processes yet");
-  const MeshShape* shape = MeshShape::of(mesh, division);
-  const std::lock_guard lock(groups_of_meshes().mutex);
-  groups_of_meshes().groups[shape] = group;
+  groups_of_meshes().set(MeshShape::of(mesh, division), group);
 }
 
 std::shared_ptr<Group> group_of(const MeshShape& shape) {
@@ -50,8 +42,7 @@ std::shared_ptr<Group> group_of(const MeshShape& shape) {
     recorder->refuse(
         Error(ErrorCode::unimplemented, str("what the processes of the mesh ", shape.mesh.to_string(),
                                             " do together cannot be recorded in a function yet; call it outside")));
-  const std::lock_guard lock(groups_of_meshes().mutex);
-  auto group = groups_of_meshes().groups[&shape].lock();
+  auto group = groups_of_meshes().find(&shape);
   if (!group)
     throw Error(ErrorCode::failed_precondition,
                 str("the group of processes among which the mesh ", shape.mesh.to_string(),

@@ -6,6 +6,14 @@
 #include "tutti/tensor/rules/rule_table.h"
 
 namespace tutti {
+namespace {
+
+bool is_scalar(const c10::TypePtr& type) {
+  const auto optional = type->cast<c10::OptionalType>();
+  return (optional ? optional->getElementType() : type)->kind() == c10::TypeKind::NumberType;
+}
+
+}  // namespace
 
 OperatorInfo::OperatorInfo(const c10::OperatorHandle& op) {
   const auto& schema = op.schema();
@@ -16,6 +24,7 @@ OperatorInfo::OperatorInfo(const c10::OperatorHandle& op) {
     if (argument.name() == "output_mask") output_mask = static_cast<int>(writes.size());
     const auto* alias = argument.alias_info();
     writes.push_back(alias && alias->isWrite());
+    is_number.push_back(is_scalar(argument.type()));
     writes_out |= argument.is_out();
     writes_any |= writes.back();
   }

@@ -21,12 +21,13 @@ struct OperatorInfo {
   size_t num_arguments;
   size_t num_returns;
   c10::SmallVector<int8_t, 4>
-      written_return;                 // for each return the argument that it is, after writing; -1: a new tensor
-  c10::SmallVector<bool, 12> writes;  // for each argument
-  bool is_view = false;               // the first return aliases the first argument
-  bool is_reshape = false;            // to sizes whose elements are in the same row-major order
-  bool asks_if_contiguous = false;    // its kernel and its gradient's formula ask so of the first argument
-  bool changes_geometry = false;      // of its first argument, in place: t_, resize_, …
+      written_return;                    // for each return the argument that it is, after writing; -1: a new tensor
+  c10::SmallVector<bool, 12> writes;     // for each argument
+  c10::SmallVector<bool, 12> is_number;  // for each argument: a Scalar, with which the op computes
+  bool is_view = false;                  // the first return aliases the first argument
+  bool is_reshape = false;               // to sizes whose elements are in the same row-major order
+  bool asks_if_contiguous = false;       // its kernel and its gradient's formula ask so of the first argument
+  bool changes_geometry = false;         // of its first argument, in place: t_, resize_, …
   bool writes_any = false;
   bool writes_out = false;      // its results are written into arguments, whose sizes may change
   bool draws = false;           // random numbers

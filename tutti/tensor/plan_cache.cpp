@@ -1,14 +1,15 @@
 #include "tutti/tensor/plan_cache.h"
 
 #include "tutti/tensor/operand.h"
+#include "tutti/tensor/operator_info.h"
 
 namespace tutti {
 namespace {
 
-// The part of an argument that tells plans apart.
-void append(PlanCache::Key& key, const at::IValue& value, bool strides) {
+// The part of an argument that tells plans apart. `is_number`: of integers their kind alone.
+void append(PlanCache::Key& key, const at::IValue& value, bool strides, bool is_number = false) {
   // Far from the integers that programs pass.
-  enum : int64_t { none = INT64_MIN, other, no, yes, complex, plain, list };
+  enum : int64_t { none = INT64_MIN, other, no, yes, complex, plain, number, list };
   if (const Spec* spec = spec_of(value)) {
     const Tensor& tensor = value.toTensor();
     const bool named = strides && !tensor.is_contiguous();
@@ -21,7 +22,7 @@ void append(PlanCache::Key& key, const at::IValue& value, bool strides) {
     key.push_back(tensor.defined() ? plain : none);
     if (strides && tensor.defined()) key.push_back(static_cast<int64_t>(tensor.scalar_type()));
   } else if (value.isInt()) {
-    key.push_back(value.toInt());
+    key.push_back(is_number ? number : value.toInt());
   } else if (value.isBool()) {
     key.push_back(value.toBool() ? yes : no);
   } else if (value.isNone()) {
@@ -42,9 +43,9 @@ void append(PlanCache::Key& key, const at::IValue& value, bool strides) {
 
 }  // namespace
 
-PlanCache::Key PlanCache::key_of(at::ArrayRef<at::IValue> arguments, bool strides) {
+PlanCache::Key PlanCache::key_of(const OperatorInfo& info, at::ArrayRef<at::IValue> arguments, bool strides) {
   Key key;
-  for (const at::IValue& argument : arguments) append(key, argument, strides);
+  for (size_t i = 0; i < arguments.size(); ++i) append(key, arguments[i], strides, info.is_number[i]);
   return key;
 }
 

@@ -8,12 +8,15 @@
 
 namespace tutti {
 
-// The plans of one op, found by layouts, sizes and integer arguments; floating point arguments do not tell plans apart.
+struct OperatorInfo;
+
+// The plans of one op, found by layouts, sizes and integer arguments. Of a number that an op computes with (a Scalar,
+// or any floating point argument) the kind alone tells plans apart: a program that adds its step's number has one plan.
 class PlanCache {
  public:
   using Key = c10::SmallVector<int64_t, 32>;
   // `strides`: plans of operands with other strides or types are others, for the strides of results hang on both.
-  static Key key_of(at::ArrayRef<at::IValue> arguments, bool strides = false);
+  static Key key_of(const OperatorInfo& info, at::ArrayRef<at::IValue> arguments, bool strides = false);
 
   template <class Make>
   std::shared_ptr<const Plan> find_or_make(const Key& key, Make make) {

@@ -21,7 +21,7 @@ struct NoShardedForm {};
 // of the second. The result is laid out ("x", unsharded): its component x is the sum of two terms, of the calls (x, 0)
 // and (x, 1), which worked on parts of the axis that it lacks.
 //
-// The planner is what a rule sees of a call, and where it says how the call is made on shards. A rule returns false
+// The planner is what a rule sees of a call, and where it says how the call is made on pieces. A rule returns false
 // where it has no sharded form for these layouts. Arguments are numbered as in the op's schema; negative axes are the
 // rule's to resolve.
 class Planner {

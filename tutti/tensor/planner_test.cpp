@@ -12,7 +12,6 @@
 #include "tutti/device/logical_devices.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/operator_info.h"
-#include "tutti/tensor/plan_cache.h"
 #include "tutti/tensor/separate_parts.h"
 
 namespace tutti {
@@ -152,28 +151,6 @@ TEST_F(Plans, ARuleMustNameEveryOperand) {
               HasSubstr("aten::mm: a rule left out tensor argument 1"));
 }
 
-TEST_F(Plans, AreKnownByLayoutsSizesAndIntegersAndByNothingElse) {
-  const Tensor x = tensor({4, 6}, {"x", "y"});
-  const auto key = [](const Arguments& arguments) { return PlanCache::key_of(arguments); };
-  const PlanCache::Key of_x = key({x, 1, 0.5});
-  EXPECT_EQ(of_x, key({tensor({4, 6}, {"x", "y"}), 1, 2.5}));
-  EXPECT_NE(of_x, key({x, 2, 0.5}));
-  EXPECT_NE(of_x, key({tensor({4, 6}, {"y", "x"}), 1, 0.5}));
-  EXPECT_NE(of_x, key({tensor({4, 8}, {"x", "y"}), 1, 0.5}));
-}
-
-TEST_F(Plans, AreMadeOnce) {
-  PlanCache cache;
-  int made = 0;
-  const auto make = [&] {
-    ++made;
-    return Plan{.num_calls = 7};
-  };
-  const auto key = PlanCache::key_of(matrices());
-  EXPECT_EQ(cache.find_or_make(key, make), cache.find_or_make(key, make));
-  EXPECT_EQ(made, 1);
-}
-
 // What each of two processes plans of the product above, whose mesh is divided along y.
 TEST_F(Plans, OfADividedMeshDifferInTheCallsThatAreMadeAlone) {
   for (const int rank : {0, 1}) {
@@ -191,14 +168,6 @@ TEST_F(Plans, OfADividedMeshDifferInTheCallsThatAreMadeAlone) {
     EXPECT_THAT(list_of(plan.results[0].terms[0]), ElementsAre(0, 1));
     EXPECT_THAT(list_of(plan.results[0].terms[1]), ElementsAre(2, 3));
   }
-}
-
-TEST_F(Plans, AreKeptForAsManyCallsAsAreBounded) {
-  PlanCache cache;
-  std::vector<std::weak_ptr<const Plan>> made;
-  for (int i = 0; i < 1000; ++i)
-    made.push_back(cache.find_or_make(PlanCache::key_of(Arguments{i}), [] { return Plan(); }));
-  EXPECT_EQ(std::ranges::count_if(made, [](const auto& plan) { return !plan.expired(); }), 256);
 }
 
 }  // namespace

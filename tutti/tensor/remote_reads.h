@@ -41,7 +41,7 @@ class RemoteReadsGuard {
   ThreadViewGuard view_;  // entered anew: ops of global view pass by the front key too
 };
 
-// local(tensor) for who does not read it, or has told of it.
+// local(tensor), for a caller that does not read the tensor, or that has told of its read.
 at::Tensor local_unread(const at::Tensor& tensor);
 
 // Tells of all that a call reads; the arguments are the last ones of the stack.

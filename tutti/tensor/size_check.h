@@ -1,5 +1,6 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
 #include <ATen/core/stack.h>
 
 namespace c10 {
@@ -7,6 +8,10 @@ class OperatorHandle;
 }
 
 namespace tutti {
+
+// A tensor of the sizes, strides and dtype of another, without memory: ops tell what they would return of it. Undefined
+// for an undefined one.
+at::Tensor without_memory(const at::Tensor& tensor);
 
 // Lets LibTorch look at the sizes of a call: the op runs on tensors without memory, and what it returns of them is
 // returned. Throws: what LibTorch throws where it does not take these operands. Of an op that cannot run without memory

@@ -67,33 +67,35 @@ bool nll_loss_backward(Planner& p) {
   return true;
 }
 
+// The tensors of a call with the letters of the shape that they broadcast to.
+struct ElementwiseOperands {
+  explicit ElementwiseOperands(const Planner& p) {
+    int64_t rank = 0;
+    for (int i = 0; i < p.num_arguments(); ++i)
+      if (const Spec* spec = p.spec(i)) rank = std::max<int64_t>(rank, spec->rank());
+    all = letters(rank);
+    for (int i = 0; i < p.num_arguments(); ++i)
+      if (const Spec* spec = p.spec(i))
+        terms.push_back({i, all.substr(all.size() - spec->sizes.size()), -1, /*broadcasts=*/true});
+  }
+
+  std::string all;
+  std::vector<Term> terms;
+};
+
 // loss(self, target, [weight,] reduction, …): elementwise, then the reduction.
 bool elementwise_loss(Planner& p) {
-  std::vector<Term> terms;
-  int64_t rank = 0;
-  for (int i = 0; i < p.num_arguments(); ++i)
-    if (const Spec* spec = p.spec(i)) rank = std::max<int64_t>(rank, spec->rank());
-  const std::string all = letters(rank);
+  const ElementwiseOperands operands(p);
   int reduction = 2;
   while (!p.is_integer(reduction)) ++reduction;
-  for (int i = 0; i < p.num_arguments(); ++i)
-    if (const Spec* spec = p.spec(i))
-      terms.push_back({i, all.substr(all.size() - spec->sizes.size()), -1, /*broadcasts=*/true});
-  shard(p, terms, {p.integer(reduction) == kNone ? all : ""});
+  shard(p, operands.terms, {p.integer(reduction) == kNone ? operands.all : ""});
   return true;
 }
 
 // loss_backward(grad, self, target, …): the shape that all broadcast to.
 bool elementwise_loss_backward(Planner& p) {
-  std::vector<Term> terms;
-  int64_t rank = 0;
-  for (int i = 0; i < p.num_arguments(); ++i)
-    if (const Spec* spec = p.spec(i)) rank = std::max<int64_t>(rank, spec->rank());
-  const std::string all = letters(rank);
-  for (int i = 0; i < p.num_arguments(); ++i)
-    if (const Spec* spec = p.spec(i))
-      terms.push_back({i, all.substr(all.size() - spec->sizes.size()), -1, /*broadcasts=*/true});
-  shard(p, terms, {all});
+  const ElementwiseOperands operands(p);
+  shard(p, operands.terms, {operands.all});
   return true;
 }
 

@@ -7,7 +7,7 @@
 
 namespace tutti {
 
-// What becomes of an op's SymInt arguments when it runs on shards. An op that has some may not be in the table as
+// What becomes of an op's SymInt arguments when it runs on pieces. An op that has some may not be in the table as
 // `none`.
 enum class SizeArguments {
   none,        // the schema has none

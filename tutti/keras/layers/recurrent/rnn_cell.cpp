@@ -1,5 +1,7 @@
 #include "tutti/keras/layers/recurrent/rnn_cell.h"
 
+#include <ATen/TensorOperators.h>
+
 #include <algorithm>
 #include <utility>
 

@@ -1,0 +1,59 @@
+#include "tutti/tensor/rules/kernel_strides.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/native/ConvUtils.h>
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "tutti/tensor/size_check.h"
+
+namespace tutti {
+namespace {
+
+// convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups): along lines and in
+// planes the result has its channels last where the images or the weights have them so, in any kernel. A line is a
+// plane of one row. In space it depends on the kernel, and of complex numbers there are several.
+torch::jit::Stack result_of_convolution(at::ArrayRef<at::IValue> arguments) {
+  at::Tensor images = without_memory(arguments[0].toTensor()), weight = without_memory(arguments[1].toTensor());
+  const auto space = static_cast<size_t>(images.dim() - 2);
+  std::array<std::vector<int64_t>, 4> lists;  // stride, padding, dilation, output_padding
+  for (size_t i = 0; i < lists.size(); ++i) {
+    lists[i] = arguments[std::array{3, 4, 5, 7}[i]].toIntVector();
+    if (lists[i].size() == 1) lists[i].resize(space, lists[i][0]);  // one for all
+  }
+  const auto names_all = [&](const std::vector<int64_t>& list) { return list.size() == space; };
+  if (space < 1 || space > 2 || images.is_complex() || !std::all_of(lists.begin(), lists.end(), names_all)) return {};
+  const auto& [stride, padding, dilation, output_padding] = lists;
+  at::DimVector sizes(arguments[6].toBool()
+                          ? at::native::conv_input_size(images.sizes(), weight.sizes(), padding, output_padding, stride,
+                                                        dilation, arguments[8].toInt())
+                          : at::native::conv_output_size(images.sizes(), weight.sizes(), padding, stride, dilation));
+  const bool is_line = space == 1;
+  if (is_line) {
+    images = images.contiguous().unsqueeze(2);
+    weight = weight.unsqueeze(2);
+    sizes.insert(sizes.begin() + 2, 1);
+  }
+  const auto has_channels_last = [](const at::Tensor& tensor) {
+    return tensor.suggest_memory_format() == at::MemoryFormat::ChannelsLast;
+  };
+  const at::Tensor result =
+      at::empty(sizes, images.options(),
+                has_channels_last(images) || has_channels_last(weight) ? at::MemoryFormat::ChannelsLast
+                                                                       : at::MemoryFormat::Contiguous);
+  return {is_line ? result.squeeze(2) : result};
+}
+
+}  // namespace
+
+std::optional<torch::jit::Stack> results_of_kernel(const std::string& name, at::ArrayRef<at::IValue> arguments) {
+  if (name == "aten::convolution" || name == "aten::_convolution") return result_of_convolution(arguments);
+  if (name == "aten::angle" && arguments[0].toTensor().is_complex())  // computed in row-major memory
+    return torch::jit::Stack{at::empty(arguments[0].toTensor().sizes(), at::kMeta)};
+  return {};
+}
+
+}  // namespace tutti

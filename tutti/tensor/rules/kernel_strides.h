@@ -1,0 +1,15 @@
+#pragma once
+
+#include <ATen/core/ivalue.h>
+#include <ATen/core/stack.h>
+
+#include <optional>
+#include <string>
+
+namespace tutti {
+
+// Of an op whose kernel gives its results other strides than LibTorch says of tensors without memory: what the kernel
+// gives, as tensors without memory; an empty list where that cannot be told. Nothing of all other ops.
+std::optional<torch::jit::Stack> results_of_kernel(const std::string& name, at::ArrayRef<at::IValue> arguments);
+
+}  // namespace tutti
