@@ -1,7 +1,7 @@
 // What served_test.py starts as chief, workers and servers: trains a small net with parameter servers, or without them
 // where there is no cluster. The chief prints the losses of the steps, in their order, and what came of the run.
 //   served_member [--steps N] [--checkpoints DIR] [--crash-before STEP FILE] [--crash-after STEP FILE]
-//                 [--different TASK] [--fail STEP] [--slow MS] [--writes] [--sparse]
+//                 [--different TASK] [--renamed TASK] [--fail STEP] [--slow MS] [--writes] [--sparse]
 // A worker crashes once, in that step, before or after its gradients were pushed; FILE tells that it has.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
@@ -34,7 +34,7 @@ using namespace tutti;
 
 struct Options {
   int64_t steps = 20, crash_before = -1, crash_after = -1, fail = -1, slow_ms = 0;
-  std::string crashed, checkpoints, different;
+  std::string crashed, checkpoints, different, renamed;
   bool writes = false, sparse = false;
 };
 
@@ -48,6 +48,7 @@ Options parse(int argc, char** argv) {
     if (name == "--slow") options.slow_ms = std::stoll(next());
     if (name == "--checkpoints") options.checkpoints = next();
     if (name == "--different") options.different = next();
+    if (name == "--renamed") options.renamed = next();
     if (name == "--writes") options.writes = true;
     if (name == "--sparse") options.sparse = true;
     if (name == "--crash-before" || name == "--crash-after") {
@@ -94,26 +95,27 @@ void train(ParameterServerStrategy& strategy, const Options& options, const std:
   });
   ClusterCoordinator coordinator(strategy, {.functions_under_way = 4});
   const auto seen = coordinator.create_per_worker_value([] { return int64_t{0}; });
-  const auto step = coordinator.function("step", [&, &net = net, &optimizer = optimizer](int64_t& own, int64_t number) {
-    ++own;
-    if (number == options.fail) throw Error(ErrorCode::data_loss, "a bad record");
-    if (number == options.crash_before) crash_once(options.crashed);
-    if (options.slow_ms > 0) std::this_thread::sleep_for(std::chrono::milliseconds(options.slow_ms));
-    const Tensor ids = ids_of(number);
-    const auto losses = strategy.run([&] {
-      const Tensor wanted = ids.to(at::kFloat).mean(1, /*keepdim=*/true) / kIds;
-      const Tensor loss = compute_average_loss((net->forward(ids) - wanted).square());
-      const auto weights = net->parameters();
-      optimizer.apply_gradients(gradients(loss, weights), weights);
-      return loss.detach();
-    });
-    if (options.writes) {
-      const at::NoGradGuard no_grad;
-      net->out->bias.add_(1);
-    }
-    if (number == options.crash_after) crash_once(options.crashed);
-    return std::pair(strategy.reduce(ReduceOp::sum, losses), int64_t{current_worker_index()});
-  });
+  const auto step = coordinator.function(
+      options.renamed == task ? "jump" : "step", [&, &net = net, &optimizer = optimizer](int64_t& own, int64_t number) {
+        ++own;
+        if (number == options.fail) throw Error(ErrorCode::data_loss, "a bad record");
+        if (number == options.crash_before) crash_once(options.crashed);
+        if (options.slow_ms > 0) std::this_thread::sleep_for(std::chrono::milliseconds(options.slow_ms));
+        const Tensor ids = ids_of(number);
+        const auto losses = strategy.run([&] {
+          const Tensor wanted = ids.to(at::kFloat).mean(1, /*keepdim=*/true) / kIds;
+          const Tensor loss = compute_average_loss((net->forward(ids) - wanted).square());
+          const auto weights = net->parameters();
+          optimizer.apply_gradients(gradients(loss, weights), weights);
+          return loss.detach();
+        });
+        if (options.writes) {
+          const at::NoGradGuard no_grad;
+          net->out->bias.add_(1);
+        }
+        if (number == options.crash_after) crash_once(options.crashed);
+        return std::pair(strategy.reduce(ReduceOp::sum, losses), int64_t{current_worker_index()});
+      });
   const auto evaluate = coordinator.function("evaluate", [&, &net = net](int64_t number) {
     const at::NoGradGuard no_grad;
     return net->forward(ids_of(number)).sum().item<double>();  // in global view

@@ -203,6 +203,13 @@ class Served(unittest.TestCase):
             self.assertIn("failed_precondition: the tasks have not made the same", ends["chief 0"][2])
             self.assertRegex(ends["chief 0"][2], r"float32 \[3\]|Float \[3\]")
 
+    def test_a_definition_that_differs_is_named_with_its_line_in_both_tasks(self):
+        with Tasks([MEMBER, "--renamed", "worker 0"], workers=1, servers=1) as tasks:
+            ends = tasks.wait()
+        for name in ("chief 0", "worker 0"):
+            self.assertRegex(ends[name][2], r"worker 0 has function 'jump', .* made at served_member.cpp:\d+ where "
+                                            r"chief 0 has function 'step', .* made at served_member.cpp:\d+;")
+
     def test_an_error_of_a_function_is_the_coordinators_and_ends_the_run_of_all(self):
         with Tasks([MEMBER, "--fail", "7"], workers=2, servers=1) as tasks:
             ends = tasks.wait()

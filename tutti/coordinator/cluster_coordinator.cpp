@@ -1,7 +1,5 @@
 #include "tutti/coordinator/cluster_coordinator.h"
 
-#include <c10/util/Type.h>
-
 #include <algorithm>
 #include <atomic>
 #include <mutex>
@@ -142,12 +140,12 @@ void ClusterCoordinator::Driving::fail(const std::exception_ptr& error) {
   if (auto& remote = coordinator_.state_->remote) remote->fail_run(error);
 }
 
-int ClusterCoordinator::add_function(const std::string& name, std::type_index type, coordinator::NamedCall call) {
+int ClusterCoordinator::add_function(coordinator::NamedFunction function) {
   auto& functions = state_->named.functions;
-  if (std::ranges::any_of(functions, [&](const auto& function) { return function.name == name; }))
-    throw Error(ErrorCode::invalid_argument,
-                str("ClusterCoordinator::function: there is a function '", name, "'; workers know them by name"));
-  functions.push_back({name, c10::demangle(type.name()), std::move(call)});
+  if (std::ranges::any_of(functions, [&](const auto& other) { return other.name == function.name; }))
+    throw Error(ErrorCode::invalid_argument, str("ClusterCoordinator::function: there is a function '", function.name,
+                                                 "'; workers know them by name"));
+  functions.push_back(std::move(function));
   return static_cast<int>(functions.size()) - 1;
 }
 

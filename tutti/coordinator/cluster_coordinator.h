@@ -2,17 +2,17 @@
 
 #include <exception>
 #include <memory>
+#include <source_location>
 #include <string>
 #include <tuple>
 #include <type_traits>
-#include <typeindex>
 #include <utility>
 #include <vector>
 
 #include "tutti/coordinator/closure.h"
 #include "tutti/coordinator/function_signature.h"
+#include "tutti/coordinator/named_function.h"
 #include "tutti/coordinator/per_worker.h"
-#include "tutti/coordinator/remote_call.h"
 #include "tutti/coordinator/remote_value.h"
 #include "tutti/coordinator/travel.h"
 #include "tutti/core/error.h"
@@ -41,16 +41,17 @@ class ClusterCoordinator {
   // structures of them, as copies, which results are too. Others are references to PerWorker values. Generic and
   // `mutable` lambdas do not compile. Throws: invalid_argument for a name that another one has.
   template <class F>
-  auto function(const std::string& name, F f) -> WorkerFunction<typename coordinator::Signature<F>::type> {
+  auto function(const std::string& name, F f, std::source_location location = std::source_location::current())
+      -> WorkerFunction<typename coordinator::Signature<F>::type> {
     using S = typename coordinator::Signature<F>::type;
     const auto call = std::make_shared<const std::function<S>>(std::move(f));
-    return {name, add_function(name, typeid(S), coordinator::named_call(call)), call};
+    return {name, add_function({name, typeid(S), location, coordinator::named_call(call)}), call};
   }
 
   // f() or f(InputContext) makes a Dataset, or a DistributedDataset of the strategy. It is called on each worker,
   // outside of scopes, when a function first needs it.
   template <class F>
-  auto create_per_worker_dataset(F f) {
+  auto create_per_worker_dataset(F f, std::source_location location = std::source_location::current()) {
     const auto make = [f, n = num_workers(), replicas = replicas_of_worker()](int worker) {
       if constexpr (std::is_invocable_v<const F&, const data::InputContext&>)
         return f(data::InputContext{
@@ -59,12 +60,13 @@ class ClusterCoordinator {
         return f();
     };
     using Data = decltype(make(0));
-    return PerWorkerDataset<Data>(num_workers(), PerWorker<Data>(identity(), num_workers(), make));
+    return PerWorkerDataset<Data>(num_workers(), PerWorker<Data>(identity(), num_workers(), make, location));
   }
   template <class F>
-  auto create_per_worker_value(F f) {
+  auto create_per_worker_value(F f, std::source_location location = std::source_location::current()) {
     using T = std::invoke_result_t<const F&>;
-    return PerWorker<T>(identity(), num_workers(), [f](int) { return f(); });
+    return PerWorker<T>(
+        identity(), num_workers(), [f](int) { return f(); }, location);
   }
 
   // Calls driver, which schedules, then joins; returns its result. Throws: what the driver throws, after all that was
@@ -226,7 +228,7 @@ class ClusterCoordinator {
     if constexpr (coordinator::is_per_worker<A>) require_owner(argument.owner());
   }
 
-  int add_function(const std::string& name, std::type_index type, coordinator::NamedCall call);
+  int add_function(coordinator::NamedFunction function);
   const std::shared_ptr<coordinator::PerWorkerTable>& identity() const;
   void require_owner(const std::shared_ptr<coordinator::PerWorkerTable>& owner) const;
   bool is_in_cluster() const;

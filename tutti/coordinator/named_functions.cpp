@@ -1,5 +1,7 @@
 #include "tutti/coordinator/named_functions.h"
 
+#include <c10/util/Type.h>
+
 #include <algorithm>
 
 #include "tutti/core/error.h"
@@ -11,7 +13,8 @@ std::vector<std::string> NamedFunctions::describe(const servers::ServedState& st
   std::vector<std::string> lines = state.describe();
   for (const std::string& line : values->describe()) lines.push_back(line);
   for (const NamedFunction& function : functions)
-    lines.push_back(str("function '", function.name, "', ", function.signature));
+    lines.push_back(str("function '", function.name, "', ", c10::demangle(function.type.name()), ", made at ",
+                        to_string(function.location)));
   return lines;
 }
 

@@ -4,16 +4,11 @@
 #include <string>
 #include <vector>
 
+#include "tutti/coordinator/named_function.h"
 #include "tutti/coordinator/per_worker_table.h"
-#include "tutti/coordinator/remote_call.h"
 #include "tutti/distribute/servers/served_training.h"
 
 namespace tutti::coordinator {
-
-struct NamedFunction {
-  std::string name, signature;
-  NamedCall call;
-};
 
 // What a task has made for the coordinator to schedule: every task makes the same, in one order.
 struct NamedFunctions {

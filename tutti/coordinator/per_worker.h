@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <source_location>
 #include <utility>
 #include <vector>
 
@@ -19,13 +20,15 @@ class PerWorker {
   using value_type = T;
 
   // Of the workers of `owner`. For the library's own use, as what follows.
-  PerWorker(std::shared_ptr<coordinator::PerWorkerTable> owner, int num_workers, std::function<T(int worker)> make)
+  PerWorker(std::shared_ptr<coordinator::PerWorkerTable> owner, int num_workers, std::function<T(int worker)> make,
+            std::source_location made = std::source_location::current())
       : state_(std::make_shared<State>(State{std::move(owner), std::move(make),
                                              std::vector<std::optional<T>>(static_cast<size_t>(num_workers))})) {
-    state_->number = state_->owner->add(typeid(T), [weak = std::weak_ptr(state_)](int worker) -> void* {
+    const auto at = [weak = std::weak_ptr(state_)](int worker) -> void* {
       const auto state = weak.lock();
       return state ? &state->at(worker) : nullptr;
-    });
+    };
+    state_->number = state_->owner->add(typeid(T), at, made);
   }
 
   const std::shared_ptr<coordinator::PerWorkerTable>& owner() const { return state_->owner; }
@@ -58,9 +61,9 @@ class PerWorkerDataset {
   PerWorkerDataset(int num_workers, PerWorker<Data> data) : num_workers_(num_workers), data_(std::move(data)) {}
 
   // A new pass on each worker. TF: iter(…).
-  PerWorker<Iterator> iterator() const {
-    return PerWorker<Iterator>(data_.owner(), num_workers_,
-                               [data = data_](int worker) { return std::as_const(data.at(worker)).begin(); });
+  PerWorker<Iterator> iterator(std::source_location made = std::source_location::current()) const {
+    const auto begin = [data = data_](int worker) { return std::as_const(data.at(worker)).begin(); };
+    return PerWorker<Iterator>(data_.owner(), num_workers_, begin, made);
   }
 
  private:

@@ -24,7 +24,8 @@ void* PerWorkerTable::at(int64_t number, std::type_index type, int worker) const
 std::vector<std::string> PerWorkerTable::describe() const {
   std::vector<std::string> lines;
   for (const Value& value : values_)
-    lines.push_back(str("PerWorker value ", lines.size(), ": ", c10::demangle(value.type.name())));
+    lines.push_back(str("PerWorker value ", lines.size(), ": ", c10::demangle(value.type.name()), ", made at ",
+                        to_string(value.made)));
   return lines;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <source_location>
 #include <string>
 #include <typeindex>
 #include <vector>
@@ -12,9 +13,9 @@ class PerWorkerTable {
  public:
   using At = std::function<void*(int worker)>;  // null where the program has let the value go
 
-  // Returns its number.
-  int add(std::type_index type, At at) {
-    values_.push_back({type, std::move(at)});
+  // Returns its number. `made`: where the program makes it.
+  int add(std::type_index type, At at, std::source_location made) {
+    values_.push_back({type, std::move(at), made});
     return static_cast<int>(values_.size()) - 1;
   }
   // The value of a worker, made where it has none. Throws: what making it throws; failed_precondition for one that was
@@ -27,6 +28,7 @@ class PerWorkerTable {
   struct Value {
     std::type_index type;
     At at;
+    std::source_location made;
   };
   std::vector<Value> values_;
 };

@@ -46,7 +46,7 @@ void CoordinatorCopies::pull() {
   pull_numbers();
 }
 
-// A server that has no variable of an update does not count it.
+// A server that has no variable of an update does not count it: the greatest of each number is the one that counts.
 void CoordinatorCopies::pull_numbers() {
   numbers_.resize(static_cast<size_t>(state_.num_optimizers()));
   for (int number = 0; number < state_.num_optimizers(); ++number) {
@@ -61,7 +61,10 @@ void CoordinatorCopies::pull_numbers() {
         [&](int, ByteReader& reader) {
           std::vector<double> numbers(static_cast<size_t>(reader.count(sizeof(double))));
           std::memcpy(numbers.data(), reader.raw(numbers.size() * sizeof(double)), numbers.size() * sizeof(double));
-          if (furthest.empty() || (!numbers.empty() && numbers[0] > furthest[0])) furthest = std::move(numbers);
+          if (furthest.empty()) furthest = numbers;
+          if (numbers.size() != furthest.size()) reader.damaged("two servers have not the same numbers");
+          std::ranges::transform(furthest, numbers, furthest.begin(),
+                                 [](double a, double b) { return std::max(a, b); });
         });
     state_.optimizer(number).set_numbers(furthest);
     numbers_[static_cast<size_t>(number)] = std::move(furthest);
@@ -69,6 +72,7 @@ void CoordinatorCopies::pull_numbers() {
 }
 
 void CoordinatorCopies::push_writes() {
+  state_.settle_optimizers();
   const PlainAccess access;
   std::vector<int> written;
   for (int number = 0; number < state_.num_tensors(); ++number)

@@ -105,6 +105,11 @@ int ServedState::add_optimizer(ServedOptimizer optimizer) {
   return num_optimizers() - 1;
 }
 
+void ServedState::settle_optimizers() const {
+  for (const ServedOptimizer& optimizer : optimizers_)
+    if (optimizer.is_alive()) optimizer.settle();
+}
+
 Tensor ServedState::tensor(int number) const {
   if (auto impl = (*this)[number].impl.lock()) return Tensor(std::move(impl));
   throw Error(ErrorCode::failed_precondition,
@@ -128,7 +133,8 @@ const std::vector<int>& ServedState::changed_by(int optimizer, int variable) con
 std::vector<std::string> ServedState::describe() const {
   std::vector<std::string> lines;
   for (int i = 0; i < num_tensors(); ++i) lines.push_back(str("tensor ", i, ": ", servers::describe((*this)[i])));
-  for (int i = 0; i < num_optimizers(); ++i) lines.push_back(str("optimizer ", i, ": ", optimizer(i).name));
+  for (int i = 0; i < num_optimizers(); ++i)
+    lines.push_back(str("optimizer ", i, ": ", optimizer(i).name, ", made at ", to_string(optimizer(i).location)));
   return lines;
 }
 

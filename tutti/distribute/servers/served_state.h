@@ -50,6 +50,8 @@ class ServedState {
   std::optional<int> find(const at::Tensor& tensor) const;
   int num_optimizers() const { return static_cast<int>(optimizers_.size()); }
   const ServedOptimizer& optimizer(int number) const { return optimizers_[static_cast<size_t>(number)]; }
+  // Brings into their tensors what the program did to the state of those that it still has.
+  void settle_optimizers() const;
   // The tensors that its updates of a variable change.
   const std::vector<int>& changed_by(int optimizer, int variable) const;
 

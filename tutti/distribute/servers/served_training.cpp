@@ -21,6 +21,7 @@ void ServedTraining::settle() {
     state_.add_variable(variable);
   }
   for (ServedOptimizer& optimizer : std::exchange(built_, {})) state_.add_optimizer(std::move(optimizer));
+  state_.settle_optimizers();
 }
 
 int ServedTraining::add(ServedOptimizer optimizer) {

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <source_location>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,14 +14,18 @@ namespace tutti {
 // An optimizer as the servers see it, which make its updates. Every task has made it, and knows it by its number.
 struct ServedOptimizer {
   std::string name;
+  std::source_location location;  // where it was made
   std::vector<at::Tensor> variables;
   std::vector<std::vector<at::Tensor>> slots;            // of each variable; of its shape, or the variable is never cut
   bool needs_whole_variables = false;                    // an update looks at more than one element
   bool needs_all_variables = false;                      // and at those of all variables
   std::function<bool()> is_alive = [] { return true; };  // whether the program still has it
+  std::function<void()> settle = [] {};                  // brings into the slots what the program did to its state
   // In global view. Like the next ones they throw failed_precondition once the optimizer is gone.
   std::function<void(std::span<const at::Tensor> gradients, std::span<const at::Tensor> variables, double scale)> apply;
-  std::function<std::vector<double>()> numbers;  // the rest of its state
+  // The rest of its state: options, and counts of steps, which grow. A server that has no part in some updates has
+  // smaller ones.
+  std::function<std::vector<double>()> numbers;
   std::function<void(std::span<const double>)> set_numbers;
 };
 

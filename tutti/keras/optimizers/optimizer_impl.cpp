@@ -96,7 +96,7 @@ struct OptimizerImpl::Scratch {
   std::weak_ptr<ServedUpdates> served = {};
   int served_number = -1;
 
-  void serve(OptimizerImpl& optimizer, const std::shared_ptr<ServedUpdates>& servers);
+  void serve(OptimizerImpl& optimizer, const std::shared_ptr<ServedUpdates>& servers, std::source_location location);
 
   // To whom a worker hands its gradients; null: it updates variables itself.
   std::shared_ptr<ServedUpdates> pushes_to(const std::string& name) const {
@@ -117,12 +117,13 @@ struct OptimizerImpl::Scratch {
 };
 
 // What the servers have to know. Every task has the same optimizer, and its state.
-void OptimizerImpl::Scratch::serve(OptimizerImpl& optimizer, const std::shared_ptr<ServedUpdates>& servers) {
+void OptimizerImpl::Scratch::serve(OptimizerImpl& optimizer, const std::shared_ptr<ServedUpdates>& servers,
+                                   std::source_location location) {
   if (optimizer.states_.empty())
     throw Error(
         ErrorCode::unimplemented,
         str(optimizer.name(), ": an optimizer that is made of others, or has other state, cannot be on servers"));
-  ServedOptimizer to_serve{.name = optimizer.name()};
+  ServedOptimizer to_serve{.name = optimizer.name(), .location = location};
   for (const VariableState& state : optimizer.states_) {
     auto& slots = to_serve.slots.emplace_back(state.slots);
     to_serve.variables.push_back(state.variable);
@@ -412,7 +413,7 @@ void OptimizerImpl::build(std::span<const Tensor> variables, std::source_locatio
       make_states(variables);
     else
       for (size_t i = 0; i < variables.size(); ++i) state_of(variables[i], i);
-    if (servers && scratch_->served.expired()) scratch_->serve(*this, servers);
+    if (servers && scratch_->served.expired()) scratch_->serve(*this, servers, location);
   };
   if (!in_replica_function()) return build_once();
   const auto key = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(this));
