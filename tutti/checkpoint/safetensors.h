@@ -20,6 +20,7 @@ class SafetensorsFile {
   SafetensorsFile(FileSystem& files, const std::filesystem::path& file);
 
   const std::vector<SafetensorsEntry>& entries() const { return header_.entries; }
+  uint64_t data_begin() const { return header_.data_begin; }  // where the entries' bytes are counted from
   // One of them, in CPU memory.
   Tensor read(const SafetensorsEntry& entry) const;
 

@@ -58,6 +58,7 @@ class Generalizer {
   int final_number(int number) const;
   void find_places(Program& program) const;
   Program program();
+  std::vector<ValueType> types() const;
   void verify(const Generalized& result) const;
 
   const std::string& name_;
@@ -244,6 +245,33 @@ Program Generalizer::program() {
   return program;
 }
 
+std::vector<ValueType> Generalizer::types() const {
+  std::vector<ValueType> types;
+  const std::vector<Recorded::Form>& base = recorded_[0].forms;
+  const auto add_variables = [&] {
+    for (const Recorded::Variable& variable : recorded_[0].variables) {
+      types.push_back({.dtype = variable.tensor.scalar_type()});
+      for (const int64_t size : variable.tensor.sizes()) types.back().sizes.emplace_back(Integer{size});
+    }
+  };
+  for (size_t value = 0; value < base.size(); ++value) {
+    if (value == inputs_.size()) add_variables();
+    types.emplace_back();
+    const auto has_rank = [&](const Recorded& other) {
+      return other.forms[value].sizes.size() == base[value].sizes.size();
+    };
+    if (!std::ranges::all_of(recorded_, has_rank)) continue;
+    types.back().dtype = base[value].dtype;
+    for (size_t axis = 0; axis < base[value].sizes.size(); ++axis) {
+      std::vector<int64_t> sizes;
+      for (const Recorded& recorded : recorded_) sizes.push_back(recorded.forms[value].sizes[axis]);
+      types.back().sizes.push_back(points_->fit(sizes));
+    }
+  }
+  if (base.size() == inputs_.size()) add_variables();
+  return types;
+}
+
 // Inputs that were not recorded. Text is what the steps that take it know.
 std::vector<Value> other_inputs(const Generalized& result) {
   std::vector<int64_t> sizes;
@@ -290,7 +318,11 @@ void Generalizer::verify(const Generalized& result) const {
 Generalized Generalizer::run() {
   const SameRandomNumbers afterwards;
   record();
-  Generalized result{.program = program(), .variables = recorded_[0].variables, .steps = recorded_[0].steps};
+  Generalized result{.program = program(),
+                     .variables = recorded_[0].variables,
+                     .steps = recorded_[0].steps,
+                     .types = types(),
+                     .places = recorded_[0].places};
   verify(result);
   return result;
 }

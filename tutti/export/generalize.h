@@ -6,6 +6,7 @@
 
 #include "tutti/export/program.h"
 #include "tutti/export/recording.h"
+#include "tutti/export/value_type.h"
 
 namespace tutti::saved_model {
 
@@ -14,6 +15,8 @@ struct Generalized {
   Program program;                                         // its steps have no configuration yet
   std::vector<Recorded::Variable> variables;               // of the program
   std::vector<keras::layers::PreprocessingOptions> steps;  // of its calls that are steps
+  std::vector<ValueType> types;                            // of its values, by their numbers
+  std::vector<CallPlace> places;                           // where the user made its calls
 };
 
 // Records the function for several sizes of inputs, and finds each integer of its calls as a constant and multiples of

@@ -89,6 +89,11 @@ Recorded Recording::run(const Function& function, const std::vector<Value>& inpu
   for (const auto& [name, output] : outputs)
     recorded_.outputs.push_back(output.is_text() ? number_of(output.text()) : number_of(output.tensor(), false));
   refuse_writes();
+  for (const Value& value : kept_) {
+    const bool is_tensor = !value.is_text() && value.tensor().defined();
+    recorded_.forms.push_back(is_tensor ? Recorded::Form{value.tensor().scalar_type(), value.tensor().sizes().vec()}
+                                        : Recorded::Form{});
+  }
   return std::move(recorded_);
 }
 
@@ -102,6 +107,11 @@ int Recording::add(const Tensor& tensor) {
 int Recording::add(const Strings& text) {
   kept_.emplace_back(text);
   return static_cast<int>(kept_.size()) - 1;
+}
+
+void Recording::add(Call call) {
+  recorded_.calls.push_back(std::move(call));
+  recorded_.places.push_back(call_place());
 }
 
 // A tensor that LibTorch made of a known one without a call, by data() or variable_data(); -1: none.
@@ -139,7 +149,7 @@ int Recording::number_of(const Tensor& tensor, bool writes) {
     fresh_.erase(fresh);
     if (!writes) return capture(tensor, /*is_made=*/true);  // C++ gave it its value
     call.results.push_back({.values = {add(tensor)}});
-    recorded_.calls.push_back(std::move(call));
+    add(std::move(call));
   }
   if (const auto found = numbers_.find(tensor.unsafeGetTensorImpl()); found != numbers_.end()) return found->second;
   if (const int alias = find_alias(tensor); alias >= 0) {
@@ -254,7 +264,7 @@ void Recording::call(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
       made.values.push_back(result_of(result.toTensor()));
     call.results.push_back(std::move(made));
   }
-  recorded_.calls.push_back(std::move(call));
+  add(std::move(call));
 }
 
 TensorOrText Recording::step(keras::layers::PreprocessingOptions layer, std::vector<TensorOrText> inputs) {
@@ -274,10 +284,10 @@ TensorOrText Recording::step(keras::layers::PreprocessingOptions layer, std::vec
   }
   made.sizes = result.is_text() ? result.text().shape() : result.tensor().sizes().vec();
   const int number = result.is_text() ? add(result.text()) : add(result.tensor());
-  recorded_.calls.push_back({.op = step_name(layer),
-                             .is_step = true,
-                             .arguments = {{inputs.size() == 1 ? "input" : "inputs", std::move(from)}},
-                             .results = {{.values = {number}}}});
+  add({.op = step_name(layer),
+       .is_step = true,
+       .arguments = {{inputs.size() == 1 ? "input" : "inputs", std::move(from)}},
+       .results = {{.values = {number}}}});
   recorded_.steps.push_back(std::move(layer));
   recorded_.step_results.push_back(std::move(made));
   if (result.is_text()) return result.text();

@@ -12,6 +12,7 @@
 #include "tutti/core/error.h"
 #include "tutti/export/program.h"
 #include "tutti/export/value.h"
+#include "tutti/function/call_place.h"
 #include "tutti/keras/layers/preprocessing/step_recorder.h"
 #include "tutti/tensor/outer_recorder.h"
 
@@ -32,10 +33,16 @@ struct Recorded {
     bool is_text;
     std::optional<int> free_size;  // the number, among such sizes, of that of the last axis
   };
+  struct Form {
+    at::ScalarType dtype = at::ScalarType::Undefined;  // of text and undefined tensors
+    std::vector<int64_t> sizes = {};
+  };
 
   std::vector<Variable> variables;
   std::vector<Call> calls;                                 // values are numbered as kVariables says
   std::vector<keras::layers::PreprocessingOptions> steps;  // of the calls that are steps, in their order
+  std::vector<CallPlace> places;                           // where the user made the calls
+  std::vector<Form> forms;                                 // of the values that are no variables
   std::vector<StepResult> step_results;
   std::vector<int> outputs;
 };
@@ -68,6 +75,7 @@ class Recording final : public OuterRecorder, public keras::layers::StepRecorder
   int capture(const Tensor& tensor, bool is_made);
   int add(const Tensor& tensor);
   int add(const Strings& text);
+  void add(Call call);
   Argument argument_of(const c10::IValue& value, const c10::Argument& schema);
   int result_of(const Tensor& tensor);
   bool keep_back(const c10::OperatorHandle& op, const Call& call, const torch::jit::Stack& stack);

@@ -14,6 +14,7 @@
 #include "tutti/export/checksum.h"
 #include "tutti/export/description.h"
 #include "tutti/export/generalize.h"
+#include "tutti/export/onnx/write_onnx.h"
 #include "tutti/export/saved_model.h"
 #include "tutti/export/steps.h"
 #include "tutti/export/torchscript.h"
@@ -55,7 +56,9 @@ struct Contents {
   Description description;
   std::map<std::string, Tensor> variables;
   Assets assets;
-  std::vector<std::vector<Tensor>> variables_of;  // by signature
+  std::vector<std::vector<Tensor>> variables_of;  // by signature, as what follows
+  std::vector<std::vector<ValueType>> types_of;
+  std::vector<std::vector<CallPlace>> places_of;
 };
 
 // Variables keep their names; one that two tensors have gets a number, as does one without a name.
@@ -106,6 +109,8 @@ void add_signature(const std::string& name, const Signature& signature, const Sa
   for (const auto& output : made.program.outputs)
     if (!is_utf8(output.spec.name))
       refuse_save(str("the signature '", name, "' has an output whose name is not UTF-8"));
+  contents.types_of.push_back(std::move(made.types));
+  contents.places_of.push_back(std::move(made.places));
   contents.description.signatures.push_back(std::move(made.program));
 }
 
@@ -146,7 +151,21 @@ void write_text(FileSystem& files, const fs::path& path, const std::string& text
   write_file(files, path, [&](const auto& write) { write(std::as_bytes(std::span(text))); });
 }
 
-void write_folder(FileSystem& files, const fs::path& folder, Contents& contents, bool torchscript) {
+// Where in the folder's file of variables they are, if a signature has too many of them for a file of its own.
+std::map<std::string, onnx::FilePlace> places_of_variables(FileSystem& files, const fs::path& folder,
+                                                           const std::vector<Tensor>& variables,
+                                                           const OnnxOptions& options) {
+  uint64_t num_bytes = 0;
+  for (const Tensor& variable : variables) num_bytes += variable.nbytes();
+  std::map<std::string, onnx::FilePlace> places;
+  if (num_bytes <= options.external_weights_above) return places;
+  const checkpoint::SafetensorsFile file(files, folder / kVariablesName);
+  for (const auto& entry : file.entries())
+    places.emplace(entry.name, onnx::FilePlace{kVariablesName, file.data_begin() + entry.begin});
+  return places;
+}
+
+void write_folder(FileSystem& files, const fs::path& folder, Contents& contents, const SaveOptions& options) {
   checkpoint::NewDirectory directory(files, folder);
   const auto add = [&](const std::string& name) {
     const Checksum checksum = checksum_of(files, directory.path() / name);
@@ -160,12 +179,24 @@ void write_folder(FileSystem& files, const fs::path& folder, Contents& contents,
     add(name);
   }
   if (!contents.assets.files().empty()) files.sync_directory(directory.path() / "assets");
-  for (size_t i = 0; torchscript && i < contents.variables_of.size(); ++i) {
+  for (size_t i = 0; i < contents.variables_of.size(); ++i) {
     const Program& program = contents.description.signatures[i];
-    const std::string name = program.name + ".pt";
-    write_file(files, directory.path() / name,
-               [&](const auto& write) { write_torchscript(program, contents.variables_of[i], write); });
-    add(name);
+    const std::vector<Tensor>& variables = contents.variables_of[i];
+    if (options.torchscript) {
+      const std::string name = program.name + ".pt";
+      write_file(files, directory.path() / name,
+                 [&](const auto& write) { write_torchscript(program, variables, write); });
+      add(name);
+    }
+    if (!options.onnx) continue;
+    const auto places = places_of_variables(files, directory.path(), variables, *options.onnx);
+    write_text(files, directory.path() / (program.name + ".onnx"),
+               onnx::onnx_file({.program = program,
+                                .variables = variables,
+                                .types = contents.types_of[i],
+                                .places = contents.places_of[i],
+                                .variable_places = places}));
+    add(program.name + ".onnx");
   }
   write_text(files, directory.path() / kDescriptionName, description_text(contents.description));
   directory.commit();
@@ -187,7 +218,7 @@ void save(const fs::path& folder, const SaveOptions& options) {
   VariableNames names(contents);
   for (const auto& [name, signature] : options.signatures) add_signature(name, signature, options, names, contents);
   on_chief(processes, "saved_model::save", [&] {
-    write_folder(checkpoint::posix_file_system(), folder, contents, options.torchscript);
+    write_folder(checkpoint::posix_file_system(), folder, contents, options);
     return std::string();
   });
 }

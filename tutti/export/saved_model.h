@@ -1,9 +1,11 @@
 #pragma once
 
 #include <concepts>
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,12 +18,20 @@ namespace tutti::saved_model {
 
 class Runner;
 
+// How signatures are written as ONNX.
+struct OnnxOptions {
+  // Weights of more bytes together are not copied into the .onnx files, which read them from variables.safetensors
+  // beside them. A file of ONNX may have 2 GiB; with 0 nothing is there twice.
+  uint64_t external_weights_above = uint64_t{1} << 30;
+};
+
 struct SaveOptions {
   std::map<std::string, Signature> signatures = {};  // at least one
   // The names under which variables are saved that no Keras layer has, such as those of a torch::nn::Module:
   // named_parameters() and named_buffers(). Without a name they are "constant_0" and so on.
   std::map<std::string, Tensor> variables = {};
   bool torchscript = true;  // a file NAME.pt for each signature, which LibTorch and Python load without tutti
+  std::optional<OnnxOptions> onnx = {};  // a file NAME.onnx for each signature, which ONNX's runtimes load
 };
 
 // Saves what the signatures do, with the variables that they use, as a folder: it is all there or not at all, whenever

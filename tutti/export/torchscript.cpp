@@ -12,6 +12,7 @@
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/export/tensor_part.h"
 
 namespace tutti::saved_model {
 namespace {
@@ -88,21 +89,9 @@ void TorchScriptWriter::add_input(int number, const std::string& name) {
   value(number) = input;
 }
 
-// Text stays outside, with the steps; so a step must not need what a call gives.
 void TorchScriptWriter::add_inputs() {
-  std::set<int> outside;
-  for (size_t i = 0; i < program_.inputs.size(); ++i) {
-    outside.insert(static_cast<int>(i));
-    if (!program_.inputs[i].is_text) add_input(static_cast<int>(i), program_.inputs[i].name);
-  }
-  for (const Call& call : program_.calls) {
-    if (!call.is_step) continue;
-    for (const int value : operands_of(call))
-      if (!outside.contains(value)) refuse(str("has a step ", call.op, " on what a call gave"));
-    const int result = call.results[0].values[0];
-    outside.insert(result);
-    add_input(result, call.op);
-  }
+  for (const auto& [value, name] : inputs_of_tensor_part(program_, [&](const std::string& what) { refuse(what); }))
+    add_input(value, name);
 }
 
 void TorchScriptWriter::add_variables(const std::vector<Tensor>& variables) {
