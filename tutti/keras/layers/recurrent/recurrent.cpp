@@ -13,6 +13,7 @@
 #include "tutti/core/str.h"
 #include "tutti/keras/layers/call_context_internal.h"
 #include "tutti/keras/layers/recurrent/recurrent_internal.h"
+#include "tutti/keras/layers/recurrent/steps_internal.h"
 
 namespace tutti::keras::layers {
 
@@ -98,14 +99,7 @@ void RecurrentImpl::reset_state() const {
 
 std::vector<Tensor> RecurrentImpl::call_all(const std::vector<Tensor>& inputs, const CallOptions& options) const {
   (void)compute_output_shapes(shapes_of(inputs));
-  Tensor x = inputs[0], mask = options.mask();
-  if (x.size(1) == 0) refuse(tutti::str("the input has shape ", to_string(x.sizes()), "; it must have a step"));
-  if (const Shape steps{x.size(0), x.size(1)}; mask.defined() && mask.sizes() != steps)
-    refuse(tutti::str("the mask has shape ", to_string(mask.sizes()), "; it must be ", to_string(steps)));
-  if (options_.go_backwards) {
-    x = x.flip(1);
-    if (mask.defined()) mask = mask.flip(1);
-  }
+  auto [x, mask] = steps_of(*this, inputs[0], options.mask(), options_.go_backwards);
   if (options.training && options_.dropout > 0)
     x = x * dropout_mask({x.size(0), 1, x.size(2)}, x.options(), options_.dropout);
 

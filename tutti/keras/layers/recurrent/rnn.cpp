@@ -11,6 +11,7 @@
 #include "tutti/core/str.h"
 #include "tutti/keras/layers/call_context_internal.h"
 #include "tutti/keras/layers/recurrent/rnn_internal.h"
+#include "tutti/keras/layers/recurrent/steps_internal.h"
 
 namespace tutti::keras::layers {
 namespace {
@@ -39,14 +40,7 @@ void RNNImpl::build_all(const std::vector<Shape>& input_shapes) {
 
 std::vector<Tensor> RNNImpl::call_all(const std::vector<Tensor>& inputs, const CallOptions& options) const {
   (void)compute_output_shapes(shapes_of(inputs));
-  Tensor x = inputs[0], mask = options.mask();
-  if (x.size(1) == 0) refuse(tutti::str("the input has shape ", to_string(x.sizes()), "; it must have a step"));
-  if (const Shape steps{x.size(0), x.size(1)}; mask.defined() && mask.sizes() != steps)
-    refuse(tutti::str("the mask has shape ", to_string(mask.sizes()), "; it must be ", to_string(steps)));
-  if (options_.go_backwards) {
-    x = x.flip(1);
-    if (mask.defined()) mask = mask.flip(1);
-  }
+  const auto [x, mask] = steps_of(*this, inputs[0], options.mask(), options_.go_backwards);
   std::vector<Tensor> states = first_states(inputs);
   std::vector<Tensor> outputs =
       run(x, mask, states, {.training = options.training, .added_losses = options.added_losses});
