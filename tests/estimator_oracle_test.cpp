@@ -673,9 +673,8 @@ Json jobs_of(const RunTask& task) {
   return jobs;
 }
 
-bool run_config(const Json& test) {
-  RunConfigOptions options;
-  for (const auto& [name, value] : test.at("arguments").items()) {
+void set_options(RunConfigOptions& options, const Json& arguments) {
+  for (const auto& [name, value] : arguments.items()) {
     const auto integer = value.is_number_integer() ? std::optional(value.get<int64_t>()) : std::nullopt;
     if (name == "model_dir")
       options.model_dir = value;
@@ -697,9 +696,16 @@ bool run_config(const Json& test) {
     else
       throw std::runtime_error("the argument " + name + " of RunConfig is not read yet");
   }
+}
+
+bool run_config(const Json& test) {
+  RunConfigOptions options;
+  set_options(options, test.at("arguments"));
   cluster::Environment::Variables variables;
   if (!test["tf_config"].is_null()) variables["TF_CONFIG"] = test["tf_config"];
-  const RunConfig config(options, cluster::Environment(variables));
+  RunConfig config(options, cluster::Environment(variables));
+  if (test.contains("replace"))
+    config = config.replace([&](RunConfigOptions& changed) { set_options(changed, test["replace"]); });
   if (!test.contains("expected")) return false;
   const RunTask& task = config.task();
   const Json found{{"model_dir", text_or_null(config->model_dir)},

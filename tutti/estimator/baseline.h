@@ -41,4 +41,17 @@ class BaselineClassifier : public Estimator {
   explicit BaselineClassifier(BaselineClassifierOptions options);
 };
 
+struct BaselineEstimatorOptions {
+  Head head;  // required
+  std::string model_dir = {};
+  OptimizerChoice optimizer = "Ftrl";
+  RunConfig config = RunConfig();
+};
+
+// What a head makes of a bias alone. TF: tf.estimator.BaselineEstimator.
+class BaselineEstimator : public Estimator {
+ public:
+  explicit BaselineEstimator(BaselineEstimatorOptions options);
+};
+
 }  // namespace tutti::estimator

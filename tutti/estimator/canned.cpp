@@ -178,4 +178,17 @@ BaselineClassifier::BaselineClassifier(BaselineClassifierOptions options)
     : Estimator(canned::Model{.head = canned::class_head_of(options), .of_bias = options.optimizer},
                 canned::estimator_options(options)) {}
 
+LinearEstimator::LinearEstimator(LinearEstimatorOptions options)
+    : Estimator(linear_model(options, options.head), canned::estimator_options(options)) {}
+
+DNNEstimator::DNNEstimator(DNNEstimatorOptions options)
+    : Estimator(deep_model(options, options.head), canned::estimator_options(options)) {}
+
+DNNLinearCombinedEstimator::DNNLinearCombinedEstimator(DNNLinearCombinedEstimatorOptions options)
+    : Estimator(combined_model(options, options.head), canned::estimator_options(options)) {}
+
+BaselineEstimator::BaselineEstimator(BaselineEstimatorOptions options)
+    : Estimator(canned::Model{.head = options.head, .of_bias = options.optimizer}, canned::estimator_options(options)) {
+}
+
 }  // namespace tutti::estimator

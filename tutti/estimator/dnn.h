@@ -57,4 +57,23 @@ class DNNClassifier : public Estimator {
   explicit DNNClassifier(DNNClassifierOptions options);
 };
 
+struct DNNEstimatorOptions {
+  Head head;  // required, as the columns are
+  std::vector<int64_t> hidden_units = {};
+  std::vector<feature_column::FeatureColumn> feature_columns = {};
+  std::string model_dir = {};
+  OptimizerChoice optimizer = "Adagrad";
+  keras::activations::Activation activation_fn = keras::activations::relu;
+  std::optional<double> dropout = {};
+  RunConfig config = RunConfig();
+  std::optional<WarmStartSettings> warm_start_from = {};
+  bool batch_norm = false;
+};
+
+// What a head makes of a network of dense layers. TF: tf.estimator.DNNEstimator.
+class DNNEstimator : public Estimator {
+ public:
+  explicit DNNEstimator(DNNEstimatorOptions options);
+};
+
 }  // namespace tutti::estimator

@@ -60,4 +60,26 @@ class DNNLinearCombinedClassifier : public Estimator {
   explicit DNNLinearCombinedClassifier(DNNLinearCombinedClassifierOptions options);
 };
 
+struct DNNLinearCombinedEstimatorOptions {
+  Head head;  // required
+  std::string model_dir = {};
+  std::vector<feature_column::FeatureColumn> linear_feature_columns = {};
+  OptimizerChoice linear_optimizer = "Ftrl";
+  std::vector<feature_column::FeatureColumn> dnn_feature_columns = {};
+  OptimizerChoice dnn_optimizer = "Adagrad";
+  std::vector<int64_t> dnn_hidden_units = {};
+  keras::activations::Activation dnn_activation_fn = keras::activations::relu;
+  std::optional<double> dnn_dropout = {};
+  RunConfig config = RunConfig();
+  std::optional<WarmStartSettings> warm_start_from = {};
+  bool batch_norm = false;
+  feature_column::Combiner linear_sparse_combiner = feature_column::Combiner::sum;
+};
+
+// What a head makes of the sum of a linear and a deep model. TF: tf.estimator.DNNLinearCombinedEstimator.
+class DNNLinearCombinedEstimator : public Estimator {
+ public:
+  explicit DNNLinearCombinedEstimator(DNNLinearCombinedEstimatorOptions options);
+};
+
 }  // namespace tutti::estimator

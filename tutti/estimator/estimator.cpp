@@ -117,6 +117,7 @@ std::vector<std::string> Estimator::get_variable_names() const {
 }
 
 Tensor Estimator::get_variable_value(const std::string& name) const {
+  const GlobalViewGuard no_scope;
   const checkpoint::Reader reader = newest(model_dir());
   if (name == "global_step") return at::scalar_tensor(global_step_of(reader), at::kLong);
   const std::string full = str(kVariables, name);
@@ -152,12 +153,37 @@ ParameterServerStrategy* served_strategy(const StrategyRef& strategy) {
   return servers && servers->training() ? servers : nullptr;
 }
 
+void require_hooks(const char* function, const Hooks& hooks, const Listeners& listeners) {
+  const auto refuse = [&](const char* what) {
+    throw Error(ErrorCode::invalid_argument, str(function, ": ", what, " is a null pointer"));
+  };
+  if (std::ranges::find(hooks, nullptr) != hooks.end()) refuse("a hook");
+  if (std::ranges::find(listeners, nullptr) != listeners.end()) refuse("a saving listener");
+}
+
+void restore_evaluated(ModelRun& run, std::optional<std::filesystem::path>& checkpoint, bool is_named) {
+  while (checkpoint) {
+    log_info(str("Restoring parameters from ", checkpoint->string()));
+    try {
+      return run.restore(*checkpoint, nullptr);
+    } catch (const Error&) {
+      const auto newest = checkpoint::Folder(checkpoint::posix_file_system(), run.model_dir()).latest();
+      if (is_named || !newest || newest == checkpoint) throw;
+      log_info(str("The training has removed ", checkpoint->string(), " meanwhile; taking the newest."));
+      checkpoint = newest;
+    }
+  }
+}
+
 void begin_session(ModelRun& run, const EstimatorSpec& spec, Hooks& hooks, const std::function<void()>& model_made,
                    const std::function<void()>& give_values) {
   const auto& own = spec->mode == ModeKeys::train  ? spec->training_hooks
                     : spec->mode == ModeKeys::eval ? spec->evaluation_hooks
                                                    : spec->prediction_hooks;
   hooks.insert(hooks.end(), own.begin(), own.end());
+  const auto& of_chief = spec->training_chief_hooks;
+  if (spec->mode == ModeKeys::train && run.strategy().is_chief())
+    hooks.insert(hooks.end(), of_chief.begin(), of_chief.end());
   call_hooks(hooks, &SessionRunHook::begin);
   model_made();
   log_info("Graph was finalized.");

@@ -14,6 +14,7 @@
 #include "tutti/estimator/model_fn.h"
 #include "tutti/estimator/model_run.h"
 #include "tutti/estimator/serving_input_receiver.h"
+#include "tutti/estimator/warm_start.h"
 
 namespace tutti::estimator {
 
@@ -49,6 +50,8 @@ struct ExportOptions {
   std::filesystem::path checkpoint_path = {};  // empty: the newest
   bool torchscript = false;                    // a file NAME.pt for each signature; not where text comes out
 };
+
+class MetricFn;
 
 // By name: "loss", "global_step", and the model's metrics.
 using Metrics = std::map<std::string, double>;
@@ -95,6 +98,8 @@ class Estimator {
   const Params& params() const;
 
  private:
+  friend Estimator add_metrics(const Estimator& estimator, MetricFn metric_fn);
+
   struct State;
   std::shared_ptr<const State> state_;
 };

@@ -1,5 +1,7 @@
 #include "tutti/estimator/estimator_spec.h"
 
+#include <algorithm>
+
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 
@@ -14,6 +16,9 @@ EstimatorSpec::EstimatorSpec(EstimatorSpecOptions options) : options_(std::move(
     refuse("there is no train_op; minimize(loss, get_global_step()) of an optimizer makes one");
   if (!predicts && !options_.loss.defined()) refuse("there is no loss");
   if (predicts && options_.predictions.size() == 0) refuse("there are no predictions");
+  for (const auto* hooks : {&options_.training_hooks, &options_.training_chief_hooks, &options_.evaluation_hooks,
+                            &options_.prediction_hooks})
+    if (std::ranges::find(*hooks, nullptr) != hooks->end()) refuse("a hook is a null pointer");
   if (predicts) check_export_outputs(options_.export_outputs);
   if (!options_.loss.defined() || predicts) return;
   if (options_.loss.numel() != 1)

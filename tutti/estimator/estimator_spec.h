@@ -34,15 +34,15 @@ struct EstimatorSpecOptions {
   std::map<std::string, EvalMetric> eval_metric_ops = {};
   ExportOutputs export_outputs = {};  // what export_saved_model serves, looked at in prediction; none: the predictions
   std::vector<std::shared_ptr<SessionRunHook>> training_hooks = {};
+  std::vector<std::shared_ptr<SessionRunHook>> training_chief_hooks = {};  // of several processes the chief's alone
   std::vector<std::shared_ptr<SessionRunHook>> evaluation_hooks = {};
   std::vector<std::shared_ptr<SessionRunHook>> prediction_hooks = {};
 };
 
 // What a model function returns: training needs a loss and a train_op, evaluation a loss, prediction predictions; the
 // rest is looked at where its mode wants it.
-// Throws: invalid_argument, with the mode and the field, for what is missing, or a loss of several numbers; and as
-// check_export_outputs.
-// TF: tf.estimator.EstimatorSpec.
+// Throws: invalid_argument, with the mode and the field, for what is missing, a loss of several numbers, or a hook that
+// is a null pointer; and as check_export_outputs. TF: tf.estimator.EstimatorSpec.
 class EstimatorSpec {
  public:
   explicit EstimatorSpec(EstimatorSpecOptions options);

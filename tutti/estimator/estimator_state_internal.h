@@ -1,5 +1,7 @@
 #pragma once
 
+#include <c10/core/InferenceMode.h>
+
 #include <array>
 #include <atomic>
 #include <filesystem>
@@ -8,6 +10,7 @@
 
 #include "tutti/checkpoint/reader.h"
 #include "tutti/estimator/estimator.h"
+#include "tutti/tensor/view.h"
 
 namespace tutti {
 class ParameterServerStrategy;
@@ -40,6 +43,29 @@ struct Estimator::State {
   // Once for each mode.
   void tell_unrecordable(ModeKeys mode, const Error& why) const;
 };
+
+// Where runs take place, wherever a program calls for them: outside of scopes, and not in inference mode, whose tensors
+// are not trained on. Throws: failed_precondition in a replica.
+class OutsideOfScopes {
+ public:
+  explicit OutsideOfScopes(const char* function) : outside_(required(function)) {}
+
+ private:
+  static ThreadView required(const char* function) {
+    require_global_view(function, "it runs the replicas itself, call it outside of run");
+    return {};
+  }
+
+  ThreadViewGuard outside_;
+  c10::InferenceMode no_inference_{false};
+};
+
+// Throws: invalid_argument, with the function's name, for one that is a null pointer.
+void require_hooks(const char* function, const Hooks& hooks, const Listeners& listeners = {});
+
+// Restores what an evaluation or a prediction is of, if there is a checkpoint. Where the program named none, and a
+// training has removed it meanwhile, the newest takes its place.
+void restore_evaluated(ModelRun& run, std::optional<std::filesystem::path>& checkpoint, bool is_named);
 
 // How many updates a checkpoint has seen. Throws: failed_precondition for one that no Estimator wrote.
 int64_t global_step_of(const checkpoint::Reader& reader);

@@ -1,6 +1,7 @@
 #pragma once
 
 // All of estimators, the feature columns that they stand on, and the optimizers of tf.compat.v1.train that Keras lacks.
+#include "tutti/estimator/add_metrics.h"
 #include "tutti/estimator/baseline.h"
 #include "tutti/estimator/dnn.h"
 #include "tutti/estimator/dnn_linear_combined.h"
@@ -27,6 +28,7 @@
 #include "tutti/estimator/session_run_hook.h"
 #include "tutti/estimator/tensor_input_fn.h"
 #include "tutti/estimator/train_and_evaluate.h"
+#include "tutti/estimator/warm_start.h"
 #include "tutti/feature_column/feature_columns.h"
 #include "tutti/keras/optimizers/proximal_adagrad.h"
 #include "tutti/keras/optimizers/proximal_gradient_descent.h"

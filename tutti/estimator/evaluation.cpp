@@ -90,6 +90,8 @@ void log_step(int64_t step, std::optional<int64_t> steps) {
 Metrics Estimator::evaluate(const InputFn& input_fn, const EvaluateOptions& options) const {
   if (options.steps && *options.steps < 1)
     throw Error(ErrorCode::invalid_argument, str("evaluate: steps is ", *options.steps, "; it is positive"));
+  require_hooks("evaluate", options.hooks);
+  const OutsideOfScopes outside("Estimator::evaluate");
   auto checkpoint = options.checkpoint_path.empty() ? latest_checkpoint() : std::optional(options.checkpoint_path);
   if (!checkpoint)
     log_info(str("Could not find trained model in model_dir: ", model_dir().string(),
@@ -102,11 +104,7 @@ Metrics Estimator::evaluate(const InputFn& input_fn, const EvaluateOptions& opti
   begin_session(
       run, run.create(first_batch(*input, ModeKeys::eval)), hooks,
       [] { log_info("Starting evaluation at " + time_text()); },
-      [&] {
-        if (!checkpoint) return;
-        log_info(str("Restoring parameters from ", checkpoint->string()));
-        run.restore(*checkpoint, nullptr);
-      });
+      [&] { restore_evaluated(run, checkpoint, !options.checkpoint_path.empty()); });
 
   RunningMetrics metrics;
   for (int64_t step = 1; !options.steps || step <= *options.steps; ++step) {

@@ -1,4 +1,5 @@
 // Saved models of columns of categories.
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/rand.h>
@@ -17,6 +18,7 @@
 #include "tutti/estimator/dnn_linear_combined.h"
 #include "tutti/estimator/linear.h"
 #include "tutti/estimator/log.h"
+#include "tutti/estimator/model_call.h"
 #include "tutti/export/parse_example.h"
 #include "tutti/export/saved_model.h"
 #include "tutti/feature_column/categorical_column.h"
@@ -26,6 +28,8 @@
 #include "tutti/feature_column/make_parse_example_spec.h"
 #include "tutti/feature_column/numeric_column.h"
 #include "tutti/feature_column/sequence_column.h"
+#include "tutti/keras/layers/core/dense.h"
+#include "tutti/keras/optimizers/sgd.h"
 
 namespace tutti::estimator {
 namespace {
@@ -290,21 +294,82 @@ TEST_F(ExportOfCategories, RefusesInTheNameOfTheColumn) {
               HasSubstr("feature column 'level': the feature 'level' is text, and the column is of integers"));
 }
 
-TEST_F(ExportOfCategories, RefusesSequencesByName) {
-  const auto words = fc::embedding_column(
-      fc::sequence_categorical_column_with_hash_bucket("words", {.hash_bucket_size = 5}), {.dimension = 2});
-  EXPECT_THAT(
-      error_of([&] {
-        saved_model::save(
-            folder_ / "model",
-            {.signatures = {{"f", saved_model::Signature(
-                                      [&](const Strings& text) {
-                                        const data::Columns features{{"words", text}};
-                                        return saved_model::Outputs{{"y", words->dense(features, at::rand({5, 2}))}};
-                                      },
-                                      {.inputs = {saved_model::TextSpec{.name = "text"}}})}}});
-      }),
-      HasSubstr("feature column 'words': is a column of sequences"));
+// Sequences of words, each with a kind and a place, which has two numbers.
+struct Words {
+  fc::FeatureColumn word = fc::embedding_column(
+      fc::sequence_categorical_column_with_hash_bucket("word", {.hash_bucket_size = 9}), {.dimension = 3});
+  fc::FeatureColumn kind =
+      fc::indicator_column(fc::sequence_categorical_column_with_vocabulary_list("kind", {"noun", "verb"}));
+  fc::FeatureColumn place = fc::sequence_numeric_column("place", {.shape = {2}, .default_value = -1});
+  std::vector<fc::FeatureColumn> columns{word, kind, place};
+  data::ParseSpec spec = fc::make_parse_example_spec(columns);
+
+  static std::string of(const std::vector<std::string>& kinds) {
+    std::vector<std::string> words;
+    std::vector<float> places;
+    for (size_t i = 0; i < kinds.size(); ++i) {
+      words.push_back("word" + std::to_string(3 * i));
+      places.insert(places.end(), {0.5F + static_cast<float>(i), static_cast<float>(kinds[i].size())});
+    }
+    return data::Example{
+        {{"word", data::BytesList(words)}, {"kind", data::BytesList(kinds)}, {"place", data::FloatList(places)}}}
+        .serialize();
+  }
+  static Strings sentences() {
+    return Strings(
+        std::vector{of({"noun", "verb", "noun"}), of({}), of({"verb"}), of({"noun", "noun", "noun", "verb"})});
+  }
+
+  EstimatorSpec operator()(const data::Columns& features, const Tensor& labels, ModeKeys mode) const {
+    const auto [steps, lengths] = keras::layers::SequenceFeatures(columns)(features);
+    const Tensor y = keras::layers::Dense({.units = 1})(steps.sum(1));
+    if (mode == ModeKeys::predict)
+      return EstimatorSpec({.mode = mode, .predictions = {{"y", y}, {"steps", steps}, {"lengths", lengths}}});
+    const Tensor loss = (y.squeeze(1) - labels).square().mean();
+    return EstimatorSpec(
+        {.mode = mode, .loss = loss, .train_op = keras::optimizers::SGD().minimize(loss, get_global_step())});
+  }
+};
+
+TEST_F(ExportOfCategories, AnswersSequencesWithTheBitsOfPredict) {
+  const Words words;
+  const Estimator estimator(words, {.model_dir = folder_ / "model"});
+  estimator.train([&] {
+    return data::from_tensor_slices(Words::sentences(), at::rand({4}))
+        .batch(4)
+        .map([&](const Strings& records, const Tensor& label) {
+          return std::tuple(data::parse_example(records, words.spec), label);
+        });
+  });
+  const auto model = saved_model::load(
+      estimator.export_saved_model(folder_ / "export", build_parsing_serving_input_receiver_fn(words.spec)));
+  for (int64_t first = 0; first < 4; ++first)
+    for (int64_t count = 1; first + count <= 4; ++count) {
+      const Strings records = Words::sentences().rows(first, count);
+      const saved_model::Outputs served = model.signature("serving_default")(records);
+      EXPECT_EQ(served.size(), 3);
+      expect_same_bits(served, predicted(estimator, data::parse_example(records, words.spec), count));
+    }
+}
+
+TEST_F(ExportOfCategories, RefusesSequencesOfOtherLengths) {
+  const Words words;
+  const Estimator estimator(words, {.model_dir = folder_ / "model"});
+  const auto one = [&](const std::string& record) {
+    return data::parse_example(Strings(std::vector{record}), words.spec);
+  };
+  estimator.train([&] { return data::from_tensor_slices(one(Words::of({"noun"})), at::rand({1})).batch(1); });
+  const auto model = saved_model::load(
+      estimator.export_saved_model(folder_ / "export", build_parsing_serving_input_receiver_fn(words.spec)));
+  for (const size_t kinds : {0, 1, 3}) {
+    const std::string record = data::Example{{{"word", data::BytesList{"a", "b"}},
+                                              {"kind", data::BytesList(kinds, "noun")},
+                                              {"place", data::FloatList{1, 2, 3, 4}}}}
+                                   .serialize();
+    EXPECT_THAT(error_of([&] { predicted(estimator, one(record), 1); }),
+                HasSubstr("its sequences have other lengths than those of"));
+    EXPECT_THROW(model.signature("serving_default")(Strings(std::vector{record})), std::exception) << kinds;
+  }
 }
 
 }  // namespace

@@ -123,6 +123,7 @@ std::filesystem::path Estimator::export_saved_model(const std::filesystem::path&
   if (!checkpoint)
     throw Error(ErrorCode::not_found, str("export_saved_model: there is no trained model in ", model_dir(),
                                           " yet; train() saves checkpoints"));
+  const OutsideOfScopes outside("Estimator::export_saved_model");
   const ServingInputReceiver receiver = serving_input_receiver_fn();
   check_receiver(receiver);
 

@@ -248,7 +248,10 @@ EstimatorSpec Head::create_estimator_spec(const SpecOfHead& options) const {
   HeadLoss found = loss(options.features, options.labels, options.logits);
   for (const Tensor& penalty : options.regularization_losses) found.loss = found.loss + penalty;
   if (options.mode == ModeKeys::eval)
-    return EstimatorSpec({.mode = options.mode, .loss = found.loss, .eval_metric_ops = std::move(found.metrics)});
+    return EstimatorSpec({.mode = options.mode,
+                          .predictions = predictions(options.logits.detach()),
+                          .loss = found.loss,
+                          .eval_metric_ops = std::move(found.metrics)});
   if (!options.train_op_fn) throw Error(ErrorCode::invalid_argument, "head, mode train: there is no train_op_fn");
   return EstimatorSpec({.mode = options.mode, .loss = found.loss, .train_op = options.train_op_fn(found.loss)});
 }

@@ -43,6 +43,11 @@ Tensor with_column(const Tensor& labels, const Tensor& logits, int64_t dimension
   return fitted;
 }
 
+// Throws for numbers that a cast would change.
+void require_real(const Tensor& values, const char* what) {
+  if (values.is_complex()) refuse(str(what, " are complex; give real numbers"));
+}
+
 // In a program that is saved, a step of it.
 Strings names_of_classes(const Tensor& ids, const std::vector<std::string>& names) {
   using keras::layers::StringLookup;
@@ -62,6 +67,7 @@ Tensor numeric_labels(const Input& labels, const Tensor& logits, int64_t dimensi
   check_logits(logits, dimension);
   if (labels.empty()) refuse("there are no labels; input_fn gives (features, labels)");
   if (labels.is_text()) refuse("labels are text, and numbers are wanted", ErrorCode::unimplemented);
+  require_real(labels.tensor(), "labels");
   return with_column(labels.tensor(), logits, dimension).to(logits.device(), logits.scalar_type());
 }
 
@@ -72,9 +78,15 @@ Tensor class_labels(const Input& labels, const Tensor& logits, int64_t n_classes
     refuse("labels are text; give label_vocabulary, or numbers", ErrorCode::unimplemented);
   if (!labels.is_text() && !vocabulary.empty()) refuse("label_vocabulary is given, and labels are numbers, not text");
   const Tensor given = labels.is_text() ? ids_of(labels.strings(), vocabulary) : labels.tensor();
-  const Tensor fitted = with_column(given, logits, 1).to(logits.device());
+  require_real(given, "labels");
+  if (n_classes > 2 && given.is_floating_point())
+    refuse(str("labels have dtype ", c10::toString(given.scalar_type()), "; of ", n_classes,
+               " classes they are integers: cast them where they are classes"));
+  const bool is_bool = given.scalar_type() == at::kBool;
+  const Tensor fitted = with_column(is_bool ? given.to(at::kLong) : given, logits, 1).to(logits.device());
+  if (fitted.numel() == 0) return fitted;
   const Tensor largest = fitted.max(), smallest = fitted.min();
-  if (smallest.item<double>() < 0 || largest.item<double>() > static_cast<double>(n_classes - 1))
+  if (!(smallest.item<double>() >= 0 && largest.item<double>() <= static_cast<double>(n_classes - 1)))
     refuse(str("labels lie in [", number_text(smallest.item<double>()), ", ", number_text(largest.item<double>()),
                "], and there are ", n_classes, " classes, numbered from 0"));
   return fitted;
@@ -82,7 +94,13 @@ Tensor class_labels(const Input& labels, const Tensor& logits, int64_t n_classes
 
 Tensor weights_of(const Input& features, const std::string& weight_column, const Tensor& losses) {
   if (weight_column.empty()) return {};
-  const Tensor given = features.columns().at(weight_column).tensor();
+  const auto& numbers = features.columns().numbers;
+  const auto found = numbers.find(weight_column);
+  if (found == numbers.end())
+    refuse(str("the weight_column '", weight_column, "' is no feature of numbers; there are ",
+               str_list(features.columns().names())));
+  const Tensor given = found->second;
+  require_real(given, "weights");
   const Tensor weights = given.dim() == 1 ? given.unsqueeze(1) : given;
   const bool fits = weights.dim() == 2 && weights.size(0) == losses.size(0) &&
                     (weights.size(1) == 1 || weights.size(1) == losses.size(1));

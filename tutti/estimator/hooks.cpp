@@ -28,6 +28,12 @@ std::string six_digits(double value) {
   return out.str();
 }
 
+void require_loss(const char* hook, const RunValues& values) {
+  if (!values.loss.defined())
+    throw Error(ErrorCode::invalid_argument,
+                str(hook, ": a prediction has no loss; give this hook to train or evaluate"));
+}
+
 std::string value_text(const Tensor& value) {
   if (value.numel() == 1 && !value.is_floating_point()) return std::to_string(value.item<int64_t>());
   return value.numel() == 1 ? number_text(value.item<double>()) : str(value.detach().cpu());
@@ -94,6 +100,7 @@ void LoggingTensorHook::log(const RunValues& values) {
     const auto found = values.tensors.find(name);
     if (name != "step" && name != "loss" && found == values.tensors.end())
       throw Error(ErrorCode::invalid_argument, str("LoggingTensorHook: no tensor of the step is called '", name, '\''));
+    if (name == "loss") require_loss("LoggingTensorHook", values);
     const std::string text = name == "step"   ? std::to_string(values.global_step)
                              : name == "loss" ? value_text(values.loss)
                                               : value_text(found->second);
@@ -103,6 +110,7 @@ void LoggingTensorHook::log(const RunValues& values) {
 }
 
 void NanTensorHook::after_run(RunContext& context, const RunValues& values) {
+  require_loss("NanTensorHook", values);
   if (!std::isnan(values.loss.item<double>())) return;
   const std::string text = str("the loss is not a number after the step from global step ", values.global_step);
   if (fails_) throw Error(ErrorCode::failed_precondition, text + "; the model has diverged");

@@ -49,4 +49,20 @@ class LinearClassifier : public Estimator {
   explicit LinearClassifier(LinearClassifierOptions options);
 };
 
+struct LinearEstimatorOptions {
+  Head head;  // required, as the columns are
+  std::vector<feature_column::FeatureColumn> feature_columns = {};
+  std::string model_dir = {};
+  OptimizerChoice optimizer = "Ftrl";
+  RunConfig config = RunConfig();
+  std::optional<WarmStartSettings> warm_start_from = {};
+  feature_column::Combiner sparse_combiner = feature_column::Combiner::sum;
+};
+
+// What a head makes of weighted sums of features. TF: tf.estimator.LinearEstimator.
+class LinearEstimator : public Estimator {
+ public:
+  explicit LinearEstimator(LinearEstimatorOptions options);
+};
+
 }  // namespace tutti::estimator

@@ -5,12 +5,11 @@
 #include <ATen/ops/scalar_tensor.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
-#include <regex>
 #include <utility>
 
 #include "tutti/checkpoint/checkpoint_manager.h"
-#include "tutti/checkpoint/folder.h"
 #include "tutti/checkpoint/restore_state.h"
 #include "tutti/core/error.h"
 #include "tutti/core/log.h"
@@ -35,13 +34,6 @@ class VariablesOnly : public Savable {
  private:
   VariableStore& store_;
 };
-
-std::filesystem::path newest_checkpoint(const std::filesystem::path& path) {
-  auto& files = checkpoint::posix_file_system();
-  if (checkpoint::is_checkpoint(files, path)) return path;
-  if (const auto latest = checkpoint::Folder(files, path).latest()) return *latest;
-  throw Error(ErrorCode::not_found, str("warm start: there is no checkpoint at ", path));
-}
 
 }  // namespace
 
@@ -142,6 +134,8 @@ void ModelRun::update(const Call& call, double weight) {
     std::vector<Tensor> variables;
     for (size_t j = i; j < end; ++j)
       variables.insert(variables.end(), updates[j].variables.begin(), updates[j].variables.end());
+    if (!updates[i].loss.requires_grad())
+      refuse("the loss that its train_op minimizes depends on no trained variable, so that there is no gradient");
     const Tensor loss = call.loss_is_sum || weight == 1 ? updates[i].loss : updates[i].loss * weight;
     const std::vector<Tensor> all = gradients(store_.optimizers()[i].scale_loss(loss), variables);
     auto next = all.begin();
@@ -239,26 +233,6 @@ void ModelRun::restore(const std::filesystem::path& folder, BatchIterator* input
   note_learning_rates();
 }
 
-void ModelRun::warm_start(const WarmStartSettings& settings) {
-  if (settings.ckpt_to_initialize_from.empty())
-    throw Error(ErrorCode::invalid_argument, "WarmStartSettings: ckpt_to_initialize_from is empty; name a folder");
-  const auto folder = newest_checkpoint(settings.ckpt_to_initialize_from);
-  const checkpoint::Reader reader(checkpoint::posix_file_system(), folder);
-  const auto patterns = settings.vars_to_warm_start.value_or(std::vector<std::string>());
-  for (const auto& [name, variable] : store_.trainable()) {
-    const auto matches = [&name = name](const std::string& pattern) {
-      return std::regex_search(name, std::regex(pattern), std::regex_constants::match_continuous);
-    };
-    if (!std::ranges::any_of(patterns, matches)) continue;
-    const auto renamed = settings.var_name_to_prev_var_name.find(name);
-    const std::string& before = renamed == settings.var_name_to_prev_var_name.end() ? name : renamed->second;
-    if (!reader.find("variables/" + before))
-      throw Error(ErrorCode::invalid_argument, str("warm start: ", folder, " has no variable '", before, '\''));
-    reader.read("variables/" + before, variable);
-    log_info(str("Warm-starting variable: ", name, "; prev_var_name: ", before == name ? "Unchanged" : before));
-  }
-}
-
 std::vector<ReplicaResult> ModelRun::results_of(const std::vector<Batch>& batches) {
   std::vector<ReplicaResult> results;
   for (const Call& call : call_on_replicas(batches, mode_ == ModeKeys::train)) {
@@ -307,14 +281,31 @@ bool ModelRun::takes_input_of(const checkpoint::Reader& reader) const {
   return saved == now;
 }
 
+// What a training saves with. Its last checkpoint has no place in the input.
+struct ModelRun::Saving : Savable {
+  Saving(VariableStore& store, const std::filesystem::path& folder, const CheckpointManagerOptions& options)
+      : manager(Checkpoint({{"variables", store}, {"input", *this}}), folder, options) {}
+
+  void visit_state(StateVisitor& visitor) override {
+    if (input) input->visit_state(visitor);
+  }
+
+  std::optional<InputPosition> input;
+  CheckpointManager manager;
+};
+
 void ModelRun::save(BatchIterator* input) {
-  std::vector<checkpoint::NamedTrackable> objects{{"variables", store_}};
-  std::optional<InputPosition> position;
-  if (input) objects.push_back({"input", position.emplace(*input, strategy_->processes())});
-  const auto keep = config_->keep_checkpoint_max;
-  CheckpointManagerOptions options{.max_to_keep = keep && *keep > 0 ? keep : std::nullopt};
-  options.keep_every = std::chrono::seconds(static_cast<int64_t>(config_->keep_checkpoint_every_n_hours * 3600));
-  CheckpointManager(Checkpoint(std::move(objects)), model_dir_, options).save(global_step());
+  if (!saving_) {
+    const auto keep = config_->keep_checkpoint_max;
+    CheckpointManagerOptions options{.max_to_keep = keep && *keep > 0 ? keep : std::nullopt};
+    // More seconds than an integer has are never over.
+    const double keep_secs = std::ceil(config_->keep_checkpoint_every_n_hours * 3600);
+    if (keep_secs < 1e18) options.keep_every = std::chrono::seconds(static_cast<int64_t>(keep_secs));
+    saving_ = std::make_shared<Saving>(store_, model_dir_, options);
+  }
+  saving_->input.reset();
+  if (input) saving_->input.emplace(*input, strategy_->processes());
+  saving_->manager.save(global_step());
 }
 
 void ModelRun::save_checkpoint() {

@@ -20,15 +20,6 @@
 
 namespace tutti::estimator {
 
-// Which variables begin with the values that another model learnt. TF: tf.estimator.WarmStartSettings.
-struct WarmStartSettings {
-  // A checkpoint's folder, or a model_dir, of which the newest is taken; required.
-  std::filesystem::path ckpt_to_initialize_from = {};
-  // Expressions of which one matches the beginning of a trained variable's name; nothing: none is taken over.
-  std::optional<std::vector<std::string>> vars_to_warm_start = {{".*"}};
-  std::map<std::string, std::string> var_name_to_prev_var_name = {};
-};
-
 // What a step on all replicas gave.
 struct StepResult {
   RunValues values = {};
@@ -50,7 +41,6 @@ class ModelRun final : public Session {
   // The variables as a checkpoint has them; in training also the optimizers, the random numbers and, where it is there,
   // the place in the input. Throws: failed_precondition, with all names, for a checkpoint of another model.
   void restore(const std::filesystem::path& checkpoint, BatchIterator* input);
-  void warm_start(const WarmStartSettings& settings);
   // Calls the model function, each replica with its batch, and in training updates the variables; or repeats what that
   // computed before. At most as many batches as this process has replicas, in training exactly.
   StepResult step(const std::vector<Batch>& batches);
@@ -100,6 +90,8 @@ class ModelRun final : public Session {
   std::function<void()> saver_;
   std::function<void(const Error& why)> if_unrecordable_;
   ModelStep step_;  // made by the first step
+  struct Saving;
+  std::shared_ptr<Saving> saving_;  // made by the first save; while it lives, nobody else saves to the folder
 };
 
 // The rows of a batch: of its first tensor, text or column.

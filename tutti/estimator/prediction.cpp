@@ -48,7 +48,9 @@ std::deque<data::Columns> rows_of(const data::Columns& batch) {
 }  // namespace
 
 data::Dataset<data::Columns> Estimator::predict(const InputFn& input_fn, const PredictOptions& options) const {
-  auto checkpoint = options.checkpoint_path.empty() ? latest_checkpoint() : std::optional(options.checkpoint_path);
+  require_hooks("predict", options.hooks);
+  const auto checkpoint =
+      options.checkpoint_path.empty() ? latest_checkpoint() : std::optional(options.checkpoint_path);
   if (!checkpoint)
     log_info(str("Could not find trained model in model_dir: ", model_dir().string(),
                  ", running initialization to predict."));
@@ -59,26 +61,26 @@ data::Dataset<data::Columns> Estimator::predict(const InputFn& input_fn, const P
     std::unique_ptr<BatchIterator> input;
     Hooks hooks;
     std::deque<data::Columns> waiting = {};
-    bool begun = false, ended = false;
+    std::optional<std::filesystem::path> checkpoint;
+    bool begun = false, stops = false, ended = false;
   };
   return data::from_generator([state = state_, input_fn, options, checkpoint] {
-    const std::shared_ptr<Pass> pass(new Pass{state, state->run(ModeKeys::predict), input_fn({}), options.hooks});
-    return [pass, options, checkpoint]() -> std::optional<data::Columns> {
+    const OutsideOfScopes of_input("Estimator::predict");
+    const std::shared_ptr<Pass> pass(
+        new Pass{state, state->run(ModeKeys::predict), input_fn({}), options.hooks, {}, checkpoint});
+    return [pass, options]() -> std::optional<data::Columns> {
+      const OutsideOfScopes outside("Estimator::predict");
       if (!pass->begun && pass->input->peek()) {
         begin_session(
             pass->run, pass->run.create(first_batch(*pass->input, ModeKeys::predict)), pass->hooks, [] {},
-            [&] {
-              if (!checkpoint) return;
-              log_info(str("Restoring parameters from ", checkpoint->string()));
-              pass->run.restore(*checkpoint, nullptr);
-            });
+            [&] { restore_evaluated(pass->run, pass->checkpoint, !options.checkpoint_path.empty()); });
         pass->begun = true;
       }
       while (pass->waiting.empty()) {
         if (pass->ended || !pass->begun) return {};
         RunContext context(pass->run);
-        call_hooks(pass->hooks, &SessionRunHook::before_run, context);
-        const std::optional<Batch> batch = pass->input->next();
+        if (!pass->stops) call_hooks(pass->hooks, &SessionRunHook::before_run, context);
+        const std::optional<Batch> batch = pass->stops ? std::nullopt : pass->input->next();
         if (!batch) {
           call_hooks(pass->hooks, &SessionRunHook::end, static_cast<Session&>(pass->run));
           pass->ended = true;
@@ -86,6 +88,7 @@ data::Dataset<data::Columns> Estimator::predict(const InputFn& input_fn, const P
         }
         const StepResult result = pass->run.step({*batch});
         call_hooks(pass->hooks, &SessionRunHook::after_run, context, result.values);
+        pass->stops = context.stop_requested();
         data::Columns predictions = chosen(result.replicas[0].predictions, options.predict_keys);
         if (!options.yield_single_examples) return predictions;
         pass->waiting = rows_of(predictions);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <string>
@@ -55,6 +56,10 @@ class RunConfig {
   explicit RunConfig(RunConfigOptions options,
                      const cluster::Environment& environment = cluster::Environment::of_process());
 
+  // A copy whose options `change` has changed. Of checkpoints by steps and by seconds, which exclude each other, the
+  // one that it sets takes the place of the other. Throws: as the constructor.
+  RunConfig replace(const std::function<void(RunConfigOptions& options)>& change) const;
+
   // Which task of a job this process is.
   const RunTask& task() const { return task_; }
 
@@ -62,6 +67,8 @@ class RunConfig {
   const RunConfigOptions* operator->() const { return &options_; }
 
  private:
+  void check() const;
+
   RunConfigOptions options_;
   RunTask task_;
 };

@@ -67,12 +67,14 @@ TrainSpec::TrainSpec(TrainSpecOptions options) : options_(std::move(options)) {
   require(static_cast<bool>(options_.input_fn), "TrainSpec: there is no input_fn");
   require(!options_.max_steps || *options_.max_steps > 0,
           str("TrainSpec: max_steps is ", options_.max_steps.value_or(0), "; it is positive"));
+  require_hooks("TrainSpec", options_.hooks, options_.saving_listeners);
 }
 
 EvalSpec::EvalSpec(EvalSpecOptions options) : options_(std::move(options)) {
   require(static_cast<bool>(options_.input_fn), "EvalSpec: there is no input_fn");
   require(!options_.steps || *options_.steps > 0,
           str("EvalSpec: steps is ", options_.steps.value_or(0), "; it is positive"));
+  require_hooks("EvalSpec", options_.hooks);
   require(options_.start_delay_secs >= 0,
           str("EvalSpec: start_delay_secs is ", options_.start_delay_secs, "; it is 0 or more"));
   require(options_.throttle_secs >= 0, str("EvalSpec: throttle_secs is ", options_.throttle_secs, "; it is 0 or more"));

@@ -116,7 +116,7 @@ class Training {
         log_info(str("Restoring parameters from ", checkpoint->string()));
         run_.restore(*checkpoint, input_);
       } else if (warm_start) {
-        run_.warm_start(*warm_start);
+        initialize_from(run_.store(), *warm_start);
       }
       last_step_ = options.steps ? run_.global_step() + *options.steps : options.max_steps;
     });
@@ -228,6 +228,8 @@ void train_by_workers(ParameterServerStrategy& strategy, ModelRun& run, const In
 
 const Estimator& Estimator::train(const InputFn& input_fn, const TrainOptions& options) const {
   check_steps(options);
+  require_hooks("train", options.hooks, options.saving_listeners);
+  const OutsideOfScopes outside("Estimator::train");
   const auto checkpoint = latest_checkpoint();
   if (checkpoint && options.max_steps &&
       global_step_of({checkpoint::posix_file_system(), *checkpoint}) >= *options.max_steps) {

@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
 
 #include <charconv>
 #include <type_traits>
@@ -48,15 +49,15 @@ data::Feature sample_values(size_t count, size_t example, const Words* words) {
 }
 
 template <class T>
-data::Feature sample_feature(const data::FixedLenFeature<T>& feature, size_t example, const Words* words) {
+data::Feature sample_feature(const data::FixedLenFeature<T>& feature, size_t example, size_t, const Words* words) {
   size_t count = 1;
   for (const int64_t size : feature.shape) count *= static_cast<size_t>(size);
   return sample_values<T>(count, example, words);
 }
 
 template <class T>
-data::Feature sample_feature(const data::VarLenFeature<T>&, size_t example, const Words* words) {
-  return sample_values<T>(1 + example % 2, example, words);
+data::Feature sample_feature(const data::VarLenFeature<T>&, size_t example, size_t most_values, const Words* words) {
+  return sample_values<T>(1 + example % most_values, example, words);
 }
 
 }  // namespace
@@ -65,12 +66,15 @@ Value sample_step(const keras::layers::PreprocessingOptions& layer, const std::v
   const bool is_crossed = std::holds_alternative<CrossedIdsOptions>(layer);
   if (is_crossed || std::holds_alternative<CategoryIdsOptions>(layer)) return sample_ids(inputs[0], is_crossed);
   const auto* const text = std::get_if<Strings>(&inputs[0]);
+  // Each example has one value, as sample_ids has it, for columns of sequences compare their lengths.
+  const auto* const parsed = std::get_if<ParseFeatureOptions>(&layer);
+  if (parsed && parsed->lengths) return at::ones({text->shape().at(0)}, at::kLong);
   return make_step(layer)({text ? Value(sample_text({layer}, text->shape())) : Value(std::get<Tensor>(inputs[0]))});
 }
 
 // Of tokens that the last layer knows, as far as it has a vocabulary: those at its end are no special ones.
 Strings sample_text(const std::vector<keras::layers::PreprocessingOptions>& layers, const std::vector<int64_t>& shape,
-                    const std::map<std::string, Words>& words) {
+                    const std::map<std::string, Words>& words, size_t most_values) {
   size_t count = 1;
   for (const int64_t size : shape) count *= static_cast<size_t>(size);
   std::vector<std::string> tokens = {"a", "b"};
@@ -91,7 +95,7 @@ Strings sample_text(const std::vector<keras::layers::PreprocessingOptions>& laye
       const auto known = words.find(parse->key);
       example.features[parse->key] = std::visit(
           [&](const auto& feature) {
-            return sample_feature(feature, i, known == words.end() ? nullptr : &known->second);
+            return sample_feature(feature, i, most_values, known == words.end() ? nullptr : &known->second);
           },
           parse->feature);
     }

@@ -19,8 +19,9 @@ Value sample_step(const keras::layers::PreprocessingOptions& layer,
 
 using Words = std::shared_ptr<const std::vector<std::string>>;
 
-// Text that all of the layers take which read Examples, or else the last one does. `words` of an Example's features.
+// Text that all of the layers take which read Examples, or else the last one does. `words` of an Example's features,
+// of which those of any length have 1 to `most_values` values.
 Strings sample_text(const std::vector<keras::layers::PreprocessingOptions>& layers, const std::vector<int64_t>& shape,
-                    const std::map<std::string, Words>& words = {});
+                    const std::map<std::string, Words>& words = {}, size_t most_values = 2);
 
 }  // namespace tutti::saved_model

@@ -1,10 +1,15 @@
 #include "tutti/feature_column/dense_features.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/minimum.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/zeros.h>
 
 #include "tutti/core/str.h"
 #include "tutti/feature_column/column_tables_internal.h"
+#include "tutti/keras/layers/preprocessing/step_recorder.h"
 
 namespace tutti::keras::layers {
 namespace {
@@ -77,10 +82,25 @@ class SequenceFeatures::Impl : public ColumnsImpl {
     const Tensor lengths = columns()[0]->sequence_lengths(features);
     for (const FeatureColumn& column : columns()) {
       parts.push_back(dense(column, features).flatten(2));
-      if (!at::equal(column->sequence_lengths(features), lengths))
+      if (parts.size() == 1) continue;
+      const Tensor own = column->sequence_lengths(features);
+      if (StepRecorder::current())
+        parts.back() = fitted(parts.back(), parts[0], own != lengths);
+      else if (!at::equal(own, lengths))
         column->refuse(str("its sequences have other lengths than those of '", columns()[0].name(), '\''));
     }
     return {at::cat(parts, 2), lengths};
+  }
+
+ private:
+  // In a program that is saved each column has a number of steps of its own, and only requests tell that they are the
+  // same: the steps are chosen by those of the first column, and lengths that differ are places that index_select
+  // refuses.
+  static Tensor fitted(const Tensor& part, const Tensor& first, const Tensor& differ) {
+    const auto ones = [](const Tensor& steps) { return at::ones_like(steps.select(2, 0).sum(0), at::kLong); };
+    const Tensor step = ones(first).cumsum(0) - 1, last = ones(part).sum() - 1;
+    const Tensor zero = at::zeros({1}, at::kLong).index_select(0, differ.any().to(at::kLong).view({1}));
+    return part.index_select(1, at::minimum(step, last) + zero);
   }
 };
 

@@ -44,7 +44,7 @@ class OfCategories : public FeatureColumnImpl {
   Tensor dense(const data::Columns& features, const Tensor& table) const override {
     const SparseIds ids = categories_->sparse_ids(features);
     if (!is_sequence()) return of_ids(ids, table);
-    return of_ids(by_step(ids), table).reshape({ids.num_rows, ids.num_places, -1});
+    return of_ids(by_step(ids), table).reshape({ids.num_rows, ids.num_places, variable_shape()[0]});
   }
 
  protected:

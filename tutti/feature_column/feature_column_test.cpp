@@ -99,6 +99,25 @@ TEST(EmbeddingColumn, LearnsTheRowsThatOccurred) {
   EXPECT_TRUE(at::equal(layer.weights()[0].value.grad(), at::tensor({1.F, 1.F, 1.F, 1.F, 0.F, 0.F}).view({3, 2})));
 }
 
+TEST(SequenceNumericColumn, FillsALastStepThatLacksNumbers) {
+  const SequenceFeatures layer({sequence_numeric_column("x", {.shape = {2}, .default_value = -7})});
+  Columns features{{"x", at::tensor({1.F, 2.F, 3.F, 0.F, 0.F, 0.F}).view({2, 3})}};
+  EXPECT_THAT(error_of([&] { layer(features); }), HasSubstr("3 numbers in each row, no multiple of a step's 2"));
+  features.lengths["x"] = at::tensor({int64_t{3}, int64_t{0}});
+  const auto [steps, lengths] = layer(features);
+  EXPECT_TRUE(at::equal(lengths, at::tensor({int64_t{2}, int64_t{0}})));
+  EXPECT_TRUE(at::equal(steps, at::tensor({1.F, 2.F, 3.F, -7.F, -7.F, -7.F, -7.F, -7.F}).view({2, 2, 2})));
+  EXPECT_THAT(error_of([] { sequence_numeric_column("x", {.shape = {}}); }), HasSubstr("shape has no extents"));
+}
+
+TEST(FeatureColumns, RefuseComplexNumbers) {
+  const DenseFeatures layer({numeric_column("x")});
+  EXPECT_THAT(error_of([&] {
+                layer(Columns{{"x", at::ones({2}, at::kComplexFloat)}});
+              }),
+              HasSubstr("feature column 'x': the feature 'x' has dtype ComplexFloat"));
+}
+
 TEST(SharedEmbeddings, HaveOneTable) {
   const auto columns = shared_embeddings({categorical_column_with_vocabulary_list("w", {"a", "b"}),
                                           categorical_column_with_vocabulary_list("v", {"a", "b"})},

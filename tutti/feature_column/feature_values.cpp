@@ -45,6 +45,9 @@ Tensor numeric_feature(const data::Columns& features, const std::string& key, co
   if (found == features.numbers.end())
     column.refuse(
         str("reads the feature '", key, "', and the input has none of that name, but ", str_list(features.names())));
+  if (found->second.is_complex())
+    column.refuse(str("the feature '", key, "' has dtype ", c10::toString(found->second.scalar_type()),
+                      "; the column is of real numbers"));
   if (found->second.dim() == 0)
     column.refuse(str("the feature '", key, "' is a scalar; a batch has the shape [batch] or [batch, n]"));
   const Tensor numbers = found->second.dim() == 1 ? found->second.unsqueeze(1) : found->second;

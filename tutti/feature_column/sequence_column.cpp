@@ -1,8 +1,9 @@
 #include "tutti/feature_column/sequence_column.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/arange.h>
-#include <ATen/ops/full.h>
+#include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/scatter_reduce.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
@@ -25,22 +26,13 @@ class SequenceCategories : public FeatureColumnImpl {
   bool is_categorical() const override { return true; }
   bool can_be_crossed() const override { return false; }
   int64_t num_buckets() const override { return categories_->num_buckets(); }
-  SparseIds sparse_ids(const data::Columns& features) const override {
-    if (keras::layers::StepRecorder::current())
-      refuse("is a column of sequences, which cannot be saved yet", ErrorCode::unimplemented);
-    return categories_->sparse_ids(features);
-  }
+  SparseIds sparse_ids(const data::Columns& features) const override { return categories_->sparse_ids(features); }
 
   bool is_sequence() const override { return true; }
   Tensor sequence_lengths(const data::Columns& features) const override {
     const SparseIds ids = sparse_ids(features);
-    Tensor lengths = at::zeros({ids.num_rows}, at::kLong);
-    const Tensor indices = ids.indices.contiguous();
-    const auto* index = indices.const_data_ptr<int64_t>();
-    auto* length = lengths.mutable_data_ptr<int64_t>();
-    for (int64_t i = 0; i < ids.ids.numel(); ++i)
-      length[index[2 * i]] = std::max(length[index[2 * i]], index[2 * i + 1] + 1);
-    return lengths;
+    return at::zeros({ids.num_rows}, at::kLong)
+        .scatter_reduce(0, ids.indices.select(1, 0), ids.indices.select(1, 1) + 1, "amax");
   }
 
  private:
@@ -51,6 +43,7 @@ class SequenceNumbers : public FeatureColumnImpl {
  public:
   SequenceNumbers(const std::string& key, const SequenceNumericOptions& options)
       : FeatureColumnImpl(key), options_(options) {
+    if (options_.shape.empty()) refuse("shape has no extents; {1} is a number in each step");
     if (std::ranges::any_of(options_.shape, [](int64_t size) { return size < 1; }))
       refuse(str("shape is ", str_list(options_.shape), "; every extent is at least 1"));
   }
@@ -63,32 +56,44 @@ class SequenceNumbers : public FeatureColumnImpl {
   bool is_sequence() const override { return true; }
 
   Tensor sequence_lengths(const data::Columns& features) const override {
-    const Tensor numbers = steps(features);
+    const Tensor numbers = numbers_of(features);
     const auto given = features.lengths.find(name());
-    if (given == features.lengths.end()) return at::full({numbers.size(0)}, numbers.size(1), at::kLong);
-    return given->second.cpu().to(at::kLong).div(num_elements(), "floor");
+    if (given == features.lengths.end()) {
+      const Tensor of_step = in_steps(numbers, 0).flatten(2).select(2, 0);
+      return at::ones_like(of_step, of_step.options().dtype(at::kLong)).sum(1).cpu();
+    }
+    return (given->second.cpu().to(at::kLong) + (num_elements() - 1)).div(num_elements(), "floor");
   }
 
   Tensor dense(const data::Columns& features, const Tensor&) const override {
-    const Tensor numbers = steps(features);
-    const Tensor normalized = options_.normalizer_fn ? options_.normalizer_fn(numbers) : numbers;
-    Tensor behind_end = at::arange(numbers.size(1)).unsqueeze(0) >= sequence_lengths(features).unsqueeze(1);
-    for (size_t axis = 0; axis < options_.shape.size(); ++axis) behind_end = behind_end.unsqueeze(-1);
-    return normalized.masked_fill(behind_end.to(numbers.device()), options_.default_value);
+    const Tensor numbers = numbers_of(features), steps = in_steps(numbers, 0);
+    const Tensor normalized = options_.normalizer_fn ? options_.normalizer_fn(steps) : steps;
+    const auto given = features.lengths.find(name());
+    if (given == features.lengths.end()) return normalized;
+    const Tensor place = at::ones_like(numbers, numbers.options().dtype(at::kLong)).cumsum(1);
+    const Tensor behind_end = place > given->second.to(numbers.device()).unsqueeze(1);
+    return normalized.masked_fill(in_steps(behind_end.to(at::kFloat), 1) > 0, options_.default_value);
   }
 
  private:
   int64_t num_elements() const {
     return std::accumulate(options_.shape.begin(), options_.shape.end(), int64_t{1}, std::multiplies<>());
   }
-  Tensor steps(const data::Columns& features) const {
-    const Tensor numbers = numeric_feature(features, name(), *this);
-    const int64_t count = numbers.numel() / std::max<int64_t>(1, numbers.size(0));
-    if (count % num_elements() != 0)
-      refuse(str("the feature has ", count, " numbers in each row, no multiple of a step's ", num_elements()));
-    keras::Shape shape{numbers.size(0), count / num_elements()};
-    shape.insert(shape.end(), options_.shape.begin(), options_.shape.end());
-    return numbers.reshape(shape);
+  // [batch, steps * elements]; where an example has lengths, its last step may lack some.
+  Tensor numbers_of(const data::Columns& features) const {
+    const Tensor numbers = numeric_feature(features, name(), *this).flatten(1);
+    if (numbers.size(1) % num_elements() != 0 && !features.lengths.contains(name()) &&
+        !keras::layers::StepRecorder::current())
+      refuse(
+          str("the feature has ", numbers.size(1), " numbers in each row, no multiple of a step's ", num_elements()));
+    return numbers;
+  }
+  // [batch, steps, *shape]. No call names the number of steps, so that a program that is saved takes any.
+  Tensor in_steps(const Tensor& numbers, double filler) const {
+    const int64_t elements = num_elements();
+    const Tensor filled = elements == 1 ? numbers : at::constant_pad_nd(numbers, {0, 2 * elements - 1}, filler);
+    const Tensor steps = elements == 1 ? filled.unsqueeze(2) : filled.unfold(1, elements, elements).slice(1, 0, -1);
+    return options_.shape.size() == 1 ? steps : steps.unflatten(2, options_.shape);
   }
 
   SequenceNumericOptions options_;

@@ -37,7 +37,7 @@ class LocalArguments {
   uint64_t lists_ = 0;                             // the arguments, one bit each, that are lists of pieces
 };
 
-// Whether each component of a view lies in the memory of its tensor's: a layout that only has another name moves nothing.
+// Whether each component of a view lies in the memory of its tensor's: a layout of another name alone moves nothing.
 bool lies_in(const Components& tensor, const Components& view);
 
 }  // namespace tutti
