@@ -1,7 +1,9 @@
-// Each lowering against LibTorch, on random numbers of random sizes and dtypes, run by XLA on the CPU.
+// Each lowering on random numbers of random sizes and dtypes: against LibTorch, run by XLA on the CPU; compiled for a
+// TPU by libtpu; and written for the oldest StableHLO.
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -10,10 +12,12 @@
 #include <set>
 
 #include "tests/support/error_of.h"
+#include "tests/support/portable_artifact.h"
 #include "tutti/core/str.h"
 #include "tutti/pjrt/buffer.h"
 #include "tutti/pjrt/compile_options.h"
 #include "tutti/pjrt/executable.h"
+#include "tutti/pjrt/topology_description.h"
 #include "tutti/stablehlo/lowerings.h"
 
 namespace tutti::stablehlo {
@@ -647,10 +651,11 @@ struct Comparison {
       expected.push_back(given[i]);
     }
   }
+  std::string module() const { return builder.module("test", results, {}, 1); }
 };
 
 std::vector<Tensor> run(pjrt::Client& client, const Comparison& comparison) {
-  const auto program = client.compile(comparison.builder.module("test", comparison.results, {}, 1), {});
+  const auto program = client.compile(comparison.module(), {});
   std::vector<pjrt::Buffer> buffers;
   for (const Tensor& argument : comparison.arguments)
     buffers.push_back(
@@ -667,27 +672,47 @@ std::vector<Tensor> run(pjrt::Client& client, const Comparison& comparison) {
   return results;
 }
 
-class OpLowering : public testing::TestWithParam<size_t> {};
-
 constexpr int kDraws = 20;
 
+class OpLowering : public testing::TestWithParam<size_t> {
+ protected:
+  static const Case& the_case() { return cases()[GetParam()]; }
+  static Comparison drawn() {
+    Comparison comparison;
+    Draw draw(static_cast<uint32_t>(GetParam()) + 1);
+    for (int i = 0; i < kDraws; ++i) comparison.add(the_case(), draw);
+    return comparison;
+  }
+};
+
+#define SKIP_WITHOUT(plugin) \
+  if (!std::filesystem::exists(plugin)) GTEST_SKIP() << "there is no plugin here: ./dev test -L pjrt fetches it"
+
 TEST_P(OpLowering, GivesWhatLibTorchGives) {
-  if (!std::filesystem::exists(TUTTI_XLA_CPU_PLUGIN))
-    GTEST_SKIP() << "there is no plugin here: ./dev test -L pjrt fetches it";
+  SKIP_WITHOUT(TUTTI_XLA_CPU_PLUGIN);
   static const auto client = pjrt::Client::create(pjrt::Plugin::load(TUTTI_XLA_CPU_PLUGIN));
-  const Case& one = cases()[GetParam()];
-  Comparison comparison;
-  Draw draw(static_cast<uint32_t>(GetParam()) + 1);
-  for (int i = 0; i < kDraws; ++i) comparison.add(one, draw);
+  const Comparison comparison = drawn();
   const std::vector<Tensor> results = run(*client, comparison);
   for (size_t i = 0; i < results.size(); ++i) {
     const Tensor& expected = comparison.expected[i];
     EXPECT_TRUE(at::isIntegralType(expected.scalar_type(), true) ? at::equal(results[i], expected)
                                                                  : at::allclose(results[i], expected, 1e-5, 2e-6, true))
-        << one.op << ", result " << i << " of " << str_list(dims_of(expected)) << ":\n"
+        << the_case().op << ", result " << i << " of " << str_list(dims_of(expected)) << ":\n"
         << results[i] << "\n, LibTorch's\n"
         << expected;
   }
+}
+
+TEST_P(OpLowering, CompilesForAV5e) {
+  SKIP_WITHOUT(TUTTI_LIBTPU);
+  static const pjrt::TopologyDescription v5e(pjrt::Plugin::load(TUTTI_LIBTPU), "v5e:2x2");
+  EXPECT_GT(v5e.compile(drawn().module(), {}).code_bytes(), 0);
+}
+
+TEST_P(OpLowering, IsReadByTheOldestStablehlo) {
+  SKIP_WITHOUT(TUTTI_XLA_CPU_PLUGIN);
+  EXPECT_THAT(pjrt::portable_artifact(TUTTI_XLA_CPU_PLUGIN, drawn().module(), "0.9.0"),
+              testing::HasSubstr("StableHLO_v0.9.0"));
 }
 
 std::string name_of_case(const testing::TestParamInfo<size_t>& info) {
