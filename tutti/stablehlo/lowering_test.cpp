@@ -125,24 +125,28 @@ Stack of_matrices(Draw& d) {
 }
 
 Stack of_convolution(Draw& d) {
-  const int64_t groups = d.integer(1, 2), in = groups * d.integer(1, 2), out = groups * d.integer(1, 2);
-  const std::vector<int64_t> strides{d.integer(1, 2), d.integer(1, 2)}, padding{d.integer(0, 2), d.integer(0, 2)},
-      dilation{d.integer(1, 2), d.integer(1, 2)};
-  return {d.real({d.integer(1, 3), in, d.integer(6, 8), d.integer(6, 8)}),
-          d.real({out, in / groups, d.integer(1, 3), d.integer(1, 3)}),
+  const int64_t groups = d.integer(1, 2), in = groups * (d.coin() ? d.integer(1, 2) : 9),
+                out = groups * d.integer(1, 2);
+  const int64_t axes = d.integer(1, 3);
+  const auto for_each_axis = [&](int64_t low, int64_t high, Dims before = {}) {
+    for (int64_t axis = 0; axis < axes; ++axis) before.push_back(d.integer(low, high));
+    return before;
+  };
+  return {d.real(for_each_axis(6, 8, {d.integer(1, 3), in})),
+          d.real(for_each_axis(1, 3, {out, in / groups})) * 0.2,  // hundreds of products are added
           d.coin() ? at::IValue(d.real({out})) : kNone,
-          strides,
-          padding,
-          dilation,
+          for_each_axis(1, 2),
+          for_each_axis(0, 2),
+          for_each_axis(1, 2),
           false,
-          std::vector<int64_t>{0, 0},
+          for_each_axis(0, 0),
           groups};
 }
 Stack of_convolution_backward(Draw& d) {
   Stack forward = of_convolution(d);
   const Tensor x = forward[0].toTensor(), kernel = forward[1].toTensor();
   const Tensor y = at::convolution(x, kernel, {}, forward[3].toIntVector(), forward[4].toIntVector(),
-                                   forward[5].toIntVector(), false, {0, 0}, forward[8].toInt());
+                                   forward[5].toIntVector(), false, forward[7].toIntVector(), forward[8].toInt());
   return {at::randn_like(y),
           x,
           kernel,
@@ -151,7 +155,7 @@ Stack of_convolution_backward(Draw& d) {
           forward[4],
           forward[5],
           false,
-          std::vector<int64_t>{0, 0},
+          forward[7],
           forward[8],
           c10::List<bool>({true, true, true})};
 }
