@@ -15,7 +15,7 @@ DEVICES = {"v4:2x2x1": 8, "v5e:2x2": 4, "v5p:2x2x1": 4, "v6e:2x2": 4, "v5e:4x8":
 
 def plan(topology, *command):
     variables = {name: value for name, value in os.environ.items() if not name.startswith("TUTTI_")}
-    return subprocess.run([TUTTI, "plan", "--tpu", topology, *command], capture_output=True, text=True, timeout=600,
+    return subprocess.run([TUTTI, "plan", "--tpu", topology, *command], capture_output=True, text=True, timeout=1100,
                           env=variables | {"TPU_LIBRARY_PATH": LIBTPU})
 
 
