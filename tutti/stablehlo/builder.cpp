@@ -1,5 +1,7 @@
 #include "tutti/stablehlo/builder.h"
 
+#include <ATen/Context.h>
+
 #include <algorithm>
 #include <cmath>
 #include <iomanip>
@@ -60,6 +62,14 @@ Dims without(const Dims& dims, const Dims& axes) {
 }
 
 }  // namespace
+
+Precision precision_of_libtorch() {
+  switch (at::globalContext().float32MatmulPrecision()) {
+    case at::Float32MatmulPrecision::MEDIUM: return Precision::medium;
+    case at::Float32MatmulPrecision::HIGH: return Precision::high;
+    default: return Precision::highest;
+  }
+}
 
 Value Builder::emit(Type type, const std::string& text) {
   Value value{next_++, std::move(type)};
@@ -194,6 +204,10 @@ Value Builder::concatenate(const std::vector<Value>& parts, int64_t axis) {
 
 Value Builder::reverse(const Value& x, const Dims& axes) {
   return emit(x.type, str("stablehlo.reverse ", name(x), ", dims = ", list(axes), " : ", to_string(x.type)));
+}
+
+Value Builder::opaque(const Value& x) {
+  return emit(x.type, str("stablehlo.optimization_barrier ", name(x), " : ", to_string(x.type)));
 }
 
 // "({ … })": an op on two numbers.

@@ -10,9 +10,10 @@
 
 namespace tutti::stablehlo {
 
-// How exact products of float32 are; LibTorch's float32_matmul_precision. TPUs multiply bfloat16 numbers: one product
-// of them, three, or six.
+// How exact products of float32 are. TPUs multiply bfloat16 numbers: one product of them, three, or six.
 enum class Precision { medium, high, highest };
+// LibTorch's float32_matmul_precision.
+Precision precision_of_libtorch();
 
 struct Window {
   Dims sizes, strides, padding;  // padding: before and after, equal
@@ -27,7 +28,7 @@ struct ConvolutionWindow {
 // the types that the op requires; no conversion or broadcast is implied, but where a comment says so.
 class Builder {
  public:
-  explicit Builder(Precision precision = Precision::highest) : precision_(precision) {}
+  explicit Builder(Precision precision = precision_of_libtorch()) : precision_(precision) {}
 
   Value argument(const Type& type);
   // One number everywhere.
@@ -54,6 +55,8 @@ class Builder {
   Value pad(const Value& x, const at::Scalar& with, const Dims& low, const Dims& high, const Dims& interior);
   Value concatenate(const std::vector<Value>& parts, int64_t axis);
   Value reverse(const Value& x, const Dims& axes);
+  // x, of which the compiler is not to see what it was made of.
+  Value opaque(const Value& x);
 
   // "add" or another op of two numbers; `start` is what it leaves as it is.
   Value reduce(const char* op, const Value& x, const at::Scalar& start, const Dims& axes);

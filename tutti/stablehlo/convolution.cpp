@@ -81,14 +81,14 @@ Value gradient_of_input(Builder& b, const Value& g, const Value& x, Value kernel
 }
 
 // Of the kernel: the input under the gradient, with batch and channels in each other's place.
-Value gradient_of_kernel(Builder& b, const Value& g, const Value& x, const Value& kernel, const Geometry& geometry) {
-  Dims high, order{1, 0}, dims{kernel.dims()[1], kernel.dims()[0]};
+Value gradient_of_kernel(Builder& b, const Value& g, const Value& x, const Dims& kernel, const Geometry& geometry) {
+  Dims high, order{1, 0}, dims{kernel[1], kernel[0]};
   for (size_t i = 0; i < geometry.axes; ++i) {
-    const int64_t reach = (kernel.dims()[i + 2] - 1) * geometry.dilation[i];
+    const int64_t reach = (kernel[i + 2] - 1) * geometry.dilation[i];
     const int64_t spread = (g.dims()[i + 2] - 1) * geometry.strides[i] + 1;
     high.push_back(reach + spread - x.dims()[i + 2] - geometry.padding[i]);
     order.push_back(static_cast<int64_t>(i + 2));
-    dims.push_back(kernel.dims()[i + 2]);
+    dims.push_back(kernel[i + 2]);
   }
   const Value turned = b.convolution(x, g, axes_text("fb", "io", geometry.axes),
                                      {.strides = geometry.dilation,
@@ -100,6 +100,20 @@ Value gradient_of_kernel(Builder& b, const Value& g, const Value& x, const Value
   return b.transpose(turned, order);
 }
 
+// libtpu takes minutes to compile the gradient of a kernel of fewer channels, and seconds for these; a TPU's tiles have
+// as many in any case.
+constexpr int64_t kQuickChannels = 8;
+
+// The same with channels of zeros behind the input's own.
+Value gradient_of_narrow_kernel(Builder& b, const Value& g, const Value& x, const Dims& kernel,
+                                const Geometry& geometry) {
+  Dims none(x.rank(), 0), added = none, filled = kernel;
+  added[1] = kQuickChannels - kernel[1];
+  filled[1] = kQuickChannels;
+  const Value gradient = gradient_of_kernel(b, g, b.opaque(b.pad(x, 0, none, added, none)), filled, geometry);
+  return b.slice(b.opaque(gradient), none, kernel);
+}
+
 // Gradient, input, kernel, sizes of the bias, then the geometry, then which of the three gradients are asked for.
 Results convolution_backward(Builder& b, const Call& c) {
   const Value &g = c.value(0), &x = c.value(1), &kernel = c.value(2);
@@ -107,7 +121,9 @@ Results convolution_backward(Builder& b, const Call& c) {
   const std::vector<bool> wanted = c.flags(10);
   Results results(3);
   if (wanted[0]) results[0] = gradient_of_input(b, g, x, kernel, geometry);
-  if (wanted[1]) results[1] = gradient_of_kernel(b, g, x, kernel, geometry);
+  const bool is_narrow = geometry.groups == 1 && x.dims()[1] < kQuickChannels;
+  if (wanted[1])
+    results[1] = (is_narrow ? gradient_of_narrow_kernel : gradient_of_kernel)(b, g, x, kernel.dims(), geometry);
   if (wanted[2]) results[2] = sum(wide(b, c, 0), axes_but(g.rank(), {1}));
   return results;
 }

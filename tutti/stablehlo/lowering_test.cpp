@@ -1,7 +1,9 @@
-// Each lowering against LibTorch, on random numbers of random sizes and dtypes, run by XLA on the CPU.
+// Each lowering on random numbers of random sizes and dtypes: against LibTorch, run by XLA on the CPU; compiled for a
+// TPU by libtpu; and written for the oldest StableHLO.
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -10,10 +12,12 @@
 #include <set>
 
 #include "tests/support/error_of.h"
+#include "tests/support/portable_artifact.h"
 #include "tutti/core/str.h"
 #include "tutti/pjrt/buffer.h"
 #include "tutti/pjrt/compile_options.h"
 #include "tutti/pjrt/executable.h"
+#include "tutti/pjrt/topology_description.h"
 #include "tutti/stablehlo/lowerings.h"
 
 namespace tutti::stablehlo {
@@ -121,24 +125,28 @@ Stack of_matrices(Draw& d) {
 }
 
 Stack of_convolution(Draw& d) {
-  const int64_t groups = d.integer(1, 2), in = groups * d.integer(1, 2), out = groups * d.integer(1, 2);
-  const std::vector<int64_t> strides{d.integer(1, 2), d.integer(1, 2)}, padding{d.integer(0, 2), d.integer(0, 2)},
-      dilation{d.integer(1, 2), d.integer(1, 2)};
-  return {d.real({d.integer(1, 3), in, d.integer(6, 8), d.integer(6, 8)}),
-          d.real({out, in / groups, d.integer(1, 3), d.integer(1, 3)}),
+  const int64_t groups = d.integer(1, 2), in = groups * (d.coin() ? d.integer(1, 2) : 9),
+                out = groups * d.integer(1, 2);
+  const int64_t axes = d.integer(1, 3);
+  const auto for_each_axis = [&](int64_t low, int64_t high, Dims before = {}) {
+    for (int64_t axis = 0; axis < axes; ++axis) before.push_back(d.integer(low, high));
+    return before;
+  };
+  return {d.real(for_each_axis(6, 8, {d.integer(1, 3), in})),
+          d.real(for_each_axis(1, 3, {out, in / groups})) * 0.2,  // hundreds of products are added
           d.coin() ? at::IValue(d.real({out})) : kNone,
-          strides,
-          padding,
-          dilation,
+          for_each_axis(1, 2),
+          for_each_axis(0, 2),
+          for_each_axis(1, 2),
           false,
-          std::vector<int64_t>{0, 0},
+          for_each_axis(0, 0),
           groups};
 }
 Stack of_convolution_backward(Draw& d) {
   Stack forward = of_convolution(d);
   const Tensor x = forward[0].toTensor(), kernel = forward[1].toTensor();
   const Tensor y = at::convolution(x, kernel, {}, forward[3].toIntVector(), forward[4].toIntVector(),
-                                   forward[5].toIntVector(), false, {0, 0}, forward[8].toInt());
+                                   forward[5].toIntVector(), false, forward[7].toIntVector(), forward[8].toInt());
   return {at::randn_like(y),
           x,
           kernel,
@@ -147,7 +155,7 @@ Stack of_convolution_backward(Draw& d) {
           forward[4],
           forward[5],
           false,
-          std::vector<int64_t>{0, 0},
+          forward[7],
           forward[8],
           c10::List<bool>({true, true, true})};
 }
@@ -647,10 +655,11 @@ struct Comparison {
       expected.push_back(given[i]);
     }
   }
+  std::string module() const { return builder.module("test", results, {}, 1); }
 };
 
 std::vector<Tensor> run(pjrt::Client& client, const Comparison& comparison) {
-  const auto program = client.compile(comparison.builder.module("test", comparison.results, {}, 1), {});
+  const auto program = client.compile(comparison.module(), {});
   std::vector<pjrt::Buffer> buffers;
   for (const Tensor& argument : comparison.arguments)
     buffers.push_back(
@@ -667,27 +676,47 @@ std::vector<Tensor> run(pjrt::Client& client, const Comparison& comparison) {
   return results;
 }
 
-class OpLowering : public testing::TestWithParam<size_t> {};
-
 constexpr int kDraws = 20;
 
+class OpLowering : public testing::TestWithParam<size_t> {
+ protected:
+  static const Case& the_case() { return cases()[GetParam()]; }
+  static Comparison drawn() {
+    Comparison comparison;
+    Draw draw(static_cast<uint32_t>(GetParam()) + 1);
+    for (int i = 0; i < kDraws; ++i) comparison.add(the_case(), draw);
+    return comparison;
+  }
+};
+
+#define SKIP_WITHOUT(plugin) \
+  if (!std::filesystem::exists(plugin)) GTEST_SKIP() << "there is no plugin here: ./dev test -L pjrt fetches it"
+
 TEST_P(OpLowering, GivesWhatLibTorchGives) {
-  if (!std::filesystem::exists(TUTTI_XLA_CPU_PLUGIN))
-    GTEST_SKIP() << "there is no plugin here: ./dev test -L pjrt fetches it";
+  SKIP_WITHOUT(TUTTI_XLA_CPU_PLUGIN);
   static const auto client = pjrt::Client::create(pjrt::Plugin::load(TUTTI_XLA_CPU_PLUGIN));
-  const Case& one = cases()[GetParam()];
-  Comparison comparison;
-  Draw draw(static_cast<uint32_t>(GetParam()) + 1);
-  for (int i = 0; i < kDraws; ++i) comparison.add(one, draw);
+  const Comparison comparison = drawn();
   const std::vector<Tensor> results = run(*client, comparison);
   for (size_t i = 0; i < results.size(); ++i) {
     const Tensor& expected = comparison.expected[i];
     EXPECT_TRUE(at::isIntegralType(expected.scalar_type(), true) ? at::equal(results[i], expected)
                                                                  : at::allclose(results[i], expected, 1e-5, 2e-6, true))
-        << one.op << ", result " << i << " of " << str_list(dims_of(expected)) << ":\n"
+        << the_case().op << ", result " << i << " of " << str_list(dims_of(expected)) << ":\n"
         << results[i] << "\n, LibTorch's\n"
         << expected;
   }
+}
+
+TEST_P(OpLowering, CompilesForAV5e) {
+  SKIP_WITHOUT(TUTTI_LIBTPU);
+  static const pjrt::TopologyDescription v5e(pjrt::Plugin::load(TUTTI_LIBTPU), "v5e:2x2");
+  EXPECT_GT(v5e.compile(drawn().module(), {}).code_bytes(), 0);
+}
+
+TEST_P(OpLowering, IsReadByTheOldestStablehlo) {
+  SKIP_WITHOUT(TUTTI_XLA_CPU_PLUGIN);
+  EXPECT_THAT(pjrt::portable_artifact(TUTTI_XLA_CPU_PLUGIN, drawn().module(), "0.9.0"),
+              testing::HasSubstr("StableHLO_v0.9.0"));
 }
 
 std::string name_of_case(const testing::TestParamInfo<size_t>& info) {

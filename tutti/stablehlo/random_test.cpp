@@ -1,15 +1,18 @@
 // What compiled programs draw: the distributions are LibTorch's, the numbers follow from a state.
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <filesystem>
 #include <functional>
 
+#include "tests/support/portable_artifact.h"
 #include "tutti/pjrt/buffer.h"
 #include "tutti/pjrt/compile_options.h"
 #include "tutti/pjrt/executable.h"
+#include "tutti/pjrt/topology_description.h"
 #include "tutti/stablehlo/lowerings.h"
 
 namespace tutti::stablehlo {
@@ -21,10 +24,9 @@ constexpr int64_t kNumbers = 20000;
   if (!std::filesystem::exists(TUTTI_XLA_CPU_PLUGIN)) \
   GTEST_SKIP() << "there is no plugin here: ./dev test -L pjrt fetches it"
 
-// What a call draws from a state, as numbers of float64.
-at::Tensor drawn(const std::string& op, const std::vector<at::IValue>& arguments, const Type& type,
-                 std::vector<int64_t> state = {7, 0}) {
-  static const auto client = pjrt::Client::create(pjrt::Plugin::load(TUTTI_XLA_CPU_PLUGIN));
+// Gives what a call draws from a state, as numbers of float64.
+std::string module_that_draws(const std::string& op, const std::vector<at::IValue>& arguments, const Type& type,
+                              const std::vector<int64_t>& state = {7, 0}) {
   Builder builder;
   Call call{.op = base_name(op), .results = {type}};
   for (const at::IValue& argument : arguments) {
@@ -40,7 +42,15 @@ at::Tensor drawn(const std::string& op, const std::vector<at::IValue>& arguments
   }
   call.random_state = builder.dense(state.data(), 16, {at::kUInt64, {2}});
   const Value numbers = lower(builder, call, "in this test").at(0).value();
-  const auto program = client->compile(builder.module("test", {builder.convert(numbers, at::kDouble)}, {}, 1), {});
+  return builder.module("test", {builder.convert(numbers, at::kDouble)}, {}, 1);
+}
+
+at::Tensor drawn(const std::string& op, const std::vector<at::IValue>& arguments, const Type& type,
+                 const std::vector<int64_t>& state = {7, 0}) {
+  static const auto client = pjrt::Client::create(pjrt::Plugin::load(TUTTI_XLA_CPU_PLUGIN));
+  const std::string module = module_that_draws(op, arguments, type, state);
+  EXPECT_THAT(pjrt::portable_artifact(TUTTI_XLA_CPU_PLUGIN, module, "0.9.0"), testing::HasSubstr("StableHLO_v0.9.0"));
+  const auto program = client->compile(module, {});
   const auto made = program.run({{}});
   auto result = std::make_shared<at::Tensor>(at::empty(type.dims, at::kDouble));
   made.outputs[0][0].read(result->data_ptr(), static_cast<int64_t>(result->nbytes()), result).wait();
@@ -147,6 +157,27 @@ TEST(RandomLowerings, FollowFromTheStateAlone) {
 TEST(RandomLowerings, OfNoElementsDrawNothing) {
   SKIP_WITHOUT_XLA();
   EXPECT_EQ(drawn("aten::randn", {std::vector<int64_t>{0, 3}}, {at::kFloat, {0, 3}}).numel(), 0);
+}
+
+TEST(RandomLowerings, CompileForAV5e) {
+  if (!std::filesystem::exists(TUTTI_LIBTPU)) GTEST_SKIP() << "there is no libtpu here: ./dev test -L pjrt fetches it";
+  const pjrt::TopologyDescription v5e(pjrt::Plugin::load(TUTTI_LIBTPU), "v5e:2x2");
+  const std::vector<int64_t> sizes{5, 7};
+  const at::Tensor zeros = at::zeros(sizes);
+  const at::IValue none;
+  const std::pair<const char*, std::vector<at::IValue>> calls[] = {{"aten::uniform_", {zeros, -1.0, 3.0, none}},
+                                                                   {"aten::normal_", {zeros, 2.0, 0.5, none}},
+                                                                   {"aten::rand", {sizes}},
+                                                                   {"aten::randn", {sizes}},
+                                                                   {"aten::rand_like", {zeros}},
+                                                                   {"aten::randn_like", {zeros}},
+                                                                   {"aten::bernoulli_.float", {zeros, 0.3, none}},
+                                                                   {"aten::exponential_", {zeros, 4.0, none}},
+                                                                   {"aten::random_", {zeros, none}},
+                                                                   {"aten::randint", {int64_t{8}, sizes}},
+                                                                   {"aten::randint_like", {zeros, int64_t{8}}}};
+  for (const auto& [op, arguments] : calls)
+    EXPECT_GT(v5e.compile(module_that_draws(op, arguments, {at::kFloat, {5, 7}}), {}).code_bytes(), 0) << op;
 }
 
 }  // namespace

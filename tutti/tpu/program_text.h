@@ -10,7 +10,7 @@ namespace tutti::tpu {
 
 struct ProgramTextOptions {
   std::string name = "function";  // of the module, and in errors
-  stablehlo::Precision precision = stablehlo::Precision::highest;
+  stablehlo::Precision precision = stablehlo::precision_of_libtorch();
   int replicas = 1;  // devices that run it together, each with values of its own
 };
 

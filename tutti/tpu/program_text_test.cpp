@@ -1,6 +1,7 @@
 // Recorded functions, run by XLA on the CPU and, as they are, by LibTorch.
 #include "tutti/tpu/program_text.h"
 
+#include <ATen/Context.h>
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
@@ -10,6 +11,7 @@
 #include <filesystem>
 
 #include "tests/support/error_of.h"
+#include "tests/support/portable_artifact.h"
 #include "tutti/core/str.h"
 #include "tutti/function/function.h"
 #include "tutti/pjrt/buffer.h"
@@ -108,6 +110,8 @@ void compare_training(const F& step, const Tensor& x, const Tensor& y, int steps
   const auto recorded = function(step);
   for (int i = 0; i < 3; ++i) recorded(x, y);
   const auto concrete = recorded.get_concrete_function(x, y);
+  EXPECT_THAT(pjrt::portable_artifact(TUTTI_XLA_CPU_PLUGIN, write_program(concrete.graph()).module, "0.9.0"),
+              HasSubstr("StableHLO_v0.9.0"));
   OnDevice device(concrete.graph(), xla());
   double first = 0, last = 0;
   for (int i = 0; i < steps; ++i) {
@@ -246,6 +250,32 @@ TEST(CompiledFunction, NamesTheCallThatHasNoLowering) {
   const std::string error = error_of([&] { write_program(concrete.graph(), {.name = "invert"}); });
   EXPECT_THAT(error, HasSubstr("unimplemented: aten::linalg_inv"));
   EXPECT_THAT(error, HasSubstr(": call 2 of 3 of the function invert"));
+}
+
+// Gives LibTorch's setting back at the end.
+struct MatmulPrecision {
+  explicit MatmulPrecision(const char* precision) { at::globalContext().setFloat32MatmulPrecision(precision); }
+  ~MatmulPrecision() { at::globalContext().setFloat32MatmulPrecision("highest"); }
+  MatmulPrecision(const MatmulPrecision&) = delete;
+  MatmulPrecision& operator=(const MatmulPrecision&) = delete;
+};
+
+TEST(CompiledFunction, MultipliesAsExactlyAsLibTorchIsSetTo) {
+  const auto step = function([](const Tensor& x) {
+    return at::mm(x, x) + at::conv2d(x.view({1, 1, 3, 3}), x.view({1, 1, 3, 3})).sum();
+  });
+  const Tensor x = at::eye(3);
+  for (int i = 0; i < 2; ++i) step(x);
+  const auto concrete = step.get_concrete_function(x);
+  const auto module_at = [&](const char* setting) {
+    const MatmulPrecision precision(setting);
+    return write_program(concrete.graph()).module;
+  };
+  const std::pair<const char*, const char*> words[] = {{"highest", "HIGHEST"}, {"high", "HIGH"}, {"medium", "DEFAULT"}};
+  for (const auto& [setting, word] : words) {
+    EXPECT_THAT(module_at(setting), HasSubstr(str("precision = [", word, ", ", word, "]")));
+    EXPECT_THAT(module_at(setting), HasSubstr(str("[#stablehlo<precision ", word, ">, #stablehlo<precision ", word)));
+  }
 }
 
 TEST(CompiledFunction, HasASymbolForAnyName) {
