@@ -1,13 +1,18 @@
 // What served_kills_test.py starts as chief, workers and servers: functions that count on every server, while all
-// workers but the first are killed at random. The chief looks at the history.
-//   served_kills_member --seed N [--calls N]
+// workers but the first are killed at random, and with --cut-ms the connections of all to servers are cut that often.
+// The chief looks at the history.
+//   served_kills_member --seed N [--calls N] [--slow-ms MS] [--cut-ms MS]
 #include <ATen/ops/zeros.h>
+#include <netinet/in.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <torch/nn/module.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <iostream>
+#include <optional>
 #include <random>
 #include <thread>
 
@@ -52,8 +57,49 @@ class Death {
   int64_t call_;
 };
 
+// Cuts this process's connections to servers, one every so often.
+class Cuts {
+ public:
+  Cuts(uint64_t seed, int64_t every_ms) : random_(seed) {
+    const auto spec = cluster::from_environment().cluster_spec();
+    for (int i = 0; i < kServers; ++i) {
+      const std::string address = spec.address({"ps", i});
+      ports_.push_back(std::stoi(address.substr(address.rfind(':') + 1)));
+    }
+    thread_ = std::thread([this, every_ms] {
+      while (!ends_) {
+        std::this_thread::sleep_for(std::chrono::microseconds(random_() % static_cast<uint64_t>(2000 * every_ms)));
+        cut_one();
+      }
+    });
+  }
+  ~Cuts() {
+    ends_ = true;
+    thread_.join();
+  }
+
+ private:
+  void cut_one() {
+    std::vector<int> found;
+    for (int file = 3; file < 1024; ++file) {
+      sockaddr_in6 peer{};  // IPv4's begins as IPv6's
+      socklen_t length = sizeof peer;
+      if (getpeername(file, reinterpret_cast<sockaddr*>(&peer), &length) == 0 &&
+          (peer.sin6_family == AF_INET || peer.sin6_family == AF_INET6) &&
+          std::ranges::find(ports_, ntohs(peer.sin6_port)) != ports_.end())
+        found.push_back(file);
+    }
+    if (!found.empty()) shutdown(found[random_() % found.size()], SHUT_RDWR);
+  }
+
+  std::mt19937_64 random_;
+  std::vector<int> ports_;
+  std::atomic<bool> ends_{false};
+  std::thread thread_;
+};
+
 struct Seen {
-  int64_t worker;
+  int64_t worker;  // its process
   int64_t call;    // of this worker, from 0 on
   Tensor counted;  // on each server, when it began
 };
@@ -79,7 +125,13 @@ void check(std::vector<Seen> history, const Counts& counts, int64_t calls, int64
     }
 }
 
-void count(ParameterServerStrategy& strategy, uint64_t seed, int64_t calls) {
+struct Options {
+  uint64_t seed = 0;
+  int64_t calls = 300, slow_ms = 0, cut_ms = 0;
+};
+
+void count(ParameterServerStrategy& strategy, const Options& options) {
+  const int64_t calls = options.calls;
   const auto [counts, optimizer] = strategy.build([&] {
     auto made = std::make_shared<Counts>(calls);
     keras::optimizers::SGD sgd({.learning_rate = 1});
@@ -88,9 +140,13 @@ void count(ParameterServerStrategy& strategy, uint64_t seed, int64_t calls) {
   });
   ClusterCoordinator coordinator(strategy);
   const auto made = coordinator.create_per_worker_value([] { return int64_t{0}; });
-  Death death(seed + 1000 * static_cast<uint64_t>(getpid()));
+  const uint64_t seed = options.seed + 1000 * static_cast<uint64_t>(getpid());
+  Death death(seed);
+  std::optional<Cuts> cuts;
   const auto add = coordinator.function("add", [&, &counts = counts, &optimizer = optimizer](int64_t& own, int64_t i) {
     if (current_worker_index() > 0) death.look(own);
+    if (options.cut_ms > 0 && !cuts) cuts.emplace(seed, options.cut_ms);
+    std::this_thread::sleep_for(std::chrono::milliseconds(options.slow_ms));
     const auto counted = strategy.run([&] {
       const at::NoGradGuard no_grad;
       const Tensor now = counts->first * 1;
@@ -101,7 +157,7 @@ void count(ParameterServerStrategy& strategy, uint64_t seed, int64_t calls) {
       optimizer.apply_gradients({gradient}, {counts->second});
       return now.view({kServers, calls}).sum(1);
     });
-    return Seen{int64_t{current_worker_index()}, own++, counted[0]};
+    return Seen{int64_t{getpid()}, own++, counted[0]};
   });
   coordinator.run([&, &counts = counts, &optimizer = optimizer] {
     std::vector<RemoteValue<Seen>> all;
@@ -115,18 +171,19 @@ void count(ParameterServerStrategy& strategy, uint64_t seed, int64_t calls) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  uint64_t seed = 0;
-  int64_t calls = 300;
+  Options options;
   for (int i = 1; i + 1 < argc; i += 2) {
-    if (argv[i] == std::string("--seed")) seed = std::stoull(argv[i + 1]);
-    if (argv[i] == std::string("--calls")) calls = std::stoll(argv[i + 1]);
+    if (argv[i] == std::string("--seed")) options.seed = std::stoull(argv[i + 1]);
+    if (argv[i] == std::string("--calls")) options.calls = std::stoll(argv[i + 1]);
+    if (argv[i] == std::string("--slow-ms")) options.slow_ms = std::stoll(argv[i + 1]);
+    if (argv[i] == std::string("--cut-ms")) options.cut_ms = std::stoll(argv[i + 1]);
   }
   try {
     ParameterServerStrategy strategy({.variable_partitioner = FixedShardsPartitioner(kServers),
                                       .devices = configure_logical_cpus(1),
                                       .connect_timeout = std::chrono::seconds(60),
                                       .lost_after = std::chrono::seconds(20)});
-    count(strategy, seed, calls);
+    count(strategy, options);
   } catch (const Error& error) {
     std::cerr << to_string(error.code()) << ": " << error.what() << '\n' << std::flush;
     return 3;

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Kills workers at random, and looks at the history of all that they were to count on the servers:
-served_kills_test.py TUTTI SERVED_KILLS_MEMBER. TUTTI_SERVED_KILLS says how many are killed, TUTTI_SERVED_SEED which."""
+"""Kills workers and cuts their connections at random, and looks at the history of all that they were to count on the
+servers: served_kills_test.py TUTTI SERVED_KILLS_MEMBER. TUTTI_SERVED_KILLS says how many are killed, TUTTI_SERVED_SEED
+which."""
 
 import os
 import signal
 import sys
+import time
 import unittest
 
 from served_test import MEMBER, Tasks
@@ -15,16 +17,20 @@ SEED = int(os.environ.get("TUTTI_SERVED_SEED", "1"))
 
 
 class ServedKills(unittest.TestCase):
+    def check(self, seed, ends, calls, may_fail):
+        """That the history is right, and that all have ended well but those that may not."""
+        code, out, err = ends["chief 0"]
+        self.assertEqual(code, 0, f"seed {seed}: {err}")
+        self.assertIn(f"the history of {calls} calls is right", out)
+        for name, (code, _, err) in ends.items():
+            self.assertTrue(code == 0 or name in may_fail, f"seed {seed}: {name} ended with {code}: {err}")
+
     def killed_in(self, seed):
         """How many workers died, of which the history must not tell."""
         with Tasks([MEMBER, "--seed", str(seed)], workers=WORKERS, servers=2) as tasks:
             ends = tasks.wait()
-        code, out, err = ends["chief 0"]
-        self.assertEqual(code, 0, f"seed {seed}: {err}")
-        self.assertIn("the history of 300 calls is right", out)
         killed = [name for name, (code, _, _) in ends.items() if code == -signal.SIGKILL]
-        for name, (code, _, err) in ends.items():
-            self.assertTrue(code == 0 or name in killed, f"seed {seed}: {name} ended with {code}: {err}")
+        self.check(seed, ends, 300, killed)
         self.assertLess(len(killed), WORKERS)
         self.assertFalse([name for name in killed if not name.startswith("worker")])
         return len(killed)
@@ -36,6 +42,34 @@ class ServedKills(unittest.TestCase):
             runs += 1
             self.assertLess(runs, 10 + KILLS, "too few workers are killed")
         print(f"{kills} kills in {runs} runs", flush=True)
+
+    def restarted_in(self, seed):
+        """How many workers died, and were started again, while connections to servers were cut."""
+        options = ["--seed", str(seed), "--calls", "400", "--slow-ms", "10", "--cut-ms", "20"]
+        with Tasks([MEMBER, *options], workers=WORKERS, servers=2) as tasks:
+            kills = 0
+            while tasks.processes["chief 0"].poll() is None:
+                for index in range(1, WORKERS):
+                    if tasks.processes[f"worker {index}"].poll() == -signal.SIGKILL:
+                        kills += 1
+                        tasks.start(f"worker {index}")
+                time.sleep(0.05)
+            limit = time.monotonic() + 5
+            while time.monotonic() < limit and any(each.poll() is None for each in tasks.processes.values()):
+                time.sleep(0.05)
+            for index in range(1, WORKERS):  # some have come too late
+                tasks.kill(f"worker {index}")
+            ends = tasks.wait()
+        self.check(seed, ends, 400, [f"worker {index}" for index in range(1, WORKERS)])
+        return kills, ends["chief 0"][2].count("has come again; there are")
+
+    def test_each_call_counts_once_through_cut_connections_and_workers_that_come_again(self):
+        runs = kills = taken_in = 0
+        while kills < KILLS:
+            more_kills, more_taken_in = self.restarted_in(SEED + 1000 + runs)
+            kills, taken_in, runs = kills + more_kills, taken_in + more_taken_in, runs + 1
+            self.assertLess(runs, 10 + KILLS, "too few workers are killed")
+        print(f"{kills} kills in {runs} runs, {taken_in} workers were taken in again", flush=True)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,9 @@
 // where there is no cluster. The chief prints the losses of the steps, in their order, and what came of the run.
 //   served_member [--steps N] [--checkpoints DIR] [--crash-before STEP FILE] [--crash-after STEP FILE]
 //                 [--different TASK] [--renamed TASK] [--fail STEP] [--slow MS] [--writes] [--sparse]
-// A worker crashes once, in that step, before or after its gradients were pushed; FILE tells that it has.
+//                 [--lost-after SECONDS] [--crash-server FILE]
+// A worker crashes once, in that step, before or after its gradients were pushed; FILE tells that it has. Server 1
+// crashes once, when there is a checkpoint; STEP is then the number of all steps, and each tenth is saved.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <signal.h>
@@ -33,8 +35,8 @@ namespace {
 using namespace tutti;
 
 struct Options {
-  int64_t steps = 20, crash_before = -1, crash_after = -1, fail = -1, slow_ms = 0;
-  std::string crashed, checkpoints, different, renamed;
+  int64_t steps = 20, crash_before = -1, crash_after = -1, fail = -1, slow_ms = 0, lost_after_s = 5;
+  std::string crashed, checkpoints, different, renamed, crash_server;
   bool writes = false, sparse = false;
 };
 
@@ -45,9 +47,11 @@ Options parse(int argc, char** argv) {
     const auto next = [&] { return std::string(argv[++i]); };
     if (name == "--steps") options.steps = std::stoll(next());
     if (name == "--fail") options.fail = std::stoll(next());
+    if (name == "--lost-after") options.lost_after_s = std::stoll(next());
     if (name == "--slow") options.slow_ms = std::stoll(next());
     if (name == "--checkpoints") options.checkpoints = next();
     if (name == "--different") options.different = next();
+    if (name == "--crash-server") options.crash_server = next();
     if (name == "--renamed") options.renamed = next();
     if (name == "--writes") options.writes = true;
     if (name == "--sparse") options.sparse = true;
@@ -83,6 +87,13 @@ void crash_once(const std::string& file) {
   if (std::filesystem::exists(file)) return;
   std::ofstream(file) << "crashed";
   kill(getpid(), SIGKILL);
+}
+
+// On a thread of its own.
+void crash_with_checkpoint(const Options& options) {
+  while (!std::filesystem::exists(options.checkpoints) || std::filesystem::is_empty(options.checkpoints))
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  crash_once(options.crash_server);
 }
 
 void train(ParameterServerStrategy& strategy, const Options& options, const std::string& task) {
@@ -126,26 +137,30 @@ void train(ParameterServerStrategy& strategy, const Options& options, const std:
     manager.emplace(Checkpoint({{"net", *net}, {"optimizer", optimizer}, {"step", first}}), options.checkpoints);
   const int64_t made = coordinator.run([&] {
     if (manager) manager->restore_or_initialize();
-    std::vector<RemoteValue<std::pair<Tensor, int64_t>>> steps;
-    for (int64_t i = first; i < first + options.steps; ++i) {
-      steps.push_back(coordinator.schedule(step, seen, i));
-      if (options.slow_ms > 0 && i == first + 1) std::cout << "has begun\n" << std::flush;
-    }
-    coordinator.join();
     std::cout << std::setprecision(9);
     std::set<int64_t> workers;
-    for (const auto& [loss, worker] : coordinator.fetch(steps)) {
-      std::cout << "loss " << loss.item<float>() << '\n';
-      workers.insert(worker);
-    }
+    const auto make_steps = [&](int64_t count) {
+      std::vector<RemoteValue<std::pair<Tensor, int64_t>>> steps;
+      for (int64_t i = first; i < first + count; ++i) {
+        steps.push_back(coordinator.schedule(step, seen, i));
+        if (options.slow_ms > 0 && i == first + 1) std::cout << "has begun\n" << std::flush;
+      }
+      coordinator.join();
+      for (const auto& [loss, worker] : coordinator.fetch(steps)) {
+        std::cout << "loss " << loss.item<float>() << '\n' << std::flush;
+        workers.insert(worker);
+      }
+      first += count;
+      if (manager) manager->save();
+    };
+    if (options.crash_server.empty()) make_steps(options.steps);
+    while (first < options.steps && !options.crash_server.empty()) make_steps(10);
     net->eval();
     const double here = net->forward(ids_of(1)).sum().item<double>();  // on the coordinator's own copies
     std::cout << "workers " << workers.size() << "\nsum " << here << "\nbatches "
               << net->norm->num_batches_tracked.item<int64_t>() << "\nmean "
               << net->norm->running_mean.sum().item<float>() << '\n';
     coordinator.schedule(evaluate, 1).fetch();
-    first += options.steps;
-    if (manager) manager->save();
     return optimizer.iterations();
   });
   std::cout << task << " made " << made << " updates\n" << std::flush;
@@ -162,7 +177,8 @@ int main(int argc, char** argv) {
     ParameterServerStrategy strategy({.variable_partitioner = FixedShardsPartitioner(3),
                                       .devices = configure_logical_cpus(1),
                                       .connect_timeout = std::chrono::seconds(60),
-                                      .lost_after = std::chrono::seconds(5)});
+                                      .lost_after = std::chrono::seconds(options.lost_after_s)});
+    if (!options.crash_server.empty() && task == "ps 1") std::thread(crash_with_checkpoint, options).detach();
     train(strategy, options, task);
   } catch (const Error& error) {
     std::cerr << task << ": " << to_string(error.code()) << ": " << error.what() << '\n' << std::flush;

@@ -39,23 +39,33 @@ class Tasks:
         ports = iter(free_ports(1 + workers + servers))
         counts = {"chief": 1, "worker": workers, "ps": servers}
         spec = {job: [f"127.0.0.1:{next(ports)}" for _ in range(count)] for job, count in counts.items()}
-        self.processes = {}
+        self.command, self.configs, self.processes = command, {}, {}
         for job, count in (counts | {"evaluator": int(evaluator)}).items():
             for index in range(count):
-                config = json.dumps({"cluster": spec, "task": {"type": job, "index": index}})
-                self.processes[f"{job} {index}"] = subprocess.Popen(
-                    command, env=CLEAN | {"TF_CONFIG": config}, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                    text=True)
+                name = f"{job} {index}"
+                self.configs[name] = json.dumps({"cluster": spec, "task": {"type": job, "index": index}})
+                self.start(name)
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        for process in self.processes.values():
-            process.kill()
-            process.wait()
-            process.stdout.close()
-            process.stderr.close()
+        for name in self.processes:
+            self.end(name)
+
+    def start(self, name):
+        """A process of the task; one that it had has ended."""
+        if name in self.processes:
+            self.end(name)
+        self.processes[name] = subprocess.Popen(self.command, env=CLEAN | {"TF_CONFIG": self.configs[name]},
+                                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def end(self, name):
+        process = self.processes[name]
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        process.stderr.close()
 
     def kill(self, name):
         self.processes[name].send_signal(signal.SIGKILL)
@@ -76,8 +86,9 @@ class Tasks:
         raise AssertionError("the chief ended before: " + self.processes["chief 0"].stderr.read())
 
 
-def launch(*command, workers=2, servers=2, timeout=120):
+def launch(*command, workers=2, servers=2, restarts=0, timeout=120):
     return subprocess.run([TUTTI, "launch", "--chief", "-n", str(workers), "--ps", str(servers), "--grace", "5",
+                           "--restarts", str(restarts),
                            *map(str, command)], env=CLEAN, capture_output=True, text=True, timeout=timeout)
 
 
@@ -164,6 +175,28 @@ class Served(unittest.TestCase):
         self.assertEqual(ends["chief 0"][0], 3)
         self.assertRegex(ends["chief 0"][2], "unavailable: .*no worker is left.*worker 0 is lost")
 
+    def test_the_launcher_starts_a_killed_worker_again_which_is_taken_in(self):
+        crashed = self.folder / "crashed"
+        done = launch(MEMBER, "--crash-before", 11, crashed, "--lost-after", 60, workers=1, restarts=1)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue(crashed.exists())
+        self.check_same(done.stdout, alone())
+        self.assertRegex(done.stderr, r"worker 0 \(process \d+\) died with signal 9.*it is started again, restart 1 of 1")
+        self.assertIn("worker 0 has come again; there are 1", done.stderr)
+        self.assertIn("worker 0 made 20 updates", done.stdout)
+
+    def test_a_worker_that_is_started_again_by_hand_is_taken_in(self):
+        with Tasks([MEMBER, "--crash-before", "11", str(self.folder / "crashed"), "--lost-after", "60"], workers=1,
+                   servers=2) as tasks:
+            self.assertEqual(tasks.processes["worker 0"].wait(timeout=60), -signal.SIGKILL)
+            tasks.start("worker 0")
+            ends = tasks.wait()
+        for name, (code, out, err) in ends.items():
+            self.assertEqual(code, 0, f"{name}: {err}")
+            self.assertIn("made 20 updates", out)
+        self.check_same(ends["chief 0"][1], alone())
+        self.assertIn("worker 0 has come again; there are 1", ends["chief 0"][2])
+
     def test_a_killed_server_is_named_and_ends_all(self):
         with Tasks([MEMBER, "--steps", "100000", "--slow", "1"], workers=2, servers=2) as tasks:
             tasks.wait_for("has begun")
@@ -174,6 +207,13 @@ class Served(unittest.TestCase):
         self.assertEqual(ends["chief 0"][0], 3)
         self.assertRegex(ends["chief 0"][2], "chief 0: unavailable: ps 1 is lost")
         self.assertTrue(all(code != 0 for code, _, _ in ends.values()))
+
+    def test_a_restart_after_a_lost_server_goes_on_from_the_checkpoint(self):
+        done = launch(MEMBER, "--steps", 60, "--slow", 20, "--checkpoints", self.folder / "saved", "--crash-server",
+                      self.folder / "crashed", workers=1, servers=2, restarts=1)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("all are started again, restart 1 of 1", done.stderr)
+        self.assertEqual(numbers("loss", done.stdout), numbers("loss", alone("--steps", 60)))
 
     def test_a_killed_chief_ends_all(self):
         with Tasks([MEMBER, "--steps", "100000", "--slow", "1"], workers=2, servers=2) as tasks:

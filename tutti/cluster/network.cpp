@@ -26,6 +26,7 @@ NetworkLeader::NetworkLeader(const std::vector<Task>& tasks, const LeaderOptions
     leaders.push_back(std::move(sockets.leader));
     connections_.push_back(std::move(sockets.member));
   }
+  bridges_.resize(tasks.size());
   server_ = std::make_unique<LeaderServer>(tasks, std::move(leaders), options);
 }
 
@@ -38,10 +39,13 @@ NetworkLeader::~NetworkLeader() {
 }
 
 FileDescriptor NetworkLeader::own_connection(const Task& task) {
-  const auto place = std::ranges::find(tasks_, task) - tasks_.begin();
   const std::lock_guard lock(mutex_);
   here_.insert(to_string(task));
-  return std::move(connections_[static_cast<size_t>(place)]);
+  return std::move(connections_[place_of(task)]);
+}
+
+size_t NetworkLeader::place_of(const Task& task) const {
+  return static_cast<size_t>(std::ranges::find(tasks_, task) - tasks_.begin());
 }
 
 void NetworkLeader::close() {
@@ -51,11 +55,12 @@ void NetworkLeader::close() {
 
 bool NetworkLeader::has_members() {
   const std::lock_guard lock(mutex_);
-  return std::ranges::any_of(bridges_, [](const auto& bridge) { return !bridge->has_ended(); });
+  return std::ranges::any_of(bridges_,
+                             [](const auto& of_task) { return !of_task.empty() && !of_task.back()->has_ended(); });
 }
 
 void NetworkLeader::lose(const Task& task, const std::string& how) {
-  server_->lose(static_cast<int>(std::ranges::find(tasks_, task) - tasks_.begin()), how);
+  server_->lose(static_cast<int>(place_of(task)), how);
 }
 
 void NetworkLeader::open(Door& door) {
@@ -67,19 +72,31 @@ std::optional<Error> NetworkLeader::admit(const PeerHello& hello) {
   if (std::ranges::find(tasks_, hello.task) == tasks_.end())
     return Error(ErrorCode::invalid_argument, str("the cluster has no ", to_string(hello.task)));
   const std::lock_guard lock(mutex_);
-  if (!here_.insert(to_string(hello.task)).second)
+  if (!here_.insert(to_string(hello.task)).second && !may_return(hello.task))
     return Error(ErrorCode::already_exists,
                  str(to_string(hello.task), " is here already, or was: is it started twice?"));
   return {};
+}
+
+bool NetworkLeader::may_return(const Task& task) const {
+  const bool has_servers = std::ranges::any_of(tasks_, [](const Task& each) { return each.type == "ps"; });
+  const auto& bridges = bridges_[place_of(task)];
+  return task.type == "worker" && has_servers && !bridges.empty() && bridges.back()->has_ended();
 }
 
 void NetworkLeader::run(Door& door) {
   while (!ends_) {
     auto visitor = door.take("leader", Door::Clock::now() + 50ms);
     if (!visitor) continue;
-    const auto place = static_cast<size_t>(std::ranges::find(tasks_, visitor->hello.task) - tasks_.begin());
+    const size_t place = place_of(visitor->hello.task);
     const std::lock_guard lock(mutex_);
-    bridges_.push_back(std::make_unique<MessageBridge>(std::move(connections_[place]), std::move(visitor->stream)));
+    if (!bridges_[place].empty()) {
+      ControlSockets sockets = make_control_sockets();
+      server_->replace(static_cast<int>(place), std::move(sockets.leader));
+      connections_[place] = std::move(sockets.member);
+    }
+    bridges_[place].push_back(
+        std::make_unique<MessageBridge>(std::move(connections_[place]), std::move(visitor->stream)));
   }
 }
 

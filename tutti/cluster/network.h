@@ -35,18 +35,21 @@ class NetworkLeader {
   bool has_members();
   // Lets nobody in any more; to be called before the door is destroyed.
   void close();
-  // Why a task cannot come in, though it has proved itself: it is none of these, or here already. Any thread.
+  // Why a task cannot come in, though it has proved itself: it is none of these, or here already. A worker that has
+  // parameter servers may come again once its connection has ended. Any thread.
   std::optional<Error> admit(const PeerHello& hello);
 
  private:
   void run(Door& door);
+  bool may_return(const Task& task) const;
+  size_t place_of(const Task& task) const;
 
   const std::vector<Task> tasks_;
   std::vector<FileDescriptor> connections_;  // by task, until it comes
   std::unique_ptr<LeaderServer> server_;
   std::mutex mutex_;
-  std::set<std::string> here_;  // tasks that have come
-  std::vector<std::unique_ptr<MessageBridge>> bridges_;
+  std::set<std::string> here_;                                        // tasks that have come
+  std::vector<std::vector<std::unique_ptr<MessageBridge>>> bridges_;  // by task: the last one is that of its process
   std::atomic<bool> ends_ = false;
   std::thread thread_;
 };

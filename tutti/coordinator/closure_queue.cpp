@@ -70,8 +70,14 @@ void ClosureQueue::stop() {
   generation_.fetch_add(1, std::memory_order_release);
   const Closures cancelled = take_all();
   work_.notify_all();
+  end_.notify_all();
   lock.unlock();
   for (const auto& closure : cancelled) closure->cancel();
+}
+
+bool ClosureQueue::wait_for_end(std::chrono::milliseconds time) {
+  Lock lock(mutex_);
+  return end_.wait_for(lock, time, [&] { return stopped_; });
 }
 
 bool ClosureQueue::take(Batch& batch, size_t most, size_t num_workers) {
@@ -101,6 +107,7 @@ void ClosureQueue::fail(std::exception_ptr error) {
     if (!error_) error_ = std::move(error);
     generation_.fetch_add(1, std::memory_order_release);
     cancelled = take_all();
+    if (under_way_ == 0) idle_.notify_all();
   }
   for (const auto& closure : cancelled) closure->cancel();
 }

@@ -44,6 +44,8 @@ class ClosureQueue {
   bool is_cancelled(const Batch& batch) const {
     return generation_.load(std::memory_order_acquire) != batch.generation;
   }
+  // Returns whether the end has come, when it has or that time is over.
+  bool wait_for_end(std::chrono::milliseconds time);
   void fail(std::exception_ptr error);
   // All of the batch have ended or were cancelled.
   void finish(Batch& batch);
@@ -63,7 +65,7 @@ class ClosureQueue {
   const size_t capacity_;
   const std::chrono::nanoseconds spin_;
   std::mutex mutex_;
-  std::condition_variable work_, room_, idle_;
+  std::condition_variable work_, room_, idle_, end_;
   Closures waiting_;
   size_t under_way_ = 0;
   int sleeping_ = 0;  // workers

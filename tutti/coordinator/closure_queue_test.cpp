@@ -219,5 +219,16 @@ TEST(ClosureQueue, ABrokenOneThrowsItsErrorFromEveryCall) {
   }
 }
 
+TEST(ClosureQueue, AQueueThatBreaksWhileNobodyWorksEndsTheWaiting) {
+  ClosureQueue queue(10, {});
+  queue.put(told());
+  std::thread breaks([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    queue.break_with(std::make_exception_ptr(Error(ErrorCode::unavailable, "nobody is left")));
+  });
+  EXPECT_EQ(error_of([&] { queue.join(); }), "unavailable: nobody is left");
+  breaks.join();
+}
+
 }  // namespace
 }  // namespace tutti::coordinator

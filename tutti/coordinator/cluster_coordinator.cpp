@@ -24,6 +24,11 @@ int64_t positive(const char* option, int64_t value) {
   return value;
 }
 
+std::optional<size_t> window_of(const CoordinatorOptions& options) {
+  if (!options.functions_under_way) return {};
+  return static_cast<size_t>(positive("functions_under_way", *options.functions_under_way));
+}
+
 void refuse_on_worker(const char* call) {
   if (WorkerGuard::current() >= 0)
     throw Error(ErrorCode::failed_precondition,
@@ -35,7 +40,7 @@ void refuse_on_worker(const char* call) {
 struct ClusterCoordinator::State {
   State(ParameterServerStrategy& strategy, const CoordinatorOptions& options)
       : strategy(strategy),
-        window(static_cast<size_t>(positive("functions_under_way", options.functions_under_way))),
+        window(window_of(options)),
         queue(static_cast<size_t>(positive("queue_capacity", options.queue_capacity)),
               spin_limit(strategy.num_workers() + 1)) {
     if (strategy.exchange_coordinated(true))
@@ -64,7 +69,7 @@ struct ClusterCoordinator::State {
   void serve(int worker) {
     const WorkerGuard guard(worker);
     coordinator::ClosureQueue::Batch batch;
-    while (queue.take(batch, window, threads_expected())) {
+    while (queue.take(batch, window.value_or(coordinator::kWindow), threads_expected())) {
       for (const auto& closure : batch.closures) call(worker, *closure, batch);
       queue.finish(batch);
     }
@@ -102,7 +107,7 @@ struct ClusterCoordinator::State {
   }
 
   ParameterServerStrategy& strategy;
-  const size_t window;
+  const std::optional<size_t> window;
   coordinator::ClosureQueue queue;
   std::mutex turns;
   std::atomic<bool> driving{false};

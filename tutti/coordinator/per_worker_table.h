@@ -14,7 +14,7 @@ class PerWorkerTable {
   using At = std::function<void*(int worker)>;  // null where the program has let the value go
 
   // Returns its number. `made`: where the program makes it.
-  int add(std::type_index type, At at, std::source_location made) {
+  int add(std::type_index type, At at, std::source_location made = std::source_location::current()) {
     values_.push_back({type, std::move(at), made});
     return static_cast<int>(values_.size()) - 1;
   }

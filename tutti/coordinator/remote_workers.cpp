@@ -1,5 +1,6 @@
 #include "tutti/coordinator/remote_workers.h"
 
+#include <algorithm>
 #include <exception>
 #include <utility>
 
@@ -13,19 +14,32 @@ namespace tutti::coordinator {
 using servers::Kind;
 using servers::Link;
 
+namespace {
+
+constexpr std::chrono::milliseconds kLookForReturn(50);
+constexpr std::chrono::milliseconds kLongBatch(1);
+
+// Of who was told that a run begins.
+void require_ready(Link& link, Link::Clock::time_point deadline) {
+  const Bytes answer = link.receive(deadline);
+  ByteReader reader(answer, str("the answer of ", link.name()));
+  servers::require_done(reader);
+  reader.finish();
+}
+
+}  // namespace
+
 RemoteWorkers::RemoteWorkers(servers::ServedTraining& training, const NamedFunctions& named, ClosureQueue& queue,
-                             size_t window)
+                             std::optional<size_t> window)
     : training_(training),
       named_(named),
       queue_(queue),
-      window_(window),
+      least_window_(window.value_or(kWindow)),
+      greatest_window_(window.value_or(kGreatestWindow)),
       calls_(training.calls()),
       num_left_(training.links().num_workers() - static_cast<int>(calls_.lost_workers.size())) {
-  if (num_left_ == 0)
-    queue_.break_with(std::make_exception_ptr(
-        Error(ErrorCode::unavailable, "ClusterCoordinator: no worker is left; start all tasks again")));
   for (int worker = 0; worker < training.links().num_workers(); ++worker)
-    if (!is_lost(worker)) threads_.emplace_back([this, worker] { serve(worker); });
+    threads_.emplace_back([this, worker] { serve(worker); });
 }
 
 RemoteWorkers::~RemoteWorkers() {
@@ -38,19 +52,12 @@ void RemoteWorkers::begin_run() {
   const auto lines = named_.describe(training_.state());
   writer.number(static_cast<int64_t>(lines.size()));
   for (const std::string& line : lines) writer.text(line);
-  tell_all(writer.bytes());
+  const std::vector<int> told = tell_of_begin(writer.bytes());
   const auto deadline = Link::Clock::now() + training_.links().options().connect_timeout;
-  const auto require_ready = [&](Link& link) {
-    const Bytes answer = link.receive(deadline);
-    ByteReader reader(answer, str("the answer of ", link.name()));
-    servers::require_done(reader);
-    reader.finish();
-  };
-  for (const auto& link : training_.links().servers()) require_ready(*link);
-  for (int worker = 0; worker < training_.links().num_workers(); ++worker) {
-    if (is_lost(worker)) continue;
+  for (const auto& link : training_.links().servers()) require_ready(*link, deadline);
+  for (const int worker : told) {
     try {
-      require_ready(*training_.links().workers()[static_cast<size_t>(worker)]);
+      require_ready(*training_.links().workers()[static_cast<size_t>(worker)], deadline);
     } catch (const Error& error) {
       if (error.code() != ErrorCode::unavailable) throw;  // its thread will find it lost
     }
@@ -66,7 +73,7 @@ void RemoteWorkers::end_run(const Bytes& result) {
   ByteWriter writer = servers::message_of(Kind::end);
   writer.number(1);
   writer.text({reinterpret_cast<const char*>(result.data()), result.size()});
-  tell_all(writer.bytes());
+  tell_of_end(writer.bytes());
 }
 
 void RemoteWorkers::fail_run(const std::exception_ptr& error) {
@@ -74,10 +81,29 @@ void RemoteWorkers::fail_run(const std::exception_ptr& error) {
   ByteWriter writer = servers::message_of(Kind::end);
   writer.number(0);
   servers::write_error(writer, error, "the coordinator's function");
-  tell_all(writer.bytes());
+  tell_of_end(writer.bytes());
 }
 
-void RemoteWorkers::tell_all(const Bytes& message) {
+// Returns the workers whose answers nobody else waits for.
+std::vector<int> RemoteWorkers::tell_of_begin(Bytes message) {
+  const std::lock_guard lock(mutex_);
+  begin_ = std::make_shared<const Bytes>(std::move(message));
+  tell_all(begin_);
+  for (auto& [worker, num_asked] : coming_) ++num_asked;
+  std::vector<int> told;
+  for (int worker = 0; worker < training_.links().num_workers(); ++worker)
+    if (!calls_.lost_workers.contains(worker)) told.push_back(worker);
+  return told;
+}
+
+void RemoteWorkers::tell_of_end(Bytes message) {
+  const std::lock_guard lock(mutex_);
+  begin_ = nullptr;
+  calls_.ends.push_back(std::make_shared<const Bytes>(std::move(message)));
+  tell_all(calls_.ends.back());
+}
+
+void RemoteWorkers::tell_all(const std::shared_ptr<const Bytes>& message) {
   for (const auto* links : {&training_.links().workers(), &training_.links().servers()})
     for (const auto& link : *links) link->send(message);
 }
@@ -111,16 +137,67 @@ void RemoteWorkers::after_functions() {
 
 // A worker's thread.
 void RemoteWorkers::serve(int worker) {
-  ClosureQueue::Batch batch;
-  while (queue_.take(batch, window_, static_cast<size_t>(std::max(1, num_left_.load())))) {
+  size_t window = least_window_;
+  while (!is_lost(worker) || await(worker)) {
+    ClosureQueue::Batch batch;
+    if (!queue_.take(batch, window, static_cast<size_t>(std::max(1, num_left_.load())))) return;
     size_t num_ended = 0;
+    const auto begin = Link::Clock::now();
     try {
       call(worker, batch, num_ended);
+      queue_.finish(batch);
+      const bool was_long = Link::Clock::now() - begin > kLongBatch;
+      window = was_long ? least_window_ : std::min(2 * window, greatest_window_);
     } catch (const Error& error) {
-      return lose(worker, error, batch, num_ended);
+      lose(worker, error, batch, num_ended);
     }
-    queue_.finish(batch);
   }
+}
+
+// Until one that was lost is here again. False: the queue has ended, or is broken, as nobody came.
+bool RemoteWorkers::await(int worker) {
+  const auto limit = training_.links().options().silence;
+  const auto until = Link::Clock::now() + limit;
+  while (!queue_.wait_for_end(kLookForReturn)) {
+    try {
+      if (take_in(worker)) return true;
+    } catch (const Error& error) {
+      warn(str("ClusterCoordinator: worker ", worker, " has come again and is not taken in: ", error.what()));
+    }
+    if (num_left_ > 0 || Link::Clock::now() < until) continue;
+    const std::lock_guard lock(mutex_);
+    queue_.break_with(std::make_exception_ptr(
+        Error(ErrorCode::unavailable, str("ClusterCoordinator: no worker is left, and none has come again in ",
+                                          limit.count(), " ms; the last one: ", calls_.last_loss))));
+    break;
+  }
+  return false;
+}
+
+// One that has come in another process makes what all have made, goes through the runs that are over, and then comes to
+// the one that is under way.
+bool RemoteWorkers::take_in(int worker) {
+  Link& link = *training_.links().workers()[static_cast<size_t>(worker)];
+  std::unique_lock lock(mutex_);
+  if (!training_.renew_worker(worker)) return false;
+  for (const auto& end : calls_.ends) link.send(end);
+  if (begin_) link.send(begin_);
+  coming_[worker] = begin_ ? 1 : 0;
+  for (; coming_[worker] > 0; --coming_[worker]) {
+    lock.unlock();
+    try {
+      require_ready(link, Link::Clock::now() + training_.links().options().connect_timeout);
+    } catch (...) {
+      lock.lock();
+      coming_.erase(worker);
+      throw;
+    }
+    lock.lock();
+  }
+  coming_.erase(worker);
+  calls_.lost_workers.erase(worker);
+  warn(str("ClusterCoordinator: worker ", worker, " has come again; there are ", ++num_left_));
+  return true;
 }
 
 void RemoteWorkers::call(int worker, ClosureQueue::Batch& batch, size_t& num_ended) {
@@ -130,7 +207,19 @@ void RemoteWorkers::call(int worker, ClosureQueue::Batch& batch, size_t& num_end
   }
   Link& link = *training_.links().workers()[static_cast<size_t>(worker)];
   link.send(message_of(batch));
-  for (; num_ended < batch.closures.size(); ++num_ended) end(*batch.closures[num_ended], link.receive());
+  while (num_ended < batch.closures.size()) {
+    const Bytes message = link.receive();
+    ByteReader reader(message, "the answers of a worker");
+    if (servers::read_kind(reader) != Kind::answers) reader.damaged("they are none");
+    const auto num_left = static_cast<int64_t>(batch.closures.size() - num_ended);
+    for (int64_t left = reader.number_in(1, num_left); left > 0; --left) {
+      const auto size = static_cast<size_t>(reader.count(1));
+      ByteReader answer({static_cast<const uint8_t*>(reader.raw(size)), size}, "the answer of a worker");
+      end(*batch.closures[num_ended], answer);
+      ++num_ended;
+    }
+    reader.finish();
+  }
 }
 
 Bytes RemoteWorkers::message_of(const ClosureQueue::Batch& batch) {
@@ -160,8 +249,7 @@ void RemoteWorkers::forget(const Closure& closure) {
 }
 
 // By what its worker answers.
-void RemoteWorkers::end(Closure& closure, const Bytes& answer) {
-  ByteReader reader(answer, "the answer of a worker");
+void RemoteWorkers::end(Closure& closure, ByteReader& reader) {
   const Kind kind = servers::read_kind(reader);
   if (kind != Kind::done && kind != Kind::failed && kind != Kind::skipped) reader.damaged("it is none");
   std::exception_ptr error;
@@ -191,14 +279,10 @@ void RemoteWorkers::lose(int worker, const Error& error, ClosureQueue::Batch& ba
   {
     const std::lock_guard lock(mutex_);
     calls_.lost_workers.insert(worker);
+    calls_.last_loss = error.what();
   }
-  const int num_left = --num_left_;
-  if (num_left == 0)
-    queue_.break_with(std::make_exception_ptr(
-        Error(ErrorCode::unavailable, str("ClusterCoordinator: no worker is left; the last one: ", error.what()))));
-  else
-    warn(str("ClusterCoordinator: ", error.what(), "; ", again.size(), " functions of worker ", worker,
-             " are called again by the ", num_left, " workers that are left"));
+  warn(str("ClusterCoordinator: ", error.what(), "; ", again.size(), " functions of worker ", worker,
+           " are called again by the ", --num_left_, " workers that are left, or by one that comes again"));
   queue_.put_back(batch, again);
 }
 

@@ -2,7 +2,10 @@
 
 #include <atomic>
 #include <exception>
+#include <map>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <thread>
 #include <vector>
@@ -12,12 +15,17 @@
 
 namespace tutti::coordinator {
 
+constexpr size_t kWindow = 8, kGreatestWindow = 64;  // closures that a worker has at once, where nothing else is said
+
 // The coordinator's side of workers and servers in processes of their own. A thread for each worker gives it closures
 // of the queue, several at once, and takes what came of them. Those of a worker that is lost go back to the queue; what
-// they had pushed counts once. Where no worker is left, or a server is lost, the queue is broken.
+// they had pushed counts once. One that comes again, in another process, is taken in. Where none is left for the time
+// after which a silent one is lost, or a server is lost, the queue is broken.
 class RemoteWorkers {
  public:
-  RemoteWorkers(servers::ServedTraining& training, const NamedFunctions& named, ClosureQueue& queue, size_t window);
+  // `window`: how many closures a worker has at once; where it is none, 8, and up to 64 of those that end in no time.
+  RemoteWorkers(servers::ServedTraining& training, const NamedFunctions& named, ClosureQueue& queue,
+                std::optional<size_t> window);
   // The queue must have been stopped.
   ~RemoteWorkers();
   RemoteWorkers(const RemoteWorkers&) = delete;
@@ -39,21 +47,27 @@ class RemoteWorkers {
   void serve(int worker);
   void call(int worker, ClosureQueue::Batch& batch, size_t& num_ended);
   Bytes message_of(const ClosureQueue::Batch& batch);
-  void end(Closure& closure, const Bytes& answer);
+  void end(Closure& closure, ByteReader& answer);
   void lose(int worker, const Error& error, ClosureQueue::Batch& batch, size_t num_ended);
   void forget(const Closure& closure);
   bool is_lost(int worker);
-  void tell_all(const Bytes& message);
+  bool await(int worker);
+  bool take_in(int worker);
+  std::vector<int> tell_of_begin(Bytes message);
+  void tell_of_end(Bytes message);
+  void tell_all(const std::shared_ptr<const Bytes>& message);
 
   servers::ServedTraining& training_;
   const NamedFunctions& named_;
   ClosureQueue& queue_;
-  const size_t window_;
+  const size_t least_window_, greatest_window_;
   std::mutex values_;  // of the variables here
   bool has_changed_ = false;
   std::mutex mutex_;
   servers::ServedTraining::Calls& calls_;
-  std::set<int64_t> open_;  // numbers of closures that workers have, or had when they were lost
+  std::shared_ptr<const Bytes> begin_;  // of the run that is under way
+  std::map<int, int> coming_;           // workers that are being taken in, and how many begins they have to answer
+  std::set<int64_t> open_;              // numbers of closures that workers have, or had when they were lost
   std::atomic<int> num_left_;
   std::vector<std::thread> threads_;
 };

@@ -1,7 +1,9 @@
 #include "tutti/coordinator/task_service.h"
 
+#include <algorithm>
 #include <exception>
 #include <optional>
+#include <utility>
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
@@ -16,6 +18,9 @@ namespace {
 using servers::Kind;
 using servers::Link;
 using servers::ServedTraining;
+
+// How often a server looks whether workers have come again: when some are lost, and when none is known to be.
+constexpr std::chrono::milliseconds kLookForLost(10), kLookForOthers(1000);
 
 Bytes failed_answer(const std::exception_ptr& error, const std::string& whose) {
   ByteWriter writer = servers::message_of(Kind::failed);
@@ -77,6 +82,34 @@ class TaskService {
   }
 };
 
+// Answers that travel together.
+class Answers {
+ public:
+  explicit Answers(Link& coordinator) : coordinator_(coordinator) {}
+
+  void add(const Bytes& answer) {
+    ++count_;
+    writer_.number(static_cast<int64_t>(answer.size()));
+    writer_.raw(answer.data(), answer.size());
+    if (writer_.bytes().size() > kMostBytes) send();
+  }
+  void send() {
+    if (count_ == 0) return;
+    ByteWriter message = servers::message_of(Kind::answers);
+    message.number(std::exchange(count_, 0));
+    message.raw(writer_.bytes().data(), writer_.bytes().size());
+    coordinator_.send(message.bytes());
+    writer_ = {};
+  }
+
+ private:
+  static constexpr size_t kMostBytes = size_t{64} << 10;
+
+  Link& coordinator_;
+  ByteWriter writer_;
+  int64_t count_ = 0;
+};
+
 class WorkerService : TaskService {
  public:
   using TaskService::TaskService;
@@ -97,30 +130,37 @@ class WorkerService : TaskService {
   void call_all(ByteReader& reader) {
     const int64_t first_open = reader.number();
     bool has_failed = false;
+    Answers answers(coordinator_);
     for (int64_t left = reader.count(3 * sizeof(int64_t)); left > 0; --left) {
       const int64_t number = reader.number();
       const auto function = reader.number_in(0, static_cast<int64_t>(named_.functions.size()) - 1);
       const std::string arguments = reader.text();
       if (has_failed) {
-        coordinator_.send(servers::message_of(Kind::skipped).bytes());
+        answers.add(servers::message_of(Kind::skipped).bytes());
         continue;
       }
+      auto& took = took_[static_cast<size_t>(function)];
+      if (took > kQuick) answers.send();  // those before it shall not wait for it
+      const auto begin = Link::Clock::now();
       try {
         const Bytes result = call(number, first_open, static_cast<int>(function), arguments);
         ByteWriter writer = servers::message_of(Kind::done);
         writer.raw(result.data(), result.size());
-        coordinator_.send(writer.bytes());
+        answers.add(writer.bytes());
       } catch (const servers::ServerLost&) {
-        coordinator_.send(failed_answer(std::current_exception(), ""));
+        answers.add(failed_answer(std::current_exception(), ""));
+        answers.send();
         require_coordinator();
         throw;
       } catch (...) {
         has_failed = true;
         const std::string& name = named_.functions[static_cast<size_t>(function)].name;
-        coordinator_.send(failed_answer(std::current_exception(), str(own_name(), ": function '", name, '\'')));
+        answers.add(failed_answer(std::current_exception(), str(own_name(), ": function '", name, '\'')));
       }
+      took = Link::Clock::now() - begin;
     }
     reader.finish();
+    answers.send();
   }
 
   // Servers end when the coordinator is lost, and that is the cause then. Else it says something, about the loss.
@@ -145,6 +185,11 @@ class WorkerService : TaskService {
     training_.worker().finish();
     return result;
   }
+
+  static constexpr std::chrono::microseconds kQuick{100};
+  // The last call of each function.
+  std::vector<Link::Clock::duration> took_ =
+      std::vector<Link::Clock::duration>(named_.functions.size(), Link::Clock::duration::max());
 };
 
 class ServerService : TaskService {
@@ -171,8 +216,9 @@ class ServerService : TaskService {
         if (auto result = answer_coordinator(*message)) return *std::move(result);
       }
       for (size_t i = 0; i < training_.links().workers().size(); ++i) has_come |= answer_worker(i);
+      if (Link::Clock::now() >= look_at_) take_in_workers();
       if (has_come) continue;
-      news_.wait_past(seen, std::chrono::nanoseconds(0), std::chrono::seconds(1));
+      news_.wait_past(seen, std::chrono::nanoseconds(0), look_at_ - Link::Clock::now());
       coordinator_.check_silence(since);
     }
   }
@@ -192,23 +238,33 @@ class ServerService : TaskService {
     return {};
   }
 
+  // Those who have come again, whether or not it is known here that their connections were lost.
+  void take_in_workers() {
+    for (size_t i = 0; i < lost_.size(); ++i)
+      if (training_.renew_worker(static_cast<int>(i))) lost_[i] = false;
+    const bool misses = std::ranges::find(lost_, true) != lost_.end();
+    look_at_ = Link::Clock::now() + (misses ? kLookForLost : kLookForOthers);
+  }
+
   // One that is lost is the coordinator's affair, which may have let it go.
   bool answer_worker(size_t index) {
-    if (lost_.size() <= index) lost_.resize(index + 1);
     if (lost_[index]) return false;
     Link& link = *training_.links().workers()[index];
     try {
       const auto message = link.take();
       if (message) link.send(training_.server().answer(*message));
       return message.has_value();
-    } catch (const Error&) {
+    } catch (const Error& error) {
+      link.cut(error.what());
       lost_[index] = true;
+      look_at_ = Link::Clock::now();
       return false;
     }
   }
 
   Epoch news_;
-  std::vector<bool> lost_;
+  Link::Clock::time_point look_at_ = Link::Clock::now();  // for workers that have come again
+  std::vector<bool> lost_ = std::vector<bool>(training_.links().workers().size());
 };
 
 }  // namespace

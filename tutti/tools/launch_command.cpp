@@ -97,7 +97,8 @@ class Launch {
       else
         leader.lose(place, process.how_it_ended());
     };
-    if (options_.has_chief && options_.num_ps != 0) return wait_with_servers(processes, tasks, note_end);
+    if (options_.has_chief && options_.num_ps != 0)
+      return wait_with_servers(processes, tasks, note_end, leader, places);
     if (!is_elastic) return processes.wait(note_end);
     const auto go_on = [&](int place, const std::string& cause, std::unique_ptr<ChildProcess>& process) {
       return go_on_without(place, cause, process, {tasks[static_cast<size_t>(place)], leader, places});
@@ -105,19 +106,7 @@ class Launch {
     return processes.wait(note_end, go_on, [&](int place) { return leader.is_given_up(place); });
   }
 
-  // Workers of a training with servers do what the chief gives them: others do it where one is lost.
-  ProcessSetEnd wait_with_servers(ProcessSet& processes, const std::vector<Task>& tasks,
-                                  const ProcessSet::OnEnd& note_end) {
-    int num_left = options_.num_workers;
-    const auto go_on = [&](int place, const std::string& cause, std::unique_ptr<ChildProcess>&) {
-      if (tasks[static_cast<size_t>(place)].type != "worker" || --num_left == 0) return false;
-      err_ << "[launch] " << cause << "; " << num_left << " workers are left, and go on\n" << std::flush;
-      return true;
-    };
-    return processes.wait(note_end, go_on);
-  }
-
-  // What an elastic run has lost and may start again.
+  // What a run has lost and may start again.
   struct Places {
     int num_left, restarts_left;
     bool has_finished = false;  // one: the run is over
@@ -127,6 +116,25 @@ class Launch {
     LeaderServer& leader;
     Places& places;
   };
+
+  // Workers of a training with servers do what the chief gives them: others do it where one is lost, or another process
+  // in its place.
+  ProcessSetEnd wait_with_servers(ProcessSet& processes, const std::vector<Task>& tasks,
+                                  const ProcessSet::OnEnd& note_end, LeaderServer& leader, Places& places) {
+    int num_left = options_.num_workers;
+    const auto go_on = [&](int place, const std::string& cause, std::unique_ptr<ChildProcess>& process) {
+      const Task& task = tasks[static_cast<size_t>(place)];
+      if (task.type != "worker") return false;
+      if (places.restarts_left > 0 && !places.has_finished) {
+        start_again(place, cause, process, {task, leader, places});
+        return true;
+      }
+      if (--num_left == 0) return false;
+      err_ << "[launch] " << cause << "; " << num_left << " workers are left, and go on\n" << std::flush;
+      return true;
+    };
+    return processes.wait(note_end, go_on);
+  }
 
   // The others go on where there are enough of them, or the lost one is started again. Its process is forked beside the
   // leader's thread, and does nothing between fork() and exec() that a lock could be in the way of.
@@ -141,6 +149,12 @@ class Launch {
       if (are_enough) err_ << "[launch] " << cause << "; the other " << places.num_left << " go on\n" << std::flush;
       return are_enough;
     }
+    start_again(place, cause, process, lost);
+    return true;
+  }
+
+  void start_again(int place, const std::string& cause, std::unique_ptr<ChildProcess>& process, const Lost& lost) {
+    Places& places = lost.places;
     const int attempt = options_.num_restarts - --places.restarts_left;
     err_ << "[launch] " << cause << "; it is started again, restart " << attempt << " of " << options_.num_restarts
          << ", and the others go on\n"
@@ -151,7 +165,6 @@ class Launch {
         {.spec = spec_, .task = lost.task, .control = control.member.number(), .is_elastic = true, .is_newcomer = true},
         attempt);
     ++places.num_left;
-    return true;
   }
 
   // The workers of this host among those of all. On host 0 this process leads them.

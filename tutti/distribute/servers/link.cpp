@@ -43,14 +43,42 @@ rpc::Outgoing piece_of(PieceKind kind, const std::shared_ptr<const Bytes>& messa
 }  // namespace
 
 Link::Link(const cluster::Task& peer, std::unique_ptr<rpc::Stream> stream, std::chrono::milliseconds silence)
-    : name_(to_string(peer)), stream_(std::move(stream)), silence_(silence) {}
+    : name_(to_string(peer)), silence_(silence), stream_(std::move(stream)) {}
 
-void Link::send(Bytes bytes) {
-  if (bytes.size() > kMaxBytes)
-    throw Error(ErrorCode::resource_exhausted,
-                str("a message of ", bytes.size(), " bytes to ", name_, "; at most ", kMaxBytes, " travel together"));
-  const auto message = std::make_shared<const Bytes>(std::move(bytes));
+void Link::on_event(std::function<void()> call) {
   const std::lock_guard lock(sending_);
+  on_event_ = call;
+  if (stream_) stream_->on_event(std::move(call));
+}
+
+void Link::cut(const std::string& why) {
+  std::unique_ptr<rpc::Stream> old;
+  {
+    const std::lock_guard lock(sending_);
+    old.swap(stream_);
+    cut_ = why;
+  }
+  if (old) old->on_event(nullptr);
+}
+
+void Link::renew(std::unique_ptr<rpc::Stream> stream) {
+  cut("");
+  {
+    const std::lock_guard lock(sending_);
+    stream->on_event(on_event_);
+    stream_ = std::move(stream);
+  }
+  arriving_.clear();
+  is_arriving_ = is_whole_ = false;
+  heard_ = Clock::now();
+}
+
+void Link::send(const std::shared_ptr<const Bytes>& message) {
+  if (message->size() > kMaxBytes)
+    throw Error(ErrorCode::resource_exhausted, str("a message of ", message->size(), " bytes to ", name_, "; at most ",
+                                                   kMaxBytes, " travel together"));
+  const std::lock_guard lock(sending_);
+  if (!stream_) return;
   stream_->send(piece_of(PieceKind::first, message, 0));
   for (uint64_t begin = kPieceBytes; begin < message->size(); begin += kPieceBytes)
     stream_->send(piece_of(PieceKind::more, message, begin));
@@ -58,7 +86,7 @@ void Link::send(Bytes bytes) {
 
 void Link::say_alive() {
   const std::lock_guard lock(sending_);
-  stream_->send(piece_of(PieceKind::alive, nullptr, 0));
+  if (stream_) stream_->send(piece_of(PieceKind::alive, nullptr, 0));
 }
 
 void Link::throw_lost(const std::string& why) const {
@@ -90,6 +118,7 @@ void Link::add(const rpc::Message& piece) {
 }
 
 std::optional<Bytes> Link::take() {
+  if (!stream_) throw_lost(cut_);
   while (true) {
     const auto end = stream_->end();
     const auto piece = stream_->take();

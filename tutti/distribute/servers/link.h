@@ -26,8 +26,16 @@ class Link {
   const std::string& name() const { return name_; }  // "ps 1"
 
   // Never block; any thread. To one that is lost they do nothing.
-  void send(Bytes message);
+  void send(Bytes message) { send(std::make_shared<const Bytes>(std::move(message))); }
+  void send(const std::shared_ptr<const Bytes>& message);
   void say_alive();
+
+  // From now on over another connection to the same task; what has not come whole is forgotten. For the thread that
+  // receives.
+  void renew(std::unique_ptr<rpc::Stream> stream);
+
+  // Ends the connection, for both. For the thread that receives.
+  void cut(const std::string& why);
 
   // For one thread. The next message that has come whole; the next one. Throw: unavailable, naming the task, where it
   // is lost; data_loss for what is no message; deadline_exceeded.
@@ -37,18 +45,20 @@ class Link {
   void check_silence(Clock::time_point since) const;
 
   // Is called whenever something has come, or the end, by a thread that it must not hold up.
-  void on_event(std::function<void()> call) { stream_->on_event(std::move(call)); }
+  void on_event(std::function<void()> call);
   // Waits until what was sent has come.
-  bool close(std::chrono::milliseconds limit) { return stream_->close(limit); }
+  bool close(std::chrono::milliseconds limit) { return stream_ && stream_->close(limit); }
 
  private:
   void add(const rpc::Message& piece);
   [[noreturn]] void throw_lost(const std::string& why) const;
 
   const std::string name_;
-  const std::unique_ptr<rpc::Stream> stream_;
   const std::chrono::milliseconds silence_;
-  std::mutex sending_;  // the pieces of a message follow each other
+  std::mutex sending_;                   // the pieces of a message follow each other; guards changes of the next two
+  std::unique_ptr<rpc::Stream> stream_;  // the receiving thread changes it, and reads it without the lock; null: cut
+  std::string cut_;                      // why
+  std::function<void()> on_event_;
   Clock::time_point heard_ = Clock::now();
   Bytes arriving_;
   uint64_t announced_ = 0;  // bytes of the message that is arriving

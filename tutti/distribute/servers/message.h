@@ -11,9 +11,10 @@
 namespace tutti::servers {
 
 enum class Kind : int64_t {
-  begin,         // of a run: what has been made; answered
-  end,           // of a run: its result, or its error
-  call,          // of functions, in order; each is answered
+  begin,  // of a run: what has been made; answered
+  end,    // of a run: its result, or its error
+  call,   // of functions, in order; each is answered, several in one message
+  answers,
   pull,          // tensors, with the versions that are known; answered by the others' rows
   pull_rows,     // of one tensor; answered by them
   push,          // gradients for an optimizer, or differences; answered

@@ -9,7 +9,7 @@ ServedTraining::ServedTraining(std::shared_ptr<cluster::Cluster> cluster, const 
     : links_(std::move(cluster), options),
       state_(links_.num_servers(), std::move(partitioner)),
       coordinator_(state_, links_.servers()),
-      worker_(state_, links_.servers()),
+      worker_(state_, links_.servers(), [this](int server) { links_.renew_server(server); }),
       server_(state_, links_.position()) {}
 
 void ServedTraining::settle() {

@@ -21,6 +21,8 @@ class ServedTraining final : public NewVariables, public ServedUpdates {
   ServedTraining(std::shared_ptr<cluster::Cluster> cluster, const TaskLinksOptions& options, Partitioner partitioner);
 
   const TaskLinks& links() const { return links_; }
+  // As TaskLinks's.
+  bool renew_worker(int position) { return links_.renew_worker(position); }
   const ServedState& state() const { return state_; }
   // Each for the task of that role.
   CoordinatorCopies& coordinator() { return coordinator_; }
@@ -33,10 +35,13 @@ class ServedTraining final : public NewVariables, public ServedUpdates {
   bool runs_functions() const { return runs_functions_; }
 
   // The coordinator's, of all runs, by whatever ClusterCoordinator: servers know calls by their numbers, from 1 on; a
-  // worker that was lost may wake, and answer what nobody waits for any more.
+  // worker that was lost may wake, and answer what nobody waits for any more; one that comes again in another process
+  // begins with the first run, and is told how each has ended.
   struct Calls {
     int64_t last_number = 0;
     std::set<int> lost_workers = {};
+    std::string last_loss = {};
+    std::vector<std::shared_ptr<const Bytes>> ends = {};  // messages
   };
   Calls& calls() { return calls_; }
 

@@ -1,26 +1,27 @@
 #include "tutti/distribute/servers/server_requests.h"
 
 #include <exception>
+#include <utility>
 
 namespace tutti::servers {
+namespace {
+
+constexpr int kMaxRenewals = 100;
+
+}  // namespace
 
 void ServerRequests::ask(FunctionRef<std::optional<Bytes>(int server)> write,
                          FunctionRef<void(int server, ByteReader& reader)> read) {
   const std::lock_guard lock(mutex_);
-  std::vector<int> asked;
+  std::vector<std::pair<int, std::shared_ptr<const Bytes>>> asked;
   for (int server = 0; server < num_servers(); ++server)
     if (auto request = write(server)) {
-      servers_[static_cast<size_t>(server)]->send(*std::move(request));
-      asked.push_back(server);
+      asked.emplace_back(server, std::make_shared<const Bytes>(*std::move(request)));
+      servers_[static_cast<size_t>(server)]->send(asked.back().second);
     }
   std::exception_ptr failure;  // all answers are taken, so that the next request gets its own
-  for (const int server : asked) {
-    Bytes answer;
-    try {
-      answer = servers_[static_cast<size_t>(server)]->receive();
-    } catch (const Error& error) {
-      throw ServerLost(error);
-    }
+  for (const auto& [server, request] : asked) {
+    const Bytes answer = receive(server, request);
     try {
       ByteReader reader(answer, "the answer of a server");
       require_done(reader);
@@ -31,6 +32,25 @@ void ServerRequests::ask(FunctionRef<std::optional<Bytes>(int server)> write,
     }
   }
   if (failure) std::rethrow_exception(failure);
+}
+
+// The answer to what was sent, over as many connections as it takes, as long as there is a new one. A server that has
+// answered nothing in kMaxRenewals of them gets no more.
+Bytes ServerRequests::receive(int server, const std::shared_ptr<const Bytes>& request) {
+  Link& link = *servers_[static_cast<size_t>(server)];
+  for (int renewals = 0;; ++renewals) {
+    try {
+      return link.receive();
+    } catch (const Error& error) {
+      if (!renew_ || renewals == kMaxRenewals) throw ServerLost(error);
+      try {
+        renew_(server);
+      } catch (const Error&) {
+        throw ServerLost(error);
+      }
+    }
+    link.send(request);
+  }
 }
 
 void pull_tensors(ServerRequests& requests, const ServedState& state, KnownVersions& known,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -13,9 +14,15 @@
 namespace tutti::servers {
 
 // What a worker or the coordinator asks of the servers. Threads: any; requests go one after the other.
+//
+// Where `renew` connects to a server again whose connection was lost, the request is sent once more: nobody knows
+// whether it, or its answer, was lost. A server that gets one twice makes its update once.
 class ServerRequests {
  public:
-  explicit ServerRequests(const std::vector<std::unique_ptr<Link>>& servers) : servers_(servers) {}
+  using Renew = std::function<void(int server)>;  // throws what went wrong
+
+  explicit ServerRequests(const std::vector<std::unique_ptr<Link>>& servers, Renew renew = {})
+      : servers_(servers), renew_(std::move(renew)) {}
 
   int num_servers() const { return static_cast<int>(servers_.size()); }
   // Sends what `write` makes for each server, at once, and gives what each answers to `read`, which reads all of it.
@@ -24,7 +31,10 @@ class ServerRequests {
   void ask(FunctionRef<std::optional<Bytes>(int server)> write, FunctionRef<void(int server, ByteReader& reader)> read);
 
  private:
+  Bytes receive(int server, const std::shared_ptr<const Bytes>& request);
+
   const std::vector<std::unique_ptr<Link>>& servers_;
+  const Renew renew_;
   std::mutex mutex_;
 };
 

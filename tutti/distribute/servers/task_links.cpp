@@ -9,6 +9,7 @@ namespace tutti::servers {
 namespace {
 
 constexpr std::chrono::milliseconds kTimeToLeave(5000);
+constexpr int kAliveSigns = 6;  // of a task, in the time after which it is lost
 
 Role role_of(const cluster::Task& task) {
   if (task.type == "chief") return Role::coordinator;
@@ -18,6 +19,10 @@ Role role_of(const cluster::Task& task) {
 int position_of(const cluster::ClusterSpec& spec, const cluster::Task& task) {
   const auto& job = spec.jobs().at(task.type);
   return static_cast<int>(std::distance(job.begin(), job.find(task.index)));
+}
+
+cluster::Task task_at(const cluster::ClusterSpec& spec, const char* job, int position) {
+  return {job, std::next(spec.jobs().at(job).begin(), position)->first};
 }
 
 }  // namespace
@@ -52,14 +57,34 @@ TaskLinks::~TaskLinks() {
 void TaskLinks::link_to(const char* job, std::vector<std::unique_ptr<Link>>& links) {
   for (const auto& [index, address] : cluster_->spec().jobs().at(job)) {
     const cluster::Task peer{job, index};
-    links.push_back(std::make_unique<Link>(peer, cluster_->connect(peer, "parameter servers", options_.connect_timeout),
-                                           options_.silence));
+    links.push_back(std::make_unique<Link>(peer, connect(peer, options_.connect_timeout), options_.silence));
   }
+}
+
+std::unique_ptr<rpc::Stream> TaskLinks::connect(const cluster::Task& peer, std::chrono::milliseconds timeout) {
+  return cluster_->connect(peer, "parameter servers", timeout);
+}
+
+bool TaskLinks::renew_worker(int position) {
+  std::unique_ptr<rpc::Stream> stream;
+  try {
+    stream = connect(task_at(cluster_->spec(), "worker", position), std::chrono::milliseconds(0));
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::deadline_exceeded) return false;  // nobody waits at the door
+    throw;
+  }
+  workers_[static_cast<size_t>(position)]->renew(std::move(stream));
+  return true;
+}
+
+void TaskLinks::renew_server(int position) {
+  const cluster::Task peer = task_at(cluster_->spec(), "ps", position);
+  servers_[static_cast<size_t>(position)]->renew(connect(peer, options_.silence / kAliveSigns));
 }
 
 void TaskLinks::say_alive() {
   std::unique_lock lock(mutex_);
-  while (!end_.wait_for(lock, options_.silence / 6, [&] { return ends_; }))
+  while (!end_.wait_for(lock, options_.silence / kAliveSigns, [&] { return ends_; }))
     for (const auto* links : {&coordinators_, &workers_, &servers_})
       for (const auto& link : *links) link->say_alive();
 }

@@ -39,8 +39,15 @@ class TaskLinks {
   const std::vector<std::unique_ptr<Link>>& servers() const { return servers_; }
   const TaskLinksOptions& options() const { return options_; }
 
+  // Not in a worker: whether that one has come again, in another process or with another connection, which its link is
+  // then. For the thread that receives from it.
+  bool renew_worker(int position);
+  // In a worker: connects to a server again. Throws: what went wrong. For the thread that receives from it.
+  void renew_server(int position);
+
  private:
   void link_to(const char* job, std::vector<std::unique_ptr<Link>>& links);
+  std::unique_ptr<rpc::Stream> connect(const cluster::Task& peer, std::chrono::milliseconds timeout);
   void say_alive();
 
   const std::shared_ptr<cluster::Cluster> cluster_;

@@ -121,9 +121,12 @@ bool VariableServer::is_new(const Push& push) {
     made_.erase(made_.begin(), made_.lower_bound(first_open_));
   }
   if (push.call < first_open_) return false;  // of a worker that was given up; another one has made the call
-  int64_t& made = made_[push.call];
-  if (push.number < made) return false;
-  made = push.number + 1;
+  Made& made = made_[push.call];
+  if (push.number < made.count) {
+    if (push.number + 1 == made.count && made.failure) std::rethrow_exception(made.failure);
+    return false;
+  }
+  made = {.count = push.number + 1};
   return true;
 }
 
@@ -136,6 +139,15 @@ void VariableServer::push(ByteReader& reader) {
     reader.raw(reader.left());
     return;
   }
+  try {
+    update(reader, optimizer, scale);
+  } catch (...) {
+    made_[push.call].failure = std::current_exception();
+    throw;
+  }
+}
+
+void VariableServer::update(ByteReader& reader, int optimizer, double scale) {
   std::vector<int> numbers;
   std::vector<Tensor> gradients, variables;
   for (int64_t left = reader.count(2 * sizeof(int64_t)); left > 0; --left) {

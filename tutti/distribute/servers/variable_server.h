@@ -1,5 +1,6 @@
 #pragma once
 
+#include <exception>
 #include <map>
 #include <span>
 #include <vector>
@@ -31,6 +32,7 @@ class VariableServer {
   void pull_rows(ByteReader& reader, ByteWriter& writer);
   void push(ByteReader& reader);
   bool is_new(const Push& push);
+  void update(ByteReader& reader, int optimizer, double scale);
   at::Tensor read_gradient(ByteReader& reader, int number);
   void assign(ByteReader& reader);
   std::vector<int64_t> read_rows(ByteReader& reader, int number) const;
@@ -38,8 +40,13 @@ class VariableServer {
 
   ServedState& state_;
   const int server_;
-  std::vector<uint64_t> versions_;   // of the tensors, from 1 on
-  std::map<int64_t, int64_t> made_;  // calls that are open, and how many of their updates were seen
+  std::vector<uint64_t> versions_;  // of the tensors, from 1 on
+  // Of calls that are open: how many of their updates were seen, and what the last of these threw.
+  struct Made {
+    int64_t count = 0;
+    std::exception_ptr failure = {};
+  };
+  std::map<int64_t, Made> made_;
   int64_t first_open_ = 0;
 };
 

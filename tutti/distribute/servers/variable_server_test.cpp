@@ -30,7 +30,8 @@ class Served : public testing::Test {
     state.add_variable(w);
     state.add_variable(scalar);
     ServedOptimizer sgd{.name = "sgd", .variables = {w, scalar}, .slots = {{}, {}}};
-    sgd.apply = [](auto gradients, auto variables, double scale) {
+    sgd.apply = [this](auto gradients, auto variables, double scale) {
+      if (rate < 0) throw Error(ErrorCode::invalid_argument, "a rate below 0");
       for (size_t i = 0; i < variables.size(); ++i) Tensor(variables[i]).sub_(gradients[i], scale);
     };
     sgd.numbers = [this] { return std::vector<double>{rate}; };
@@ -72,6 +73,17 @@ class Served : public testing::Test {
   ServedState state{2, FixedShardsPartitioner(4)};
   VariableServer server{state, 0};
 };
+
+TEST_F(Served, AnUpdateThatFailedIsNotMadeButFailsAgainWhenItsRequestComesAgain) {
+  rate = -1;
+  const Bytes request = push_rows(5, 0, 5, {0});
+  EXPECT_THAT(error_of_answer(request), HasSubstr("a rate below 0"));
+  rate = 1;
+  EXPECT_THAT(error_of_answer(request), HasSubstr("a rate below 0"));
+  EXPECT_EQ(at(0), 0);
+  EXPECT_EQ(error_of_answer(push_rows(5, 1, 5, {0})), "no error");
+  EXPECT_EQ(at(0), -1);
+}
 
 TEST_F(Served, RowsGoOnceToWhoKnowsTheVersion) {
   const auto pulled = [&](int64_t version) {

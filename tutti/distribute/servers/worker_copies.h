@@ -18,8 +18,8 @@ namespace tutti::servers {
 // steps says when the next moment is.
 class WorkerCopies final : public RemoteReads {
  public:
-  WorkerCopies(const ServedState& state, const std::vector<std::unique_ptr<Link>>& servers)
-      : state_(state), requests_(servers) {}
+  WorkerCopies(const ServedState& state, const std::vector<std::unique_ptr<Link>>& servers, ServerRequests::Renew renew)
+      : state_(state), requests_(servers, std::move(renew)) {}
 
   // A call of a function. Calls below `first_open` are over.
   void begin(int function, int64_t call, int64_t first_open);
