@@ -502,6 +502,77 @@ void write_names() {
         {0, 3});
 }
 
+// Keras's layers, each as a model of its own.
+void write_layer(const std::string& name, const keras::layers::Layer& layer, const std::vector<int64_t>& sample_shape,
+                 at::ScalarType dtype = torch::kFloat) {
+  std::vector<int64_t> shape = sample_shape;
+  shape.insert(shape.begin(), kUnknown);
+  const keras::Sequential model({layer});
+  model(sample(floats("x", shape, dtype), 3));
+  write("keras_" + name, {floats("x", shape, dtype)}, [=](const Tensor& x) { return model(x); });
+}
+
+void write_image_layers() {
+  using namespace keras::layers;
+  constexpr auto same = Padding::same;
+  const std::vector<int64_t> line = {9, 4}, image = {7, 6, 4}, volume = {5, 4, 6, 2};
+  write_layer("conv1d", Conv1D({.filters = 3, .padding = Padding::causal, .dilation_rate = {2}}), line);
+  write_layer("conv2d", Conv2D({.filters = 4, .strides = {2, 1}, .padding = same, .groups = 2}), image);
+  write_layer("conv3d", Conv3D({.filters = 3, .strides = {2, 1, 2}, .padding = same}), volume);
+  write_layer("conv1d_transpose", Conv1DTranspose({.filters = 3, .strides = {2}}), line);
+  write_layer("conv2d_transpose", Conv2DTranspose({.filters = 3, .strides = {2, 3}, .padding = same}), image);
+  write_layer("depthwise", DepthwiseConv2D({.padding = same}), image);
+  write_layer("separable", SeparableConv2D({.filters = 3, .strides = {2, 2}, .depth_multiplier = 2}), image);
+  write_layer("max_pooling", MaxPooling2D({.padding = same}), image);
+  write_layer("average_pooling", AveragePooling2D({.padding = same}), image);
+  write_layer("average_pooling3d", AveragePooling3D({.padding = same}), volume);
+  write_layer("global_max", GlobalMaxPooling2D({.keepdims = true}), image);
+  write_layer("global_average", GlobalAveragePooling3D(), volume);
+  write_layer("group_normalization", GroupNormalization({.groups = 2}), image);
+  write_layer("layer_normalization", LayerNormalization({.axis = {1, 3}}), image);
+  write_layer("rms_normalization", RMSNormalization(), line);
+  write_layer("unit_normalization", UnitNormalization(), line);
+  write_layer("batch_normalization", BatchNormalization(), image);
+  write_layer("permute", Permute({.dims = {3, 1, 2}}), image);
+  write_layer("reshape", Reshape({.target_shape = {2, -1}}), image);
+  write_layer("cropping", Cropping2D({.cropping = {1, 0, 2, 1}}), image);
+  write_layer("zero_padding", ZeroPadding2D(), image);
+  write_layer("up_sampling", UpSampling2D({.size = {2, 3}}), image);
+  write_layer("up_sampling_bilinear", UpSampling2D({.interpolation = Interpolation::bilinear}), image);
+  write_layer("up_sampling1d", UpSampling1D(), line);
+  write_layer("conv_lstm", ConvLSTM2D({.filters = 2, .return_sequences = true}), {3, 5, 6, 2});
+}
+
+void write_vector_layers() {
+  using namespace keras::layers;
+  const std::vector<int64_t> row = {6}, sequence = {5, 4}, words = {7};
+  write_layer("activation", Activation(keras::activations::swish), row);
+  write_layer("relu", ReLU({.max_value = 1, .negative_slope = 0.1, .threshold = 0.2}), row);
+  write_layer("prelu", PReLU({.alpha_initializer = keras::initializers::Constant(0.3)}), sequence);
+  write_layer("elu", ELU({.alpha = 0.5}), row);
+  write_layer("softmax", Softmax({.axis = 1}), sequence);
+  write_layer("repeat_vector", RepeatVector({.n = 3}), row);
+  write_layer("einsum_dense", EinsumDense({.equation = "abc,cd->abd", .output_shape = {5, 3}, .bias_axes = "d"}),
+              sequence);
+  write_layer("simple_rnn", SimpleRNN({.units = 3, .return_sequences = true}), sequence);
+  write_layer("lstm_backwards", LSTM({.units = 3, .return_sequences = true, .go_backwards = true}), sequence);
+  write_layer("bidirectional", Bidirectional(LSTM({.units = 3})), sequence);
+  write_layer("time_distributed", TimeDistributed(Dense({.units = 3})), sequence);
+  write_layer("normalization", Normalization({.mean = torch::full({6}, 1.5), .variance = torch::full({6}, 4.0)}), row);
+  write_layer("rescaling", Rescaling({.scale = 0.5, .offset = -1}), row);
+  write_layer("embedding", Embedding({.input_dim = 6, .output_dim = 3}), words, torch::kLong);
+  const keras::Sequential masked({Embedding({.input_dim = 6, .output_dim = 3, .mask_zero = true}), LSTM({.units = 4})});
+  masked(torch::ones({2, 7}, torch::kLong));
+  write("keras_masked_lstm", {integers("x", {kUnknown, 7})}, [=](const Tensor& x) { return masked(x); });
+  const auto ids = keras::Input({.shape = {7}});
+  const auto embedded = Embedding({.input_dim = 6, .output_dim = 8, .mask_zero = true})(ids);
+  const auto seen = MultiHeadAttention({.num_heads = 2, .key_dim = 4})({embedded, embedded});
+  const auto dot = Attention()({embedded, seen});
+  const auto mean = GlobalAveragePooling1D()(Concatenate()({Multiply()({seen, dot}), Subtract()({seen, embedded})}));
+  const keras::Model attending({.inputs = {ids}, .outputs = {Dense({.units = 2})(mean)}});
+  write("keras_masked_attention", {integers("x", {kUnknown, 7})}, [=](const Tensor& x) { return attending(x); });
+}
+
 }  // namespace
 
 int main(int, char** argv) {
@@ -521,5 +592,7 @@ int main(int, char** argv) {
   write_attention();
   write_dtypes();
   write_names();
+  write_image_layers();
+  write_vector_layers();
   return num_failed ? 1 : 0;
 }
