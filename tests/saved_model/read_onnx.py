@@ -19,7 +19,7 @@ except ImportError as error:
     print(f"{error}: nothing was tested with it")
     sys.exit(77)
 
-# What a result may differ by, in parts of its size where that is above 1; of 16-bit numbers a rounding or two.
+# What a result may differ by, in parts of its largest number where that is above 1; of 16-bit numbers a rounding or two.
 TOLERANCE = {numpy.dtype("float32"): 1e-6, numpy.dtype("float64"): 1e-12, numpy.dtype("float16"): 2e-3}
 DTYPES = {"F32": "f4", "F64": "f8", "F16": "f2", "I64": "i8", "I32": "i4", "I16": "i2", "I8": "i1", "U8": "u1", "BOOL": "?"}
 
@@ -63,8 +63,9 @@ def difference(result, expected, is_bfloat16):
     if not numpy.array_equal(numpy.isfinite(seen), numpy.isfinite(expected)):
         return "other numbers that are not finite"
     finite = numpy.isfinite(expected)
-    off = numpy.abs(seen.astype("f8") - expected.astype("f8"))[finite] / numpy.maximum(1, numpy.abs(expected[finite].astype("f8")))
-    return float(off.max(initial=0)) / (1e-2 if is_bfloat16 else TOLERANCE[expected.dtype])
+    seen, exact = seen[finite].astype("f8"), expected[finite].astype("f8")
+    off = numpy.abs(seen - exact).max(initial=0) / numpy.abs(exact).max(initial=1)
+    return float(off) / (1e-2 if is_bfloat16 else TOLERANCE[expected.dtype])
 
 
 def check_model(folder):
