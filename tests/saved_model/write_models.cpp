@@ -22,8 +22,9 @@ Tensor sample(const saved_model::Spec& spec, int64_t batch) {
 template <class F>
 void write(const std::string& name, const F& f, const std::vector<saved_model::Spec>& inputs,
            const std::map<std::string, Tensor>& variables = {}) {
-  saved_model::save(root / name,
-                    {.signatures = {{"f", saved_model::Signature(f, {.inputs = inputs})}}, .variables = variables});
+  saved_model::save(root / name, {.signatures = {{"f", saved_model::Signature(f, {.inputs = inputs})}},
+                                  .variables = variables,
+                                  .onnx = saved_model::OnnxOptions{}});
   const auto loaded = saved_model::load(root / name).signature("f");
   torch::NoGradGuard no_grad;
   for (const int64_t batch : {1, 5, 64}) {
@@ -106,6 +107,14 @@ void write_keras_models() {
     const auto out = LayerNormalization()(Add()({normal, Dense({.units = 16})(wide)}));
     write_keras("keras_transformer", keras::Model({.inputs = {ids}, .outputs = {Dense({.units = 5})(out)}}), words);
   }
+  {
+    const auto pixels = keras::Input({.shape = {14, 14, 1}});
+    const auto wide = Conv2D({.filters = 6, .kernel_size = {3, 3}, .padding = Padding::same})(pixels);
+    const auto inner = ReLU()(BatchNormalization()(wide));
+    const auto added = Add()({Conv2D({.filters = 6, .kernel_size = {3, 3}, .padding = Padding::same})(inner), wide});
+    const auto out = Dense({.units = 10})(GlobalAveragePooling2D()(ReLU()(BatchNormalization()(added))));
+    write_keras("keras_resnet", keras::Model({.inputs = {pixels}, .outputs = {out}}), image);
+  }
 }
 
 struct ConvNet : torch::nn::Module {
@@ -128,6 +137,13 @@ struct Recurrent : torch::nn::Module {
     const Tensor steps = std::get<0>(lstm->forward(embedding->forward(x)));
     return torch::log_softmax(out->forward(steps.select(1, -1)), 1);
   }
+};
+
+struct Gated : torch::nn::Module {
+  torch::nn::GRU gru =
+      register_module("gru", torch::nn::GRU(torch::nn::GRUOptions(8, 16).num_layers(2).batch_first(true)));
+  torch::nn::LayerNorm norm = register_module("norm", torch::nn::LayerNorm(torch::nn::LayerNormOptions({16})));
+  Tensor forward(const Tensor& x) { return norm->forward(std::get<0>(gru->forward(x))).mean(1); }
 };
 
 struct Block : torch::nn::Module {
@@ -162,6 +178,8 @@ void write_modules() {
   write_module("torch_resnet", std::make_shared<ResNet>(),
                saved_model::TensorSpec({.name = "image", .shape = {kUnknown, 4, 9, 9}}));
   write_module("torch_lstm", std::make_shared<Recurrent>(), words);
+  write_module("torch_gru", std::make_shared<Gated>(),
+               saved_model::TensorSpec({.name = "x", .shape = {kUnknown, 12, 8}}));
   write_module("torch_transformer", std::make_shared<Encoder>(), words);
   torch::nn::Bilinear bilinear(6, 5, 3);
   write(

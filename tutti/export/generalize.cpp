@@ -77,6 +77,7 @@ Recorded Generalizer::record_at(const std::vector<int64_t>& sizes, Outputs& outp
     return size < sizes.size() ? sizes[size] : SizePoints::base(size);
   });
   for (const auto& [name, variable] : names_) recording.name_variable(variable, name);
+  if (recorded_.empty()) recording.keep_places();
   return recording.run(function_, sample_inputs(inputs_, sizes), outputs);
 }
 

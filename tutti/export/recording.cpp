@@ -111,7 +111,7 @@ int Recording::add(const Strings& text) {
 
 void Recording::add(Call call) {
   recorded_.calls.push_back(std::move(call));
-  recorded_.places.push_back(call_place());
+  if (keeps_places_) recorded_.places.push_back(call_place());
 }
 
 // A tensor that LibTorch made of a known one without a call, by data() or variable_data(); -1: none.

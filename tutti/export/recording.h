@@ -41,7 +41,7 @@ struct Recorded {
   std::vector<Variable> variables;
   std::vector<Call> calls;                                 // values are numbered as kVariables says
   std::vector<keras::layers::PreprocessingOptions> steps;  // of the calls that are steps, in their order
-  std::vector<CallPlace> places;                           // where the user made the calls
+  std::vector<CallPlace> places;                           // where the user made the calls, if that was asked for
   std::vector<Form> forms;                                 // of the values that are no variables
   std::vector<StepResult> step_results;
   std::vector<int> outputs;
@@ -59,6 +59,8 @@ class Recording final : public OuterRecorder, public keras::layers::StepRecorder
   Recording(std::string signature, std::function<int64_t(int step_size)> size_of_step)
       : signature_(std::move(signature)), size_of_step_(std::move(size_of_step)) {}
 
+  // Before run(): notes where the user makes the calls, which takes some time for each.
+  void keep_places() { keeps_places_ = true; }
   // Throws: unimplemented or failed_precondition for what cannot be saved: the text says which call and why.
   Recorded run(const Function& function, const std::vector<Value>& inputs, Outputs& outputs);
 
@@ -85,6 +87,7 @@ class Recording final : public OuterRecorder, public keras::layers::StepRecorder
   std::string signature_;
   std::function<int64_t(int step_size)> size_of_step_;
   Recorded recorded_;
+  bool keeps_places_ = false;
   size_t num_inputs_ = 0;
   std::vector<Value> kept_;           // by number, so that addresses stay what they are
   std::vector<Tensor> kept_besides_;  // what the maps below know besides, for the same

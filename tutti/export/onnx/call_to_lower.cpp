@@ -18,14 +18,15 @@ void promote(at::ScalarType& dtype, at::ScalarType with) {
 
 }  // namespace
 
+at::ScalarType widened(at::ScalarType dtype) { return dtype == at::kBFloat16 ? at::kFloat : dtype; }
+
 at::ScalarType arithmetic(at::ScalarType dtype) {
   switch (dtype) {
-    case at::kBFloat16: return at::kFloat;
     case at::kBool:
     case at::kByte:
     case at::kChar:
     case at::kShort: return at::kInt;
-    default: return dtype;
+    default: return widened(dtype);
   }
 }
 

@@ -77,7 +77,9 @@ class CallToLower {
   std::vector<int> results_;
 };
 
-// That in which ONNX computes with a dtype: not all of its operators take bfloat16, bool and small integers.
+// That in which ONNX handles values of a dtype, and computes with them: not all of its operators and of their kernels
+// take bfloat16, and few compute with bool and small integers.
+at::ScalarType widened(at::ScalarType dtype);
 at::ScalarType arithmetic(at::ScalarType dtype);
 
 }  // namespace tutti::saved_model::onnx

@@ -5,7 +5,8 @@ namespace {
 
 using C = CallToLower;
 
-Operand filled(const C& c, const Operand& value) {
+Operand filled(const C& c, const Operand& number) {
+  const Operand value = c.graph.cast(number, widened(number.dtype));
   const std::optional<Operand> shape = c.sizes.of(c.result());
   if (shape) return c.node("Expand", {value, *shape});
   if (c.takes("self")) return c.node("Expand", {value, c.shape_of(c.tensor("self"))});

@@ -135,12 +135,12 @@ Operand question(const C& c, const char* op) {
 Operands isfinite(const C& c) { return {c.node("Not", {c.node("Or", {question(c, "IsNaN"), question(c, "IsInf")})})}; }
 
 Operands where(const C& c) {
-  const at::ScalarType dtype = c.result().dtype;
+  const at::ScalarType dtype = widened(c.result().dtype);
   return {c.node("Where", {c.operand("condition", at::kBool), c.operand("self", dtype), c.operand("other", dtype)})
               .as(dtype)};
 }
 Operands masked_fill(const C& c) {
-  const at::ScalarType dtype = c.result().dtype;
+  const at::ScalarType dtype = widened(c.result().dtype);
   return {c.node("Where", {c.tensor("mask", at::kBool), c.operand("value", dtype), c.tensor("self", dtype)}).as(dtype)};
 }
 

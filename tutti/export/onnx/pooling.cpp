@@ -1,5 +1,4 @@
-#include <ATen/ops/full.h>
-#include <ATen/ops/ones.h>
+#include <ATen/ops/tensor.h>
 
 #include <algorithm>
 
@@ -79,7 +78,17 @@ Operands adaptive_pool(const C& c, const char* op, size_t num_axes) {
   return {given_back(c, images, c.node(op, {images.value}, {{"kernel_shape", kernel}, {"strides", kernel}}))};
 }
 
-// By factors where it was asked for by factors: the sizes are rounded ones.
+// Of the axes of an image, where the call gives them.
+std::vector<double> scales_of(const C& c, size_t num_axes) {
+  if (c.takes("scale_factors")) return c.has("scale_factors") ? c.numbers("scale_factors") : std::vector<double>();
+  std::vector<double> scales;
+  for (const char* const name : {"scales", "scales_d", "scales_h", "scales_w"})
+    if (c.takes(name) && c.has(name)) scales.push_back(c.number(name));
+  if (!scales.empty() && scales.size() != num_axes) c.refuse("with factors for some axes and sizes for others");
+  return scales;
+}
+
+// By factors where it was asked for by factors, since the sizes are rounded ones.
 Operands resize(const C& c, size_t num_axes, const char* mode) {
   const bool is_nearest = mode == std::string("nearest");
   Attributes attributes = {{"mode", std::string(mode)}};
@@ -87,19 +96,13 @@ Operands resize(const C& c, size_t num_axes, const char* mode) {
   attributes.push_back({"coordinate_transformation_mode", std::string(places)});
   if (is_nearest) attributes.push_back({"nearest_mode", std::string("floor")});
   const Operand x = c.tensor(image_name(c), arithmetic(c.result().dtype));
-  if (c.takes("scale_factors") && c.has("scale_factors")) {
-    Operands factors(2, c.graph.constant(at::ones({1}, at::kFloat)));
-    for (const double factor : c.numbers("scale_factors"))
-      factors.push_back(c.graph.constant(at::full({1}, factor, at::kFloat)));
-    return {c.node("Resize", {x, {}, c.node("Concat", factors, {{"axis", int64_t{0}}})}, attributes)};
+  if (const std::vector<double> scales = scales_of(c, num_axes); !scales.empty()) {
+    std::vector<float> factors = {1, 1};
+    factors.insert(factors.end(), scales.begin(), scales.end());
+    return {c.node("Resize", {x, {}, c.graph.constant(at::tensor(factors))}, attributes)};
   }
-  if (c.takes("scales_h") || c.takes("scales") || c.takes("scales_d"))
-    for (const char* const name : {"scales", "scales_d", "scales_h", "scales_w"})
-      if (c.takes(name) && c.has(name)) c.refuse(std::string("with '") + name + '\'');
   const Operand kept = c.node("Shape", {x}, {{"start", int64_t{0}}, {"end", int64_t{2}}}).as(at::kLong);
-  std::vector<Integer> sizes = c.symbolic("output_size");
-  if (sizes.size() == 1) sizes.resize(num_axes, sizes[0]);
-  const Operand shape = c.node("Concat", {kept, c.sizes.list(sizes)}, {{"axis", int64_t{0}}});
+  const Operand shape = c.node("Concat", {kept, c.sizes.list(c.symbolic("output_size"))}, {{"axis", int64_t{0}}});
   return {c.node("Resize", {x, {}, {}, shape}, attributes)};
 }
 

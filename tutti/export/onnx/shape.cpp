@@ -21,21 +21,23 @@ Operands reshaped(const C& c) {
 
 Operands unsqueeze(const C& c) { return {c.graph.unsqueeze(c.tensor("self"), {c.axis("dim", c.rank("self") + 1)})}; }
 
-// Those of the axes, or of all, that have one element.
-Operands squeeze(const C& c) {
-  const ValueType& type = c.type("self");
-  std::vector<int64_t> axes(type.rank());
-  std::iota(axes.begin(), axes.end(), 0);
-  if (c.takes("dim")) axes = c.axes("dim", type.rank());
-  std::erase_if(axes, [&](int64_t axis) { return constant_of(type.sizes[static_cast<size_t>(axis)]) != 1; });
-  if (axes.empty()) return same(c);
-  return {c.graph.squeeze(c.tensor("self"), axes)};
-}
-
 std::vector<int64_t> all_axes(size_t rank) {
   std::vector<int64_t> axes(rank);
   std::iota(axes.begin(), axes.end(), 0);
   return axes;
+}
+
+// Those of the axes, or of all, that have one element.
+Operands squeeze(const C& c) {
+  const ValueType& type = c.type("self");
+  std::vector<int64_t> axes, all = c.takes("dim") ? c.axes("dim", type.rank()) : all_axes(type.rank());
+  for (const int64_t axis : all) {
+    const auto size = constant_of(type.sizes[static_cast<size_t>(axis)]);
+    if (!size) c.refuse("on an axis whose size is not known, where the rank would depend on it; name other axes");
+    if (size == 1) axes.push_back(axis);
+  }
+  if (axes.empty()) return same(c);
+  return {c.graph.squeeze(c.tensor("self"), axes)};
 }
 
 Operands permute(const C& c) { return {c.graph.transpose(c.tensor("self"), c.axes("dims", c.rank("self")))}; }
@@ -88,7 +90,7 @@ Operands expand(const C& c) {
     if (!stays && !to.sizes[axis]) c.refuse("to a size that follows from the inputs' in a way that ONNX is not told");
     sizes.push_back(stays ? Integer{1} : *to.sizes[axis]);
   }
-  return {c.node("Expand", {c.tensor("self"), c.sizes.list(sizes)})};
+  return {c.node("Expand", {c.tensor("self", widened(from.dtype)), c.sizes.list(sizes)})};
 }
 
 bool is_legacy_empty(const C& c, const ValueType& type) {

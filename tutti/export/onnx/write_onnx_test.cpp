@@ -18,11 +18,16 @@
 #include <set>
 
 #include "tutti/core/error.h"
+#include "tutti/device/logical_devices.h"
+#include "tutti/dtensor/layout_map.h"
 #include "tutti/export/onnx/lowerings.h"
 #include "tutti/export/saved_model.h"
+#include "tutti/keras/layers/core/dense.h"
 #include "tutti/keras/layers/preprocessing/string_lookup.h"
 #include "tutti/keras/layers/preprocessing/text_vectorization.h"
+#include "tutti/keras/sequential.h"
 #include "tutti/stablehlo/lowerings.h"
+#include "tutti/tensor/mesh_tensor.h"
 
 namespace tutti::saved_model::onnx {
 namespace {
@@ -106,6 +111,17 @@ TEST_F(OnnxTest, HasAWeightOfSeveralCallsOnce) {
   const std::string outside = file_of(thrice, kRows, {.external_weights_above = 0});
   EXPECT_EQ(count_of(outside, bytes_of(w)), 0U);
   EXPECT_THAT(outside, HasSubstr("variables.safetensors"));
+}
+
+TEST_F(OnnxTest, HasShardedWeightsWhole) {
+  const Mesh mesh({{"batch", 2}, {"model", 2}}, configure_logical_cpus(4));
+  const keras::Sequential model = dtensor::LayoutMap(mesh, {{"dense/kernel", {kUnsharded, "model"}}}).build([] {
+    const keras::Sequential made({keras::layers::Dense({.units = 6})});
+    made.build({keras::kUnknown, 4});
+    return made;
+  });
+  const std::string file = file_of([&](const Tensor& x) { return model(x); }, kRows);
+  EXPECT_EQ(count_of(file, bytes_of(gather(model.weights()[0].value))), 1U);
 }
 
 TEST_F(OnnxTest, DoesNotHaveWhatNoOutputNeeds) {
