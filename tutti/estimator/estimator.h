@@ -57,9 +57,9 @@ class MetricFn;
 using Metrics = std::map<std::string, double>;
 
 // A model that trains, evaluates and predicts by itself, and keeps what it learnt in a folder. The model function
-// describes it: layers that are made in it find their weights by name, so that it is called anew for each batch, and
-// once before the first, with its data, to make them. A shared handle. One thread at a time. TF:
-// tf.estimator.Estimator.
+// describes it: layers that are made in it find their weights by name. It is called once before the first batch, with
+// its data, to make them; then its computation is repeated, or, where that cannot be recorded, it is called anew. A
+// shared handle. One thread at a time. TF: tf.estimator.Estimator.
 //
 // Under a strategy each replica takes a batch of its own in each step, and the loss is what LossScaling says. A
 // training that was killed goes on from the newest checkpoint, bit for bit: at its place in the input, and with its
@@ -70,7 +70,8 @@ class Estimator {
   explicit Estimator(ModelFn model_fn, EstimatorOptions options = {});
 
   // Throws: invalid_argument for steps and max_steps together, or below 1, and for what the model function returns;
-  // failed_precondition for a model_dir of another model, and a loss that is not a number; what the functions throw.
+  // failed_precondition for a model_dir of another model, or to which another training saves, a loss that is not a
+  // number, and in a replica; what the functions throw.
   const Estimator& train(const InputFn& input_fn, const TrainOptions& options = {}) const;
   // The mean of the loss over batches and the metrics over rows, all batches counted.
   Metrics evaluate(const InputFn& input_fn, const EvaluateOptions& options = {}) const;
