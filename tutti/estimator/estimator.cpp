@@ -129,6 +129,10 @@ Tensor Estimator::get_variable_value(const std::string& name) const {
 
 const std::filesystem::path& Estimator::model_dir() const { return state_->model_dir; }
 std::filesystem::path Estimator::eval_dir(const std::string& name) const {
+  const std::filesystem::path path = name;
+  if (std::find(path.begin(), path.end(), "..") != path.end())
+    throw Error(ErrorCode::invalid_argument,
+                str("Estimator: an evaluation named '", name, "' would be written outside of ", model_dir().string()));
   return model_dir() / (name.empty() ? "eval" : "eval_" + name);
 }
 const RunConfig& Estimator::config() const { return state_->config; }

@@ -332,6 +332,17 @@ TEST_F(ClassLabels, MayBeNoneAtAll) {
   EXPECT_EQ(classifier.evaluate(input).at("accuracy"), 1);
 }
 
+TEST_F(EstimatorMistakes, EvaluationsStayInTheFolderOfTheModel) {
+  const LinearRegressor regressor(
+      {.feature_columns = {feature_column::numeric_column("x")}, .model_dir = folder_ / "model"});
+  const auto input = [] {
+    return data::from_tensor_slices(data::Columns{{"x", at::ones({2})}}, at::ones({2})).batch(2);
+  };
+  EXPECT_THAT(error_of([&] { regressor.evaluate(input, {.name = "/../../other"}); }),
+              HasSubstr("an evaluation named '/../../other' would be written outside of"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "other"));
+}
+
 TEST_F(EstimatorMistakes, AWeightColumnIsNamed) {
   const LinearRegressor regressor({.feature_columns = {feature_column::numeric_column("x")},
                                    .model_dir = folder_ / "model",

@@ -92,6 +92,7 @@ Metrics Estimator::evaluate(const InputFn& input_fn, const EvaluateOptions& opti
     throw Error(ErrorCode::invalid_argument, str("evaluate: steps is ", *options.steps, "; it is positive"));
   require_hooks("evaluate", options.hooks);
   const OutsideOfScopes outside("Estimator::evaluate");
+  const std::filesystem::path folder = eval_dir(options.name);
   auto checkpoint = options.checkpoint_path.empty() ? latest_checkpoint() : std::optional(options.checkpoint_path);
   if (!checkpoint)
     log_info(str("Could not find trained model in model_dir: ", model_dir().string(),
@@ -127,7 +128,7 @@ Metrics Estimator::evaluate(const InputFn& input_fn, const EvaluateOptions& opti
   const Metrics result = metrics.result(run.global_step());
   log_info(str("Saving dict for global step ", run.global_step(), ": ", metrics_text(result)));
   if (const auto processes = Processes::of_program(); !processes || processes->is_chief())
-    write_events(eval_dir(options.name), result, checkpoint ? checkpoint->string() : "");
+    write_events(folder, result, checkpoint ? checkpoint->string() : "");
   if (checkpoint)
     log_info(str("Saving 'checkpoint_path' summary for global step ", run.global_step(), ": ", checkpoint->string()));
   return result;
