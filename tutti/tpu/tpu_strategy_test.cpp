@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/optim/optimizer.h>
 
 #include <filesystem>
 
@@ -61,20 +62,24 @@ Tensor weight(Strategy& strategy, at::IntArrayRef sizes, double scale) {
   return strategy.build([&] { return (at::randn(sizes) * scale).set_requires_grad(true); });
 }
 
-// As LibTorch's optimizers are.
-struct MomentumSgd {
-  std::vector<Tensor> weights, momenta = {};
+struct NoOptions : torch::optim::OptimizerCloneableOptions<NoOptions> {};
 
-  void zero_grad() {
-    for (Tensor& weight : weights) weight.mutable_grad().reset();
-  }
-  void step() {
+class MomentumSgd : public torch::optim::Optimizer {
+ public:
+  explicit MomentumSgd(const std::vector<Tensor>& weights) : Optimizer(weights, std::make_unique<NoOptions>()) {}
+
+  Tensor step(LossClosure) override {
     const at::NoGradGuard no_grad;
+    const auto& weights = param_groups()[0].params();
     for (size_t i = 0; i < weights.size(); ++i) {
-      if (momenta.size() == i) momenta.push_back(at::zeros_like(weights[i]));
-      weights[i].sub_(momenta[i].mul_(0.9).add_(weights[i].grad()), 0.05);
+      if (momenta_.size() == i) momenta_.push_back(at::zeros_like(weights[i]));
+      weights[i].sub_(momenta_[i].mul_(0.9).add_(weights[i].grad()), 0.05);
     }
+    return {};
   }
+
+ private:
+  std::vector<Tensor> momenta_;
 };
 
 struct Perceptron {
@@ -82,7 +87,7 @@ struct Perceptron {
     at::manual_seed(3);
     weights = {weight(used, {24, 10}, 0.3), weight(used, {24}, 0.1), weight(used, {5, 24}, 0.3),
                weight(used, {5}, 0.1)};
-    optimizer.emplace(MomentumSgd{weights});
+    optimizer.emplace(MomentumSgd(weights));
   }
 
   Tensor logits(const Tensor& x) const {
