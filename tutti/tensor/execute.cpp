@@ -59,8 +59,7 @@ void follow_base(const Tensor& view, const Tensor& base) {
   auto& impl = mesh_impl(view);
   impl.share_replica_values(mesh_impl(base));
   impl.copied_view = mesh_impl(base).copied_view;
-  if (auto& state = c10::AutogradState::get_tls_state();
-      !impl.mesh_shape()->merged() && !state.get_view_replay_enabled()) {
+  if (auto& state = c10::AutogradState::get_tls_state(); !impl.whole() && !state.get_view_replay_enabled()) {
     state.set_view_replay_enabled(true);
     t_asked_for_replay.push_back(torch::autograd::get_current_graph_task_id());
   }
