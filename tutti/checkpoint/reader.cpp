@@ -371,7 +371,7 @@ bool needs_copy(const Tensor& destination) {
   return false;
 }
 
-uint64_t bytes_of(at::ScalarType dtype, c10::IntArrayRef sizes) {
+uint64_t num_bytes(at::ScalarType dtype, c10::IntArrayRef sizes) {
   uint64_t bytes = c10::elementSize(dtype);
   for (const int64_t size : sizes) bytes *= static_cast<uint64_t>(size);
   return bytes;
@@ -383,8 +383,8 @@ class Destination {
  public:
   Destination(const IndexedTensor& from, Region&& region, const Tensor& tensor)
       : tensor_(&tensor),
-        target_{.tensor = &from, .tensor_bytes = bytes_of(from.dtype, from.sizes), .region = std::move(region)},
-        bytes_(bytes_of(from.dtype, target_.region.sizes)),
+        target_{.tensor = &from, .tensor_bytes = num_bytes(from.dtype, from.sizes), .region = std::move(region)},
+        bytes_(num_bytes(from.dtype, target_.region.sizes)),
         needs_copy_(needs_copy(tensor)) {
     if (!needs_copy_) read_to(*tensor_);
   }

@@ -16,13 +16,13 @@ std::string describe(const Tensor& value) {
 }
 
 template <class... What>
-[[noreturn]] void refuse(const What&... what) {
+[[noreturn]] void refuse_values(const What&... what) {
   throw Error(ErrorCode::invalid_argument, tutti::str(what...));
 }
 
 void require_numbers(const Tensor& value) {
   if (value.scalar_type() == at::kBool)
-    refuse("reduce: booleans have no sum and no mean; convert them first, such as by .to(torch::kInt)");
+    refuse_values("reduce: booleans have no sum and no mean; convert them first, such as by .to(torch::kInt)");
 }
 
 bool has_exact_mean(at::ScalarType dtype) { return at::isFloatingType(dtype) || at::isComplexType(dtype); }
@@ -35,14 +35,14 @@ void require_reducible(std::span<const Tensor> values) {
   for (size_t i = 1; i < values.size(); ++i)
     if (values[i].sizes() != first.sizes() || values[i].scalar_type() != first.scalar_type() ||
         values[i].layout() != first.layout() || (first.is_sparse() && values[i].sparse_dim() != first.sparse_dim()))
-      refuse("reduce: replica ", i, " has ", describe(values[i]), ", replica 0 has ", describe(first),
-             "; every replica must pass one shape, dtype and layout");
+      refuse_values("reduce: replica ", i, " has ", describe(values[i]), ", replica 0 has ", describe(first),
+                    "; every replica must pass one shape, dtype and layout");
 }
 
 void require_gatherable(std::span<const Tensor> values, int64_t axis) {
   const Tensor& first = values[0];
   const int64_t rank = first.dim();
-  if (rank == 0) refuse("gather: the value is a scalar, which has no axis to join along; unsqueeze(0) it first");
+  if (rank == 0) refuse_values("gather: the value is a scalar, which has no axis to join along; unsqueeze(0) it first");
   if (axis < 0 || axis >= rank)
     throw Error(ErrorCode::out_of_range,
                 str("gather: axis ", axis, " of a value of rank ", rank, "; it must be in [0, ", rank, ")"));
@@ -50,8 +50,8 @@ void require_gatherable(std::span<const Tensor> values, int64_t axis) {
     bool fits = values[i].dim() == rank && values[i].scalar_type() == first.scalar_type();
     for (int64_t d = 0; fits && d < rank; ++d) fits = d == axis || values[i].size(d) == first.size(d);
     if (!fits)
-      refuse("gather: replica ", i, " has ", describe(values[i]), ", replica 0 has ", describe(first),
-             "; dtypes, ranks and all axes but ", axis, " must be equal");
+      refuse_values("gather: replica ", i, " has ", describe(values[i]), ", replica 0 has ", describe(first),
+                    "; dtypes, ranks and all axes but ", axis, " must be equal");
   }
 }
 

@@ -10,7 +10,7 @@
 namespace tutti::files {
 namespace {
 
-constexpr size_t kMaxAxes = 64;
+constexpr size_t kMaxTensorAxes = 64;
 constexpr std::string_view kOrderedDict = "collections.OrderedDict", kTensor2 = "torch._utils._rebuild_tensor_v2",
                            kTensor3 = "torch._utils._rebuild_tensor_v3", kParameter = "torch._utils._rebuild_parameter",
                            kBytes = "torch.storage.UntypedStorage";
@@ -63,7 +63,7 @@ class Arguments {
     std::vector<int64_t> result;
     for (const PickledValue* item : take<PickledTuple>().items) {
       const auto* const size = std::get_if<int64_t>(&item->is);
-      if (!size || *size < 0 || result.size() == kMaxAxes) fail();
+      if (!size || *size < 0 || result.size() == kMaxTensorAxes) fail();
       result.push_back(*size);
     }
     return result;

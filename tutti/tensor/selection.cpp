@@ -98,7 +98,7 @@ ValuesAndIndices topk(const Tensor& self, c10::SymInt k, int64_t dim, bool large
                   [&](const Tensor& t) { return at::topk_symint(t, k, dim, largest, sorted); });
 }
 
-ValuesAndIndices sort(const Tensor& self, int64_t dim, bool descending) {
+ValuesAndIndices sort_values(const Tensor& self, int64_t dim, bool descending) {
   return selected(self, dim, Axis::several_elements, [=](const Tensor& t) { return at::sort(t, dim, descending); });
 }
 
@@ -118,7 +118,7 @@ void register_selections() {
   autograd.impl("mode", one_along<at::mode>);
   autograd.impl("kthvalue", kthvalue);
   autograd.impl("topk", topk);
-  autograd.impl("sort", sort);
+  autograd.impl("sort", sort_values);
   autograd.impl("sort.stable", stable_sort);
 }
 

@@ -30,7 +30,7 @@ int replicas_of(const Program& program) {
   return replicas;
 }
 
-int64_t bytes_of(const stablehlo::Type& type) {
+int64_t total_bytes(const stablehlo::Type& type) {
   return stablehlo::numel(type.dims) * static_cast<int64_t>(at::elementSize(type.dtype));
 }
 
@@ -39,7 +39,7 @@ void count_all_reduces(const Program& folded, TpuPlan& plan) {
     if (call.op || call.name != "all_reduce") continue;
     const Geometry& geometry = folded.values[static_cast<size_t>(call.arguments[0].values[0])].geometry;
     ++plan.all_reduces;
-    plan.all_reduce_bytes += bytes_of({geometry.dtype, {geometry.sizes.begin(), geometry.sizes.end()}});
+    plan.all_reduce_bytes += total_bytes({geometry.dtype, {geometry.sizes.begin(), geometry.sizes.end()}});
   }
 }
 
@@ -94,7 +94,7 @@ TpuPlan PlannedTpu::plan(const Program& program) const {
     const bool from_outside =
         part.buffer != ProgramText::kKey &&
         folded.program.buffers[static_cast<size_t>(part.buffer)].kind == Program::Buffer::Kind::captured;
-    (from_outside ? plan.state : plan.inputs) += bytes_of(part.type);
+    (from_outside ? plan.state : plan.inputs) += total_bytes(part.type);
   }
   plan.capacity = capacity_of(devices_);
   if (plan.replicas > 1) count_all_reduces(folded.program, plan);

@@ -18,7 +18,7 @@ constexpr int64_t kChunkBytes = 256 << 10;  // of one message
 constexpr int64_t kSmallSumBytes = 32 << 10;
 
 // Elements [begin, begin + length) of a buffer.
-struct Stretch {
+struct ElementRange {
   int64_t begin = 0, length = 0;
 };
 
@@ -66,13 +66,13 @@ class RingCall {
   size_t bytes(int64_t elements) const { return static_cast<size_t>(elements * element_); }
   const std::byte* input(int64_t element) const { return static_cast<const std::byte*>(call_.input) + bytes(element); }
   std::byte* output(int64_t element) const { return static_cast<std::byte*>(call_.output) + bytes(element); }
-  Stretch chunk_of(int64_t round, int64_t begin, int64_t end) const {
+  ElementRange chunk_of(int64_t round, int64_t begin, int64_t end) const {
     const int64_t first = std::min(end, begin + round * chunk_);
     return {first, std::min(chunk_, end - first)};
   }
-  Stretch chunk(int64_t round) const { return chunk_of(round, 0, call_.count); }
+  ElementRange chunk(int64_t round) const { return chunk_of(round, 0, call_.count); }
   // Of the part of a sum that a member takes.
-  Stretch share(int64_t round, int member) const {
+  ElementRange share(int64_t round, int member) const {
     return chunk_of(round, call_.count * member / size(), call_.count * (member + 1) / size());
   }
 
@@ -177,7 +177,7 @@ void RingCall::copy_from(int peer, std::byte* to, int64_t elements) {
 
 // Each peer's part, at the peer's place.
 void RingCall::take_parts(int64_t round) {
-  const Stretch part = chunk(round);
+  const ElementRange part = chunk(round);
   for (int peer = 0; peer < size(); ++peer)
     if (peer != rank()) copy_from(peer, output(peer * call_.count + part.begin), part.length);
 }
@@ -218,19 +218,19 @@ void RingCall::sum_whole() {
 void RingCall::sum_in_parts() {
   const int64_t rounds = num_chunks((call_.count + size() - 1) / size(), chunk_);
   const auto terms = [&](int64_t round, int peer) {
-    const Stretch part = share(round, peer);
+    const ElementRange part = share(round, peer);
     return seal(input(part.begin), part.length);
   };
   const auto take_results = [&](int64_t round) {
     for (int peer = 0; peer < size(); ++peer) {
       if (peer == rank()) continue;
       messages_[static_cast<size_t>(peer)] = peers_.receive(peer);
-      const Stretch part = share(round, peer);
+      const ElementRange part = share(round, peer);
       copy_from(peer, output(part.begin), part.length);
     }
   };
   run_rounds(rounds, terms, [&](int64_t round) {
-    const Stretch own = share(round, rank());
+    const ElementRange own = share(round, rank());
     const Sealed result = seal(sum(input(own.begin), own.length), own.length);
     for_each_peer([&](int peer) { peers_.send(peer, nullptr, result.payload, result.checksum); });
     if (own.length > 0) std::memcpy(output(own.begin), result.payload.bytes.get(), bytes(own.length));
@@ -243,11 +243,11 @@ void RingCall::scatter_sums() {
   run_rounds(
       num_chunks(call_.count, chunk_),
       [&](int64_t round, int peer) {
-        const Stretch part = chunk(round);
+        const ElementRange part = chunk(round);
         return seal(input(peer * call_.count + part.begin), part.length);
       },
       [&](int64_t round) {
-        const Stretch part = chunk(round);
+        const ElementRange part = chunk(round);
         const std::byte* result = sum(input(rank() * call_.count + part.begin), part.length);
         if (part.length > 0) std::memcpy(output(part.begin), result, bytes(part.length));
       });
@@ -259,7 +259,7 @@ void RingCall::gather() {
   run_rounds(
       num_chunks(call_.count, chunk_),
       [&](int64_t round, int) {
-        const Stretch part = chunk(round);
+        const ElementRange part = chunk(round);
         if (std::exchange(sealed, round) != round) own = seal(input(part.begin), part.length);
         return own;
       },
@@ -271,7 +271,7 @@ void RingCall::exchange_parts() {
   run_rounds(
       num_chunks(call_.count, chunk_),
       [&](int64_t round, int peer) {
-        const Stretch part = chunk(round);
+        const ElementRange part = chunk(round);
         return seal(input(peer * call_.count + part.begin), part.length);
       },
       [&](int64_t round) { take_parts(round); });
@@ -283,7 +283,7 @@ void RingCall::broadcast() {
   const int root = call_.peer;
   const int64_t rounds = num_chunks(call_.count, chunk_);
   const auto send_chunk = [&](int64_t round) {
-    const Stretch part = chunk(round);
+    const ElementRange part = chunk(round);
     const Sealed value = rank() == root ? seal(input(part.begin), part.length) : Sealed();
     for_each_peer([&](int peer) {
       if (round == 0 || rank() == root || peer == root)
@@ -297,7 +297,7 @@ void RingCall::broadcast() {
       if (round == 0 || rank() == root || peer == root) messages_[static_cast<size_t>(peer)] = peers_.receive(peer);
     });
     if (round == 0) check_all();
-    const Stretch part = chunk(round);
+    const ElementRange part = chunk(round);
     if (rank() != root) copy_from(root, output(part.begin), part.length);
   }
   if (rank() == root) take_own(0, 0, call_.count);
@@ -320,7 +320,7 @@ void RingCall::send() {
   const int64_t rounds = num_chunks(call_.count, chunk_);
   for (int64_t round = 0; round <= rounds; ++round) {
     if (round < rounds) {
-      const Stretch part = chunk(round);
+      const ElementRange part = chunk(round);
       const Sealed sealed = seal(input(part.begin), part.length);
       peers_.send(call_.peer, round == 0 ? &record_ : nullptr, sealed.payload, sealed.checksum);
     }
@@ -336,7 +336,7 @@ void RingCall::receive() {
     if (round == 0) peers_.send(call_.peer, &record_, {}, 0);
     messages_[static_cast<size_t>(call_.peer)] = peers_.receive(call_.peer);
     if (round == 0) check_pair(*messages_[static_cast<size_t>(call_.peer)]);
-    const Stretch part = chunk(round);
+    const ElementRange part = chunk(round);
     copy_from(call_.peer, output(part.begin), part.length);
     if (round > 0) peers_.send(call_.peer, nullptr, {}, 0);
   }

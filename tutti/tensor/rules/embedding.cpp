@@ -46,7 +46,7 @@ bool embedding_dense_backward(Planner& p) {
   return true;
 }
 
-enum BagMode : int64_t { kSum, kMean, kMax };
+enum BagMode : int64_t { kBagSum, kBagMean, kBagMax };
 
 // _embedding_bag(weight [V, d], indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, …)
 // -> (bags [b, d], offset2bag, bag_size, max_indices): columns are independent; bags are ragged.
@@ -57,7 +57,7 @@ bool embedding_bag(Planner& p) {
   const AxisMap axes = shard(p, terms, bags)[0];
   p.result(1);
   p.result(1);
-  if (p.integer(4) == kMax)
+  if (p.integer(4) == kBagMax)
     p.result(axes, p.sizes_of_first_result());
   else
     p.result(1);

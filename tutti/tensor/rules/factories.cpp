@@ -59,7 +59,7 @@ bool new_empty_strided(Planner& p) {
   return true;
 }
 
-std::vector<IValue> call(const char* name, std::vector<IValue> arguments) {
+std::vector<IValue> call_factory(const char* name, std::vector<IValue> arguments) {
   c10::Dispatcher::singleton().findSchemaOrThrow(name, "").callBoxed(arguments);
   return arguments;
 }
@@ -70,7 +70,8 @@ MadeResults decompose_new(at::ArrayRef<IValue> a) {
   auto& self = mesh_impl(a[0].toTensor());
   std::vector<IValue> arguments(a.begin(), a.end());
   arguments[0] = at::empty({0}, self.meta().options());
-  return std::vector<IValue>{make_mesh_tensor(self.mesh_shape(), call(kName, std::move(arguments))[0].toTensor())};
+  return std::vector<IValue>{
+      make_mesh_tensor(self.mesh_shape(), call_factory(kName, std::move(arguments))[0].toTensor())};
 }
 
 // The same where the result would be replicated.
@@ -99,7 +100,7 @@ MadeResults decompose_new_empty_strided(at::ArrayRef<IValue> a) {
   std::stable_sort(order.begin(), order.end(), [&](int64_t x, int64_t y) { return stride(x) > stride(y); });
   for (size_t i = 0; i < order.size(); ++i) inverse[static_cast<size_t>(order[i])] = static_cast<int64_t>(i);
   const auto made =
-      call("aten::empty_like", {self.permute(order), a[3], a[4], a[5], a[6], at::MemoryFormat::Contiguous});
+      call_factory("aten::empty_like", {self.permute(order), a[3], a[4], a[5], a[6], at::MemoryFormat::Contiguous});
   return std::vector<IValue>{made[0].toTensor().permute(inverse)};
 }
 

@@ -24,7 +24,7 @@ void add_product(const Tensor& sum, at::ArrayRef<at::IValue> factors) {
 }
 
 // addmm(self, mat1, mat2, beta, alpha) and its kin: the first part adds `self`, the others must not add it again.
-void add_bias_once(const c10::OperatorHandle& op, torch::jit::Stack& call, const AxisPiece& part) {
+void add_self_once(const c10::OperatorHandle& op, torch::jit::Stack& call, const AxisPiece& part) {
   if (part.begin > 0) call[3] = at::Scalar(0);
   op.callBoxed(call);
 }
@@ -33,7 +33,7 @@ void add_bias_once(const c10::OperatorHandle& op, torch::jit::Stack& call, const
 bool added_product(Planner& p, const std::vector<Term>& terms, const std::string& result, int contracted) {
   shard(p, terms, {result});
   if (p.info().writes[0]) return p.mesh().merged() || !p.parts_of_first_result();  // decomposed
-  if (p.parts_of_first_result()) p.local_call(add_bias_once, 1, contracted);
+  if (p.parts_of_first_result()) p.local_call(add_self_once, 1, contracted);
   return true;
 }
 

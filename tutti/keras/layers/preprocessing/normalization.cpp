@@ -19,11 +19,11 @@ namespace {
 
 // Mean and variance of numbers that come in batches. Source: Chan, Golub and LeVeque 1979, Updating Formulae and a
 // Pairwise Algorithm for Computing Sample Variances.
-struct Moments {
+struct RunningMoments {
   int64_t count = 0;
   Tensor mean, variance;  // float64
 
-  void add(const Moments& batch) {
+  void add(const RunningMoments& batch) {
     if (count == 0) {
       *this = batch;
       return;
@@ -94,12 +94,12 @@ class Normalization::Impl : public LayerImpl {
   std::vector<int64_t> kept_axes(const Shape& shape) const;
   Shape kept_extents(const Shape& shape) const;
   void check_extents(const Shape& shape) const;
-  Moments moments_of(const Tensor& batch) const;
+  RunningMoments moments_of(const Tensor& batch) const;
 
   NormalizationOptions options_;
   Shape extents_;  // of the kept axes
   Tensor mean_, variance_, count_;
-  Moments moments_;  // of the adaptation under way
+  RunningMoments moments_;  // of the adaptation under way
 };
 
 std::vector<int64_t> Normalization::Impl::kept_axes(const Shape& shape) const {
@@ -127,10 +127,10 @@ void Normalization::Impl::check_extents(const Shape& shape) const {
                " along axis ", str_list(options_.axis)));
 }
 
-Moments Normalization::Impl::moments_of(const Tensor& batch) const {
+RunningMoments Normalization::Impl::moments_of(const Tensor& batch) const {
   const std::vector<int64_t> kept = kept_axes(batch.sizes().vec());
   std::vector<int64_t> reduced;
-  Moments moments{.count = 1};
+  RunningMoments moments{.count = 1};
   for (int64_t axis = 0; axis < batch.dim(); ++axis) {
     if (std::ranges::binary_search(kept, axis)) continue;
     reduced.push_back(axis);
