@@ -19,8 +19,8 @@ if(TUTTI_SANITIZE)
   target_link_options(tutti_options INTERFACE ${sanitize})
 endif()
 # Read once, for they are most of what a source reads: ivalue.h and Context.h alone (which brings the processor's intrinsics)
-# are five sixths of what was left beside Tensor.h. Each source still includes what it uses: the presets with sanitizers
-# compile without.
+# are five sixths of what was left beside Tensor.h. Each source still includes what it uses: the preset lint
+# compiles without.
 set(TUTTI_PRECOMPILED <ATen/Context.h> <ATen/core/Tensor.h> <ATen/core/dispatch/Dispatcher.h> <ATen/core/ivalue.h>
   <torch/csrc/autograd/variable.h> <algorithm> <atomic> <charconv> <chrono> <condition_variable> <filesystem> <fstream>
   <functional> <future> <list> <map> <memory> <mutex> <optional> <ranges> <set> <span> <string> <thread> <unordered_map>
