@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/container/sequential.h>
+#include <torch/nn/modules/embedding.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/optim/adagrad.h>
 #include <torch/optim/adam.h>
@@ -77,6 +78,29 @@ TEST(Checkpoint, TrainingGoesOnBitForBit) {
     expect_resumes<optim::RMSprop>(optim::RMSpropOptions(0.1).momentum(0.9).centered(true), steps);
     expect_resumes<optim::LBFGS>(optim::LBFGSOptions(0.1).max_iter(4).history_size(5), steps);
   }
+}
+
+TEST(Checkpoint, MomentumOfSparseGradientsIsSavedDense) {
+  const TemporaryFolder folder;
+  const auto options = torch::optim::SGDOptions(0.1).momentum(0.9);
+  torch::nn::Embedding table(torch::nn::EmbeddingOptions(5, 2).sparse(true));
+  torch::nn::Embedding again(torch::nn::EmbeddingOptions(5, 2).sparse(true));
+  torch::optim::SGD optimizer(table->parameters(), options);
+  torch::optim::SGD used(again->parameters(), options);
+  const auto step = [](torch::nn::Embedding& rows, torch::optim::SGD& updates, std::vector<int64_t> ids) {
+    updates.zero_grad();
+    rows->forward(torch::tensor(ids)).square().sum().backward();
+    updates.step();
+  };
+  step(table, optimizer, {0, 3, 3});
+  step(table, optimizer, {3, 4});
+  step(again, used, {1});  // whose own momentum is sparse, too
+  Checkpoint({{"table", *table}, {"optimizer", optimizer}}).write(folder.path() / "c");
+  Checkpoint({{"table", *again}, {"optimizer", used}}).restore(folder.path() / "c").assert_consumed();
+  EXPECT_TRUE(again->weight.equal(table->weight));
+  step(table, optimizer, {2, 3});
+  step(again, used, {2, 3});
+  EXPECT_TRUE(torch::allclose(again->weight, table->weight));
 }
 
 TEST(Checkpoint, TellsWhichOptionsOfAnOptimizerWereOthersAndKeepsTheProgramsOwn) {

@@ -28,13 +28,16 @@ class Fields {
  public:
   Fields(StateVisitor& visitor, const Tensor& parameter) : visitor_(visitor), parameter_(parameter) {}
 
-  // A tensor of the parameter's shape that the optimizer makes when it first needs it.
+  // A tensor of the parameter's shape that the optimizer makes when it first needs it. One that is sparse, as the first
+  // sparse gradient leaves it, is saved as a dense one and comes back so.
   void tensor(const std::string& name, Tensor& value) {
     if (!visitor_.has(name, value.defined())) {
       if (visitor_.restoring()) value = Tensor();
       return;
     }
-    const Tensor place = value.defined() ? value : at::zeros_like(parameter_, c10::MemoryFormat::Preserve);
+    Tensor place = value;
+    if (place.defined() && place.is_sparse()) place = visitor_.restoring() ? Tensor() : place.to_dense();
+    if (!place.defined()) place = at::zeros_like(parameter_, c10::MemoryFormat::Preserve);
     if (visitor_.restoring()) value = place;
     visitor_.tensor(name, place);
   }

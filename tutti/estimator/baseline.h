@@ -22,7 +22,7 @@ struct BaselineRegressorOptions {
 // "baseline/bias". TF: tf.estimator.BaselineRegressor.
 class BaselineRegressor : public Estimator {
  public:
-  explicit BaselineRegressor(BaselineRegressorOptions options);
+  explicit BaselineRegressor(const BaselineRegressorOptions& options);
 };
 
 struct BaselineClassifierOptions {
@@ -38,7 +38,7 @@ struct BaselineClassifierOptions {
 // Learns how frequent each class is. TF: tf.estimator.BaselineClassifier.
 class BaselineClassifier : public Estimator {
  public:
-  explicit BaselineClassifier(BaselineClassifierOptions options);
+  explicit BaselineClassifier(const BaselineClassifierOptions& options);
 };
 
 struct BaselineEstimatorOptions {
@@ -51,7 +51,7 @@ struct BaselineEstimatorOptions {
 // What a head makes of a bias alone. TF: tf.estimator.BaselineEstimator.
 class BaselineEstimator : public Estimator {
  public:
-  explicit BaselineEstimator(BaselineEstimatorOptions options);
+  explicit BaselineEstimator(const BaselineEstimatorOptions& options);
 };
 
 }  // namespace tutti::estimator

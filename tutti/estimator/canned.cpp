@@ -152,42 +152,42 @@ EstimatorSpec canned::Model::operator()(const Input& features, const Input& labe
       {.features = features, .mode = mode, .logits = logits, .labels = labels, .train_op_fn = train_op});
 }
 
-LinearRegressor::LinearRegressor(LinearRegressorOptions options)
+LinearRegressor::LinearRegressor(const LinearRegressorOptions& options)
     : Estimator(linear_model(options, canned::regression_head_of(options)), canned::estimator_options(options)) {}
 
-LinearClassifier::LinearClassifier(LinearClassifierOptions options)
+LinearClassifier::LinearClassifier(const LinearClassifierOptions& options)
     : Estimator(linear_model(options, canned::class_head_of(options)), canned::estimator_options(options)) {}
 
-DNNRegressor::DNNRegressor(DNNRegressorOptions options)
+DNNRegressor::DNNRegressor(const DNNRegressorOptions& options)
     : Estimator(deep_model(options, canned::regression_head_of(options)), canned::estimator_options(options)) {}
 
-DNNClassifier::DNNClassifier(DNNClassifierOptions options)
+DNNClassifier::DNNClassifier(const DNNClassifierOptions& options)
     : Estimator(deep_model(options, canned::class_head_of(options)), canned::estimator_options(options)) {}
 
-DNNLinearCombinedRegressor::DNNLinearCombinedRegressor(DNNLinearCombinedRegressorOptions options)
+DNNLinearCombinedRegressor::DNNLinearCombinedRegressor(const DNNLinearCombinedRegressorOptions& options)
     : Estimator(combined_model(options, canned::regression_head_of(options)), canned::estimator_options(options)) {}
 
-DNNLinearCombinedClassifier::DNNLinearCombinedClassifier(DNNLinearCombinedClassifierOptions options)
+DNNLinearCombinedClassifier::DNNLinearCombinedClassifier(const DNNLinearCombinedClassifierOptions& options)
     : Estimator(combined_model(options, canned::class_head_of(options)), canned::estimator_options(options)) {}
 
-BaselineRegressor::BaselineRegressor(BaselineRegressorOptions options)
+BaselineRegressor::BaselineRegressor(const BaselineRegressorOptions& options)
     : Estimator(canned::Model{.head = canned::regression_head_of(options), .of_bias = options.optimizer},
                 canned::estimator_options(options)) {}
 
-BaselineClassifier::BaselineClassifier(BaselineClassifierOptions options)
+BaselineClassifier::BaselineClassifier(const BaselineClassifierOptions& options)
     : Estimator(canned::Model{.head = canned::class_head_of(options), .of_bias = options.optimizer},
                 canned::estimator_options(options)) {}
 
-LinearEstimator::LinearEstimator(LinearEstimatorOptions options)
+LinearEstimator::LinearEstimator(const LinearEstimatorOptions& options)
     : Estimator(linear_model(options, options.head), canned::estimator_options(options)) {}
 
-DNNEstimator::DNNEstimator(DNNEstimatorOptions options)
+DNNEstimator::DNNEstimator(const DNNEstimatorOptions& options)
     : Estimator(deep_model(options, options.head), canned::estimator_options(options)) {}
 
-DNNLinearCombinedEstimator::DNNLinearCombinedEstimator(DNNLinearCombinedEstimatorOptions options)
+DNNLinearCombinedEstimator::DNNLinearCombinedEstimator(const DNNLinearCombinedEstimatorOptions& options)
     : Estimator(combined_model(options, options.head), canned::estimator_options(options)) {}
 
-BaselineEstimator::BaselineEstimator(BaselineEstimatorOptions options)
+BaselineEstimator::BaselineEstimator(const BaselineEstimatorOptions& options)
     : Estimator(canned::Model{.head = options.head, .of_bias = options.optimizer}, canned::estimator_options(options)) {
 }
 

@@ -32,7 +32,7 @@ struct DNNRegressorOptions {
 // Throws: invalid_argument for no columns, or one of categories. TF: tf.estimator.DNNRegressor.
 class DNNRegressor : public Estimator {
  public:
-  explicit DNNRegressor(DNNRegressorOptions options);
+  explicit DNNRegressor(const DNNRegressorOptions& options);
 };
 
 struct DNNClassifierOptions {
@@ -54,7 +54,7 @@ struct DNNClassifierOptions {
 // One of several classes by a network of dense layers. TF: tf.estimator.DNNClassifier.
 class DNNClassifier : public Estimator {
  public:
-  explicit DNNClassifier(DNNClassifierOptions options);
+  explicit DNNClassifier(const DNNClassifierOptions& options);
 };
 
 struct DNNEstimatorOptions {
@@ -73,7 +73,7 @@ struct DNNEstimatorOptions {
 // What a head makes of a network of dense layers. TF: tf.estimator.DNNEstimator.
 class DNNEstimator : public Estimator {
  public:
-  explicit DNNEstimator(DNNEstimatorOptions options);
+  explicit DNNEstimator(const DNNEstimatorOptions& options);
 };
 
 }  // namespace tutti::estimator

@@ -32,7 +32,7 @@ struct DNNLinearCombinedRegressorOptions {
 // TF: tf.estimator.DNNLinearCombinedRegressor.
 class DNNLinearCombinedRegressor : public Estimator {
  public:
-  explicit DNNLinearCombinedRegressor(DNNLinearCombinedRegressorOptions options);
+  explicit DNNLinearCombinedRegressor(const DNNLinearCombinedRegressorOptions& options);
 };
 
 struct DNNLinearCombinedClassifierOptions {
@@ -57,7 +57,7 @@ struct DNNLinearCombinedClassifierOptions {
 // TF: tf.estimator.DNNLinearCombinedClassifier.
 class DNNLinearCombinedClassifier : public Estimator {
  public:
-  explicit DNNLinearCombinedClassifier(DNNLinearCombinedClassifierOptions options);
+  explicit DNNLinearCombinedClassifier(const DNNLinearCombinedClassifierOptions& options);
 };
 
 struct DNNLinearCombinedEstimatorOptions {
@@ -79,7 +79,7 @@ struct DNNLinearCombinedEstimatorOptions {
 // What a head makes of the sum of a linear and a deep model. TF: tf.estimator.DNNLinearCombinedEstimator.
 class DNNLinearCombinedEstimator : public Estimator {
  public:
-  explicit DNNLinearCombinedEstimator(DNNLinearCombinedEstimatorOptions options);
+  explicit DNNLinearCombinedEstimator(const DNNLinearCombinedEstimatorOptions& options);
 };
 
 }  // namespace tutti::estimator

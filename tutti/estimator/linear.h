@@ -27,7 +27,7 @@ struct LinearRegressorOptions {
 // are data::Columns. Throws: invalid_argument for no columns. TF: tf.estimator.LinearRegressor.
 class LinearRegressor : public Estimator {
  public:
-  explicit LinearRegressor(LinearRegressorOptions options);
+  explicit LinearRegressor(const LinearRegressorOptions& options);
 };
 
 struct LinearClassifierOptions {
@@ -46,7 +46,7 @@ struct LinearClassifierOptions {
 // One of several classes by weighted sums of features. TF: tf.estimator.LinearClassifier.
 class LinearClassifier : public Estimator {
  public:
-  explicit LinearClassifier(LinearClassifierOptions options);
+  explicit LinearClassifier(const LinearClassifierOptions& options);
 };
 
 struct LinearEstimatorOptions {
@@ -62,7 +62,7 @@ struct LinearEstimatorOptions {
 // What a head makes of weighted sums of features. TF: tf.estimator.LinearEstimator.
 class LinearEstimator : public Estimator {
  public:
-  explicit LinearEstimator(LinearEstimatorOptions options);
+  explicit LinearEstimator(const LinearEstimatorOptions& options);
 };
 
 }  // namespace tutti::estimator

@@ -258,7 +258,7 @@ std::pair<std::vector<Tensor>, std::vector<Tensor>> TorchUpdates::State::gradien
   std::pair<std::vector<Tensor>, std::vector<Tensor>> both;
   for (const auto& group : optimizer->param_groups())
     for (const Tensor& variable : group.params()) {
-      const Tensor gradient = variable.grad();
+      const Tensor& gradient = variable.grad();
       if (!gradient.defined()) continue;
       const bool decays = std::ranges::any_of(checkpoint::option_numbers(group.options()), [](const auto& option) {
         return option.first == std::string_view("weight_decay") && option.second != 0;
