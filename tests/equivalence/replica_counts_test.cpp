@@ -15,7 +15,7 @@ namespace {
 
 namespace nn = torch::nn;
 
-constexpr int kSteps = 50;
+constexpr int kStepsOfRun = 50;
 constexpr int64_t kBatch = 64;
 constexpr int64_t kClasses = 10;
 
@@ -46,7 +46,7 @@ Training train(nn::Sequential (*make)(), int replicas, Stepping stepping) {
   Optimizer optimizer(torch::optim::Adam(model->parameters(), 1e-3));
   auto draw = at::make_generator<at::CPUGeneratorImpl>(11);
   Training training;
-  for (int step = 0; step < kSteps; ++step) {
+  for (int step = 0; step < kStepsOfRun; ++step) {
     const Tensor images = torch::randn({kBatch, 1, 12, 12}, draw);
     const Tensor labels = torch::randint(0, kClasses, {kBatch}, draw, torch::kLong);
     const auto losses = strategy.run(
@@ -72,7 +72,7 @@ void expect_same_training(nn::Sequential (*make)(), Stepping stepping) {
   for (const int replicas : {2, 4, 8}) {
     SCOPED_TRACE(std::to_string(replicas) + " replicas");
     const Training many = train(make, replicas, stepping);
-    for (size_t step = 0; step < kSteps; ++step) EXPECT_NEAR(many.losses[step], one.losses[step], 1e-5) << step;
+    for (size_t step = 0; step < kStepsOfRun; ++step) EXPECT_NEAR(many.losses[step], one.losses[step], 1e-5) << step;
     for (size_t i = 0; i < one.weights.size(); ++i)
       EXPECT_LT((many.weights[i] - one.weights[i]).abs().max().item<double>(), 1e-4) << "weight " << i;
   }

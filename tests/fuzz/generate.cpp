@@ -98,6 +98,7 @@ class Generator {
       const Tensor& changed = machine_.slots().at(statement.arguments[0].slots[0]);
       if (changed.is_view() && changed.requires_grad()) return true;
     }
+    if (lacks_channels(statement)) return true;
     if (name == "view.dtype") return machine_.slots().at(statement.arguments[0].slots[0]).scalar_type() == at::kBool;
     const auto is_product = [&](const char* part) { return name.find(part) != std::string::npos; };
     const auto& arguments = statement.op->schema().arguments();
@@ -106,6 +107,21 @@ class Generator {
       return false;
     const auto operand = [&](size_t argument) { return machine_.slots().at(statement.arguments[argument].slots[0]); };
     return operand(0).is_alias_of(operand(1)) || operand(0).is_alias_of(operand(2));
+  }
+
+  // Whether a batch norm gets fewer numbers than there are channels: LibTorch reads and writes past their end.
+  bool lacks_channels(const Statement& statement) const {
+    if (op_name(*statement.op).find("native_batch_norm") == std::string::npos) return false;
+    const auto operand = [&](size_t i) {
+      const Argument& argument = statement.arguments[i];
+      return argument.kind == Argument::Kind::tensor && argument.slots[0] >= 0 ? machine_.slots().at(argument.slots[0])
+                                                                               : Tensor();
+    };
+    const Tensor input = operand(0);
+    for (size_t i = 1; i < 5; ++i)  // weight, bias, and the running statistics where the overload has them
+      if (const Tensor values = operand(i); values.defined() && input.dim() >= 2 && values.numel() < input.size(1))
+        return true;
+    return false;
   }
 
   bool too_large(const Statement& statement) const {

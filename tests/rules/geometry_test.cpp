@@ -279,6 +279,14 @@ TEST(Strides, OfConvolutionsHaveTheChannelsLastAsLibTorchDoes) {
                                  [&](const Tensor& t) { return torch::conv1d(t, turned); });
 }
 
+TEST(Strides, OfABinaryCrossEntropyAreThoseOfTheFirstOperand) {
+  const Tensor x = torch::full({1, 2}, 0.25), rows = torch::full({2, 2}, 0.5);
+  expect_strides_of_one_device(x, {"-", "-"}, [&](const Tensor& t) {
+    const Tensor weight = is_mesh_tensor(t) ? distribute_tensor(rows, layout_on(layout_of(t).mesh(), kRowsCut)) : rows;
+    return torch::binary_cross_entropy(t.expand({2, 2}), rows, weight, at::Reduction::None);
+  });
+}
+
 TEST(Strides, OfAnglesAreThoseOfElementsButForComplexNumbers) {
   const Tensor x = torch::arange(-2.0, 2.0).view({2, 2}).t();
   for (const at::ScalarType type : {at::kFloat, at::kInt, at::kComplexFloat})

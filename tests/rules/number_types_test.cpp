@@ -340,6 +340,29 @@ TEST(BatchNorm, TakesNoComplexNumbers) {
   });
 }
 
+// LibTorch reads none of them where there are no channels.
+TEST(BatchNorm, OfNoChannelsTakesWeightsAsLibTorchDoes) {
+  expect_like_one_device(torch::zeros({2, 0, 1}), {"x", "-", "-"}, [](const Tensor& t) {
+    const Tensor statistics = torch::sum(t, {0, 2});
+    return std::get<0>(torch::native_batch_norm(t, torch::ones({1}), {}, statistics, statistics, false, 0.1, 1e-5));
+  });
+}
+
+TEST(BatchNorm, HasNoGradientBesideStatisticsOfAnotherType) {
+  expect_like_one_device(torch::ones({2, 2, 2}), {"x", "-", "-"}, [](const Tensor& t) {
+    const Tensor input = t.detach().requires_grad_(), mean = torch::ones_like(t[0][0]);
+    const Tensor turned = input.transpose(1, 2), variance = mean.to(torch::kByte);
+    torch::batch_norm(turned, {}, {}, mean, variance, false, 0.1, 1e-5, false).sum().backward();
+    return input.grad();
+  });
+}
+
+TEST(BatchNorm, OfAVectorIsRefused) {
+  expect_like_one_device(torch::ones({4}), kCut, [](const Tensor& t) {
+    return std::get<0>(torch::native_batch_norm(t, {}, {}, {}, {}, true, 0.1, 1e-5));
+  });
+}
+
 TEST(Errors, OfWrongTypesAndNumbersAreLibTorchs) {
   const std::vector<TensorFunction> calls{
       [](const Tensor& t) { return torch::norm(t, 2, {0}, false, torch::kFloat); },

@@ -74,6 +74,11 @@ TEST(OutArguments, OfAnotherTypeAreRefusedAsLibTorchDoes) {
     Tensor out = beside(t, torch::zeros({0}, torch::kLong));
     return torch::matmul_out(out, t, t);
   });
+  for (const at::ScalarType type : {torch::kLong, torch::kDouble, torch::kFloat})
+    expect_like_one_device(torch::ones({2, 2}), kRowsCut, [&](const Tensor& t) {
+      Tensor out = beside(t, torch::zeros({0}, type));
+      return torch::frobenius_norm_out(out, t, {1});
+    });
   expect_like_one_device(torch::ones({2, 2, 2}), {"x", "-", "-"}, [](const Tensor& t) {
     const Tensor leaf = t.detach().requires_grad_();
     Tensor out = beside(t, torch::zeros({0}));

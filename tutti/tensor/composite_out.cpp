@@ -78,6 +78,11 @@ void require_cast(const Tensor& out, const Tensor& value) {
               " can't be cast to the desired output type ", out.scalar_type());
 }
 
+void require_same_type(const Tensor& out, const Tensor& value) {
+  TORCH_CHECK(out.scalar_type() == value.scalar_type(), "Expected out tensor to have dtype ", value.dtype(),
+              ", but got ", out.dtype(), " instead");
+}
+
 class CompositeOut final : public c10::OperatorKernel {
  public:
   explicit CompositeOut(c10::OperatorHandle composed) : composed_(std::move(composed)) {}
@@ -101,6 +106,7 @@ class CompositeOut final : public c10::OperatorKernel {
       const c10::AutoGradMode mode(at::GradMode::is_enabled() &&
                                    (twins.empty() || twins[i].toTensor().grad_fn()));  // LibTorch's may have no graph
       if (twins.empty()) require_cast(outs[i].toTensor(), result.toTensor());          // else LibTorch has looked
+      if (requires_type_of_result(op.schema().name())) require_same_type(outs[i].toTensor(), result.toTensor());
       take_value(outs[i].toTensor(), result.toTensor());
       result = outs[i];
     }

@@ -1,8 +1,10 @@
 #include "tutti/tensor/rules/kernel_strides.h"
 
+#include <ATen/core/Reduction.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/native/ConvUtils.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 
 #include <algorithm>
 #include <array>
@@ -50,6 +52,10 @@ torch::jit::Stack result_of_convolution(at::ArrayRef<at::IValue> arguments) {
 }  // namespace
 
 std::optional<torch::jit::Stack> results_of_kernel(const std::string& name, at::ArrayRef<at::IValue> arguments) {
+  // Of each element, in memory like that of the first operand, however the others lie; the mean and the sum are
+  // numbers.
+  if (name == "aten::binary_cross_entropy" && arguments[3].toInt() == at::Reduction::None)
+    return torch::jit::Stack{at::empty_like(without_memory(arguments[0].toTensor()))};
   if (name == "aten::convolution" || name == "aten::_convolution") return result_of_convolution(arguments);
   if (name == "aten::angle" && arguments[0].toTensor().is_complex())  // computed in row-major memory
     return torch::jit::Stack{at::empty(arguments[0].toTensor().sizes(), at::kMeta)};

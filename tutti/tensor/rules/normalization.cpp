@@ -140,7 +140,7 @@ void add_channel_values(Planner& p, const AxisMap& input, int first) {
 
 // native_batch_norm(input, weight, bias, running_mean, running_var, …) of merged buffers -> (output, mean, invstd)
 bool batch_norm(Planner& p) {
-  if (!p.mesh().merged()) return false;
+  if (!p.mesh().merged() || p.spec(0)->rank() < 2) return false;
   const std::string all = letters(p.spec(0)->rank());
   add_channel_values(p, shard(p, {{0, all}}, {all})[0], 1);
   return true;
@@ -169,20 +169,22 @@ struct Channels {
   Tensor spread(const Tensor& values) const { return values.view(shape); }
 };
 
-// Whether LibTorch takes weights and statistics of these types: all of the input's, or all float32 beside a shorter
-// one.
-bool types_fit(at::ArrayRef<IValue> values, at::ScalarType input) {
-  const auto all_are = [&](at::ScalarType type) {
+// Whether weights and statistics are what LibTorch's kernel takes: a number for each channel, all of the input's type,
+// or all float32 beside a shorter one. Of others it says what is wrong, or has an answer of its own.
+bool fit_channels(at::ArrayRef<IValue> values, const Tensor& input) {
+  const at::ScalarType type = input.scalar_type();
+  const auto all_are = [&](at::ScalarType wanted) {
     return std::all_of(values.begin(), values.end(), [&](const IValue& value) {
-      return !tensor_or_none(value).defined() || value.toTensor().scalar_type() == type;
+      const Tensor tensor = tensor_or_none(value);
+      return !tensor.defined() || (tensor.scalar_type() == wanted && tensor.sizes() == input.sizes().slice(1, 1));
     });
   };
-  return all_are(input) || (sum_type(input) != input && all_are(at::kFloat));
+  return input.dim() >= 2 && (all_are(type) || (sum_type(type) != type && all_are(at::kFloat)));
 }
 
 Results decompose_batch_norm(at::ArrayRef<IValue> a) {
   const at::ScalarType type = a[0].toTensor().scalar_type();
-  if (!at::isFloatingType(type) || !types_fit(a.slice(1, 4), type)) return {};
+  if (!at::isFloatingType(type) || !fit_channels(a.slice(1, 4), a[0].toTensor())) return {};
   const Tensor input = in_sum_type(a[0].toTensor());
   const Tensor weight = tensor_or_none(a[1]), bias = tensor_or_none(a[2]);
   Tensor running_mean = tensor_or_none(a[3]), running_variance = tensor_or_none(a[4]);
@@ -214,6 +216,7 @@ Results decompose_batch_norm(at::ArrayRef<IValue> a) {
 
 Results decompose_batch_norm_backward(at::ArrayRef<IValue> a) {
   const at::ScalarType type = a[1].toTensor().scalar_type();
+  if (!fit_channels(a.slice(2, 3), a[1].toTensor())) return {};
   const Tensor gradient = in_sum_type(a[0].toTensor()), input = in_sum_type(a[1].toTensor());
   const Tensor weight = tensor_or_none(a[2]);
   const bool training = a[7].toBool();

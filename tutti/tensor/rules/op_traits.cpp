@@ -70,6 +70,8 @@ bool chooses_strides(const std::string& name) {
          name == "aten::slow_conv_transpose2d";
 }
 
+bool requires_type_of_result(const std::string& name) { return name == "aten::frobenius_norm"; }
+
 bool gives_plain_values(const std::string& name) { return name == "aten::copy_"; }
 
 bool makes_sparse(const std::string& name) { return name.starts_with("aten::_sparse_coo_tensor"); }
