@@ -12,6 +12,7 @@
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/export/allowed_ops.h"
+#include "tutti/export/public_form.h"
 #include "tutti/export/step_samples.h"
 #include "tutti/export/steps.h"
 #include "tutti/tensor/mesh_tensor.h"
@@ -241,8 +242,9 @@ bool Recording::keep_back(const c10::OperatorHandle& op, const Call& call, const
   return true;
 }
 
-void Recording::call(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
+void Recording::call(const c10::OperatorHandle& called, torch::jit::Stack& stack) {
   const OuterRecordGuard aside(nullptr);
+  const c10::OperatorHandle op = public_form(called, stack);
   const c10::FunctionSchema& schema = op.schema();
   const std::vector<c10::IValue> arguments = torch::jit::last(stack, schema.arguments().size()).vec();
   const bool equals_itself =  // a question of LibTorch's module of attention
