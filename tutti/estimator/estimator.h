@@ -15,6 +15,7 @@
 #include "tutti/estimator/model_run.h"
 #include "tutti/estimator/serving_input_receiver.h"
 #include "tutti/estimator/warm_start.h"
+#include "tutti/export/saved_model.h"
 
 namespace tutti::estimator {
 
@@ -49,6 +50,8 @@ struct PredictOptions {
 struct ExportOptions {
   std::filesystem::path checkpoint_path = {};  // empty: the newest
   bool torchscript = false;                    // a file NAME.pt for each signature; not where text comes out
+  // A file NAME.onnx for each signature; not where text comes out, as classes of heads do. Not in TF.
+  std::optional<saved_model::OnnxOptions> onnx = {};
 };
 
 class MetricFn;

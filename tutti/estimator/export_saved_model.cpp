@@ -145,7 +145,8 @@ std::filesystem::path Estimator::export_saved_model(const std::filesystem::path&
   run.restore(*checkpoint, nullptr);
   run.store().write_global_step();
 
-  saved_model::SaveOptions saved{.variables = run.store().tensors(), .torchscript = options.torchscript};
+  saved_model::SaveOptions saved{
+      .variables = run.store().tensors(), .torchscript = options.torchscript, .onnx = options.onnx};
   saved.variables.erase("global_step");
   for (const auto& [name, output] : outputs)
     if (can_be_served(output, receiver)) saved.signatures.emplace(name, signature_of(run, receiver, name, output));

@@ -8,6 +8,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <string>
+
 #include "tests/support/error_of.h"
 #include "tests/support/temporary_folder.h"
 #include "tutti/estimator/dnn.h"
@@ -85,6 +90,22 @@ TEST(EstimatorExport, ServesTheCheckpointThatItIsTold) {
   EXPECT_TRUE(at::equal(served, (*predicted.begin()).at("y").tensor()));
   EXPECT_FALSE(
       at::equal(saved_model::load(first).variables().at("dense/kernel"), model.variables().at("dense/kernel")));
+}
+
+TEST(EstimatorExport, WritesOnnxAsItIsTold) {
+  const SilentRuns silent;
+  const TemporaryFolder folder;
+  const Estimator estimator(noisy_model, {.model_dir = folder / "model"});
+  estimator.train(pairs(), {.steps = 1});
+  const auto onnx_of = [&](std::optional<saved_model::OnnxOptions> options) {
+    const auto exported = estimator.export_saved_model(folder / "export", raw_receiver(), {.onnx = options});
+    EXPECT_TRUE(saved_model::load(exported).signature("serving_default")(at::rand({3, 2})).contains("y"));
+    std::ifstream file(exported / "serving_default.onnx", std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  EXPECT_EQ(onnx_of({}), "");
+  EXPECT_THAT(onnx_of(saved_model::OnnxOptions{}), HasSubstr("dense/kernel"));
+  EXPECT_THAT(onnx_of(saved_model::OnnxOptions{.external_weights_above = 0}), HasSubstr("variables.safetensors"));
 }
 
 TEST(EstimatorExport, LeavesTheTrainingAsItWouldBe) {

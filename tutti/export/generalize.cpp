@@ -2,6 +2,7 @@
 
 #include <ATen/Context.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/ones_like.h>
 #include <ATen/ops/randn.h>
 #include <c10/core/GradMode.h>
 
@@ -9,6 +10,7 @@
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/export/literals.h"
 #include "tutti/export/runner.h"
 #include "tutti/export/same_bits.h"
 #include "tutti/export/size_fit.h"
@@ -49,8 +51,9 @@ class Generalizer {
   void record();
   void record_new_points();
   void add_products();
-  Recorded record_at(const std::vector<int64_t>& sizes, Outputs& outputs) const;
-  void check_alike(const Recorded& other) const;
+  void record_other_values();
+  Recorded record_at(const std::vector<int64_t>& sizes, const std::vector<Value>& inputs, Outputs& outputs) const;
+  void check_alike(const Recorded& other, const char* what_differs) const;
   std::optional<std::vector<int64_t>> values_of(size_t call, size_t argument, size_t place) const;
   Integer integer(size_t call, size_t argument, size_t place, const std::string& what) const;
   Argument argument(size_t call, size_t argument) const;
@@ -69,23 +72,26 @@ class Generalizer {
   std::optional<SizePoints> points_;
   std::vector<Recorded> recorded_;  // by point
   std::vector<Outputs> outputs_;
+  std::optional<Recorded> other_values_;  // at the first point
 };
 
-Recorded Generalizer::record_at(const std::vector<int64_t>& sizes, Outputs& outputs) const {
+Recorded Generalizer::record_at(const std::vector<int64_t>& sizes, const std::vector<Value>& inputs,
+                                Outputs& outputs) const {
   Recording recording(name_, [&](int step_size) {
     const size_t size = num_input_sizes_ + static_cast<size_t>(step_size);
     return size < sizes.size() ? sizes[size] : SizePoints::base(size);
   });
   for (const auto& [name, variable] : names_) recording.name_variable(variable, name);
   if (recorded_.empty()) recording.keep_places();
-  return recording.run(function_, sample_inputs(inputs_, sizes), outputs);
+  return recording.run(function_, inputs, outputs);
 }
 
 void Generalizer::record() {
   for (const auto& axes : sizes_of_inputs(inputs_))
     for (const int size : axes) num_input_sizes_ = std::max(num_input_sizes_, static_cast<size_t>(size + 1));
   Outputs outputs;
-  const Recorded first = record_at(SizePoints(num_input_sizes_).all()[0], outputs);
+  const std::vector<int64_t> sizes = SizePoints(num_input_sizes_).all()[0];
+  const Recorded first = record_at(sizes, sample_inputs(inputs_, sizes), outputs);
   const size_t num_sizes =
       num_input_sizes_ + static_cast<size_t>(std::ranges::count_if(
                              first.step_results, [](const auto& step) { return step.free_size.has_value(); }));
@@ -96,15 +102,46 @@ void Generalizer::record() {
   record_new_points();
   add_products();
   record_new_points();
+  record_other_values();
+  const bool has_other_values = other_values_.has_value();
+  if (has_other_values) recorded_.push_back(std::move(*other_values_));
+  fold_literals(recorded_);
+  if (!has_other_values) return;
+  other_values_ = std::move(recorded_.back());
+  recorded_.pop_back();
 }
 
 void Generalizer::record_new_points() {
   while (recorded_.size() < points_->all().size()) {
     Outputs outputs;
-    recorded_.push_back(record_at(points_->all()[recorded_.size()], outputs));
+    const std::vector<int64_t>& sizes = points_->all()[recorded_.size()];
+    recorded_.push_back(record_at(sizes, sample_inputs(inputs_, sizes), outputs));
     outputs_.push_back(std::move(outputs));
-    check_alike(recorded_.back());
+    check_alike(recorded_.back(), "sizes");
   }
+}
+
+// What follows from values, as how many of them a mask takes, may look as if it followed from sizes or from nothing.
+void Generalizer::record_other_values() {
+  const std::vector<int64_t>& sizes = points_->all()[0];
+  std::vector<Value> inputs = sample_inputs(inputs_, sizes);
+  for (Value& input : inputs)
+    if (!input.is_text() && !input.tensor().is_floating_point() && !input.tensor().is_complex())
+      input = at::ones_like(input.tensor());
+  Outputs outputs;
+  try {
+    other_values_ = record_at(sizes, inputs, outputs);
+  } catch (const c10::Error&) {  // the function cannot take these values: verify() tries others
+    return;
+  }
+  check_alike(*other_values_, "values");
+  for (size_t i = 0; i < recorded_[0].calls.size(); ++i)
+    if (recorded_[0].calls[i] != other_values_->calls[i])
+      refuse(
+          str("calls ", recorded_[0].calls[i].op,
+              " with a number or tensor that depends on the values of its inputs: C++ computes it, or asks how large "
+              "a result is whose sizes depend on values. Compute it by operations on tensors"));
+  outputs_.push_back(std::move(outputs));
 }
 
 // Products are looked for among the sizes that one integer depends on.
@@ -131,15 +168,15 @@ std::optional<std::vector<int64_t>> Generalizer::values_of(size_t call, size_t a
   return values;
 }
 
-void Generalizer::check_alike(const Recorded& other) const {
+void Generalizer::check_alike(const Recorded& other, const char* what_differs) const {
   const Recorded& base = recorded_[0];
   const auto same_op = [](const Call& one, const Call& another) { return one.op == another.op; };
   if (!std::ranges::equal(base.calls, other.calls, same_op))
-    refuse(
-        "makes other calls where the sizes of its inputs are others: an `if` or a loop depends on them. Fix the "
-        "size in the input's spec, or express it by operations on tensors");
+    refuse(str("makes other calls where the ", what_differs,
+               " of its inputs are others: an `if` or a loop depends on them. Fix the size in the input's spec, or "
+               "express it by operations on tensors"));
   if (base.variables.size() != other.variables.size() || base.outputs != other.outputs)
-    refuse("uses or returns other tensors where the sizes of its inputs are others");
+    refuse(str("uses or returns other tensors where the ", what_differs, " of its inputs are others"));
   for (size_t i = 0; i < base.variables.size(); ++i)
     if (!base.variables[i].tensor.is_same(other.variables[i].tensor) &&
         !same_bits(base.variables[i].tensor, other.variables[i].tensor))
@@ -261,16 +298,25 @@ std::vector<ValueType> Generalizer::types() const {
     const auto has_rank = [&](const Recorded& other) {
       return other.forms[value].sizes.size() == base[value].sizes.size();
     };
-    if (!std::ranges::all_of(recorded_, has_rank)) continue;
+    if (!std::ranges::all_of(recorded_, has_rank) || (other_values_ && !has_rank(*other_values_))) continue;
     types.back().dtype = base[value].dtype;
     for (size_t axis = 0; axis < base[value].sizes.size(); ++axis) {
       std::vector<int64_t> sizes;
       for (const Recorded& recorded : recorded_) sizes.push_back(recorded.forms[value].sizes[axis]);
-      types.back().sizes.push_back(points_->fit(sizes));
+      const bool depends_on_values = other_values_ && other_values_->forms[value].sizes[axis] != sizes[0];
+      types.back().sizes.push_back(depends_on_values ? std::nullopt : points_->fit(sizes));
     }
   }
   if (base.size() == inputs_.size()) add_variables();
   return types;
+}
+
+std::vector<Value> run_program(const Generalized& made, const Program& program, const std::vector<Value>& inputs) {
+  std::vector<Tensor> variables;
+  for (const auto& variable : made.variables) variables.push_back(variable.tensor);
+  std::vector<Runner::Step> steps;
+  for (const auto& step : made.steps) steps.push_back(make_step(step));
+  return Runner(program, variables, std::move(steps), at::kCPU, "saved_model").run(inputs);
 }
 
 // Inputs that were not recorded. Text is what the steps that take it know, a feature of any length 1 to most_values
@@ -297,13 +343,25 @@ std::vector<Value> other_inputs(const Generalized& result, size_t most_values) {
   return inputs;
 }
 
+// The program with a call after each that makes memory without a value, which gives it this one.
+Program with_memory_filled(const Program& program, int64_t value) {
+  Program filled = program;
+  filled.calls.clear();
+  for (const Call& call : program.calls) {
+    filled.calls.push_back(call);
+    if (!makes_memory_without_value(call)) continue;
+    const std::vector<int> made = call.results[0].values;
+    filled.calls.push_back({.op = "aten::fill_.Scalar",
+                            .arguments = {{"self", {.kind = Argument::Kind::value, .values = made}},
+                                          {"value", {.kind = Argument::Kind::integer, .integers = {{value}}}}},
+                            .results = {{.values = made}}});
+  }
+  return filled;
+}
+
+// Whatever memory of empty() holds, the program is to give what the function gives.
 void Generalizer::verify(const Generalized& result) const {
   const c10::NoGradGuard no_grad;
-  std::vector<Tensor> variables;
-  for (const auto& variable : result.variables) variables.push_back(variable.tensor);
-  std::vector<Runner::Step> steps;
-  for (const auto& step : result.steps) steps.push_back(make_step(step));
-  const Runner runner(result.program, variables, std::move(steps), at::kCPU, "saved_model");
   std::vector<Value> inputs = other_inputs(result, 2);
   at::Generator generator = at::globalContext().defaultGenerator(at::kCPU);
   const Tensor state = generator.get_state();
@@ -315,14 +373,18 @@ void Generalizer::verify(const Generalized& result) const {
     generator.set_state(state);
     expected = function_(inputs);
   }
-  generator.set_state(state);  // for a function that draws
-  const std::vector<Value> seen = runner.run(inputs);
-  size_t number = 0;
-  for (const auto& [name, value] : expected)
-    if (!same_bits(value, seen[number++]))
-      refuse(str("gives another '", name,
-                 "' on other inputs than what it did while it was recorded says: C++ reads "
-                 "the memory of a tensor, or keeps something from call to call. Do it by operations on tensors"));
+  for (const int64_t memory : {0, 1}) {
+    generator.set_state(state);  // for a function that draws
+    const std::vector<Value> seen = run_program(result, with_memory_filled(result.program, memory), inputs);
+    size_t number = 0;
+    for (const auto& [name, value] : expected)
+      if (!same_bits(value, seen[number++]))
+        refuse(str("gives another '", name,
+                   "' on other inputs than what it did while it was recorded says: C++ reads or writes the memory of a "
+                   "tensor, keeps something from call to call, or uses what empty() made before it has a value. Do it "
+                   "by operations on tensors"));
+    if (std::ranges::none_of(result.program.calls, makes_memory_without_value)) return;
+  }
 }
 
 Generalized Generalizer::run() {

@@ -25,4 +25,8 @@ std::vector<int> operands_of(const Call& call) {
   return operands;
 }
 
+bool makes_memory_without_value(const Call& call) {
+  return call.op.starts_with("aten::empty") || call.op.starts_with("aten::new_empty");
+}
+
 }  // namespace tutti::saved_model

@@ -101,5 +101,7 @@ struct Program {
 
 // The values that a call reads.
 std::vector<int> operands_of(const Call& call);
+// Whether it makes memory that has no value yet, as empty() does.
+bool makes_memory_without_value(const Call& call);
 
 }  // namespace tutti::saved_model

@@ -2,6 +2,7 @@
 
 #include <ATen/autocast_mode.h>
 #include <ATen/core/List.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
 
@@ -12,6 +13,8 @@
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/export/allowed_ops.h"
+#include "tutti/export/literals.h"
+#include "tutti/export/public_form.h"
 #include "tutti/export/step_samples.h"
 #include "tutti/export/steps.h"
 #include "tutti/tensor/mesh_tensor.h"
@@ -27,9 +30,13 @@ std::string op_name(const c10::OperatorHandle& op) {
   return overload.empty() ? name : name + '.' + overload;
 }
 
-bool makes_memory_without_value(const std::string& op) {
-  return op.starts_with("aten::empty") || op.starts_with("aten::new_empty");
+constexpr int64_t kMark = 0xA5;  // each byte of memory that has no value yet
+
+Tensor bytes_of_memory(const Tensor& tensor) {
+  return at::empty({0}, tensor.options().dtype(at::kByte)).set_(tensor.storage());
 }
+
+bool has_mark(const Tensor& tensor) { return bytes_of_memory(tensor).eq(kMark).all().item<bool>(); }
 
 // What has one answer for each dtype and rank; and what depends on sizes shows in the calls that follow.
 bool asks_for_form(const std::string& op) {
@@ -41,7 +48,12 @@ bool asks_for_form(const std::string& op) {
 
 bool lies_alike(const Tensor& one, const Tensor& other) {
   return one.sizes() == other.sizes() && one.strides() == other.strides() &&
-         one.storage_offset() == other.storage_offset() && one.scalar_type() == other.scalar_type();
+         one.storage_offset() == other.storage_offset() && one.scalar_type() == other.scalar_type() &&
+         one.is_conj() == other.is_conj() && one.is_neg() == other.is_neg();
+}
+
+bool same_memory(const Tensor& one, const Tensor& other) {
+  return one.defined() && one.has_storage() && other.has_storage() && one.storage().is_alias_of(other.storage());
 }
 
 uint32_t version_of(const Tensor& tensor) {
@@ -87,8 +99,9 @@ Recorded Recording::run(const Function& function, const std::vector<Value>& inpu
     outputs = function(inputs);
   }
   for (const auto& [name, output] : outputs)
-    recorded_.outputs.push_back(output.is_text() ? number_of(output.text()) : number_of(output.tensor(), false));
+    recorded_.outputs.push_back(output.is_text() ? number_of(output.text()) : number_of(output.tensor()));
   refuse_writes();
+  recorded_.literals = find_literals(recorded_.calls, kept_);
   for (const Value& value : kept_) {
     const bool is_tensor = !value.is_text() && value.tensor().defined();
     recorded_.forms.push_back(is_tensor ? Recorded::Form{value.tensor().scalar_type(), value.tensor().sizes().vec()}
@@ -117,16 +130,15 @@ void Recording::add(Call call) {
 // A tensor that LibTorch made of a known one without a call, by data() or variable_data(); -1: none.
 int Recording::find_alias(const Tensor& tensor) const {
   if (!tensor.has_storage()) return -1;
-  const auto same_memory = [&](const Tensor& other) {
-    return other.defined() && other.has_storage() && other.storage().is_alias_of(tensor.storage());
-  };
+  bool is_other_form = false;
   for (size_t i = kept_.size(); i-- > 0;) {
-    if (kept_[i].is_text() || !same_memory(kept_[i].tensor())) continue;
+    if (kept_[i].is_text() || !same_memory(kept_[i].tensor(), tensor)) continue;
     if (lies_alike(kept_[i].tensor(), tensor)) return static_cast<int>(i);
-    refuse("uses memory of one of its tensors in a form that no operation of LibTorch's has given");
+    is_other_form = true;
   }
+  if (is_other_form) refuse("uses memory of one of its tensors in a form that no operation of LibTorch's has given");
   for (size_t i = 0; i < recorded_.variables.size(); ++i)
-    if (same_memory(recorded_.variables[i].tensor) && lies_alike(recorded_.variables[i].tensor, tensor))
+    if (same_memory(recorded_.variables[i].tensor, tensor) && lies_alike(recorded_.variables[i].tensor, tensor))
       return kFirstVariable + static_cast<int>(i);
   return -1;
 }
@@ -142,15 +154,24 @@ int Recording::capture(const Tensor& tensor, bool is_made) {
   return number;
 }
 
-int Recording::number_of(const Tensor& tensor, bool writes) {
-  if (!tensor.defined()) return -1;
-  if (const auto fresh = fresh_.find(tensor.unsafeGetTensorImpl()); fresh != fresh_.end()) {
-    Call call = std::move(fresh->second);
-    fresh_.erase(fresh);
-    if (!writes) return capture(tensor, /*is_made=*/true);  // C++ gave it its value
-    call.results.push_back({.values = {add(tensor)}});
-    add(std::move(call));
+// Whoever first uses memory that had no value when it was made decides: where no byte of it has changed, calls will
+// write to it, and the one that made it is recorded; else C++ gave it its value, and it is a constant.
+void Recording::settle(const Tensor& tensor) {
+  if (!tensor.has_storage()) return;
+  const auto found = fresh_.extract(tensor.storage().unsafeGetStorageImpl());
+  if (found.empty()) return;
+  auto& [made, call] = found.mapped();
+  if (!has_mark(made)) {
+    capture(made, /*is_made=*/true);
+    return;
   }
+  call.results.push_back({.values = {add(made)}});
+  add(std::move(call));
+}
+
+int Recording::number_of(const Tensor& tensor) {
+  if (!tensor.defined()) return -1;
+  settle(tensor);
   if (const auto found = numbers_.find(tensor.unsafeGetTensorImpl()); found != numbers_.end()) return found->second;
   if (const int alias = find_alias(tensor); alias >= 0) {
     kept_besides_.push_back(tensor);
@@ -183,6 +204,8 @@ void Recording::refuse_call(const c10::FunctionSchema& schema, const std::vector
     refuse(str("calls ", schema.name(),
                " under autocast or a mixed dtype policy, which cannot be saved yet; cast the "
                "tensors themselves"));
+  if (schema.name() == "aten::one_hot" && arguments[1].toInt() < 0)
+    refuse("calls one_hot without a number of classes, which then depends on the values of its inputs; give one");
   const auto is_given = [&](size_t i) { return arguments[i].isTensor() && arguments[i].toTensor().defined(); };
   const bool is_norm = schema.name() == "aten::batch_norm" || schema.name() == "aten::instance_norm";
   if (is_norm && is_given(3) && arguments[5].toBool())
@@ -194,11 +217,15 @@ void Recording::refuse_call(const c10::FunctionSchema& schema, const std::vector
 
 Argument Recording::argument_of(const c10::IValue& value, const c10::Argument& schema) {
   const bool writes = schema.alias_info() && schema.alias_info()->isWrite();
+  const auto operand = [&](const Tensor& tensor) {
+    const int number = number_of(tensor);
+    if (writes) refuse_write(tensor);
+    return number;
+  };
   if (value.isTensor()) {
     const Tensor& tensor = value.toTensor();
     if (!tensor.defined()) return {};
-    if (!tensor.unsafeGetTensorImpl()->is_wrapped_number())
-      return {.kind = Kind::value, .values = {number_of(tensor, writes)}};
+    if (!tensor.unsafeGetTensorImpl()->is_wrapped_number()) return {.kind = Kind::value, .values = {operand(tensor)}};
     if (tensor.is_floating_point()) return {.kind = Kind::number_scalar, .numbers = {tensor.item().toDouble()}};
     if (tensor.scalar_type() != at::kLong)
       refuse(str("uses a ", at::toString(tensor.scalar_type()), " number as a tensor, which cannot be saved yet"));
@@ -207,7 +234,7 @@ Argument Recording::argument_of(const c10::IValue& value, const c10::Argument& s
   if (value.isTensorList() || value.isOptionalTensorList()) {
     Argument argument{.kind = Kind::values};
     for (const c10::IValue& item : value.toListRef())
-      argument.values.push_back(item.isTensor() ? number_of(item.toTensor(), writes) : -1);
+      argument.values.push_back(item.isTensor() ? operand(item.toTensor()) : -1);
     return argument;
   }
   if (value.isNone()) return {};
@@ -232,17 +259,19 @@ int Recording::result_of(const Tensor& tensor) {
   return known == numbers_.end() ? add(tensor) : known->second;
 }
 
-// Memory that has no value yet gets one from a call, or from C++: then it is a constant, and there was no call.
-bool Recording::keep_back(const c10::OperatorHandle& op, const Call& call, const torch::jit::Stack& stack) {
-  if (!makes_memory_without_value(op.operator_name().name)) return false;
+// A call that makes memory without a value is recorded when that memory is used.
+bool Recording::keep_back(const c10::FunctionSchema& schema, const Call& call, const torch::jit::Stack& stack) {
+  if (!makes_memory_without_value(call) || schema.returns()[0].alias_info()) return false;
   const Tensor& made = stack.back().toTensor();
-  kept_besides_.push_back(made);
-  fresh_.emplace(made.unsafeGetTensorImpl(), call);
+  if (!made.has_storage() || made.is_meta()) return false;
+  bytes_of_memory(made).fill_(kMark);
+  fresh_.emplace(made.storage().unsafeGetStorageImpl(), Fresh{made, call});
   return true;
 }
 
-void Recording::call(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
+void Recording::call(const c10::OperatorHandle& called, torch::jit::Stack& stack) {
   const OuterRecordGuard aside(nullptr);
+  const c10::OperatorHandle op = public_form(called, stack);
   const c10::FunctionSchema& schema = op.schema();
   const std::vector<c10::IValue> arguments = torch::jit::last(stack, schema.arguments().size()).vec();
   const bool equals_itself =  // a question of LibTorch's module of attention
@@ -255,7 +284,7 @@ void Recording::call(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
     call.arguments.push_back({argument.name(), argument_of(arguments[i], argument)});
   }
   run_unrecorded(op, stack);
-  if (keep_back(op, call, stack)) return;
+  if (keep_back(schema, call, stack)) return;
   for (const c10::IValue& result : torch::jit::last(stack, schema.returns().size())) {
     Call::Result made{.is_list = result.isTensorList()};
     if (made.is_list)
@@ -273,7 +302,7 @@ TensorOrText Recording::step(keras::layers::PreprocessingOptions layer, std::vec
   Argument from{.kind = inputs.size() == 1 ? Kind::value : Kind::values};
   for (const TensorOrText& input : inputs) {
     const auto* const text = std::get_if<Strings>(&input);
-    from.values.push_back(text ? number_of(*text) : number_of(std::get<Tensor>(input), false));
+    from.values.push_back(text ? number_of(*text) : number_of(std::get<Tensor>(input)));
   }
   Value result = sample_step(layer, inputs);
   Recorded::StepResult made{.value = static_cast<int>(kept_.size()), .is_text = result.is_text()};
@@ -294,18 +323,35 @@ TensorOrText Recording::step(keras::layers::PreprocessingOptions layer, std::vec
   return result.tensor();
 }
 
+void Recording::refuse_input_write(const Tensor& input) const {
+  refuse(str("writes to its input of shape ", str_list(input.sizes()), "; work on a clone()"),
+         ErrorCode::failed_precondition);
+}
+
+void Recording::refuse_variable_write(const Recorded::Variable& variable) const {
+  const std::string shape = str_list(variable.tensor.sizes());
+  if (variable.is_made)
+    refuse(str("writes to the tensor of shape ", shape,
+               " that C++ has filled, which is saved as a constant; work on a clone()"),
+           ErrorCode::failed_precondition);
+  refuse(str("writes to the ", variable.name.empty() ? "tensor from outside" : "variable '" + variable.name + "'",
+             " of shape ", shape, ", which cannot be saved; work on a clone(), or call eval() before"),
+         ErrorCode::failed_precondition);
+}
+
+void Recording::refuse_write(const Tensor& tensor) const {
+  for (const auto& [input, version] : input_versions_)
+    if (same_memory(input, tensor)) refuse_input_write(input);
+  for (const Recorded::Variable& variable : recorded_.variables)
+    if (same_memory(variable.tensor, tensor)) refuse_variable_write(variable);
+}
+
+// By what shows in no call.
 void Recording::refuse_writes() const {
   for (const auto& [tensor, version] : input_versions_)
-    if (version_of(tensor) != version)
-      refuse(str("writes to its input of shape ", str_list(tensor.sizes()), "; work on a clone()"),
-             ErrorCode::failed_precondition);
+    if (version_of(tensor) != version) refuse_input_write(tensor);
   for (const Recorded::Variable& variable : recorded_.variables)
-    if (version_of(variable.tensor) != variable.version)
-      refuse(str("writes to the ", variable.name.empty() ? "tensor from outside" : "variable '" + variable.name + "'",
-                 " of shape ", str_list(variable.tensor.sizes()),
-                 ", which cannot be saved; work on a clone(), or call "
-                 "eval() before"),
-             ErrorCode::failed_precondition);
+    if (version_of(variable.tensor) != variable.version) refuse_variable_write(variable);
 }
 
 }  // namespace tutti::saved_model

@@ -33,6 +33,13 @@ struct Recorded {
     bool is_text;
     std::optional<int> free_size;  // the number, among such sizes, of that of the last axis
   };
+  // Memory that the function fills with numbers, each by a write of its own, before it uses it; nothing is written to
+  // it later. torch::tensor({1, 2}) is made so.
+  struct Literal {
+    int value;
+    Tensor contents;
+    std::vector<size_t> calls;  // that make the memory, views of it, and write to them
+  };
   struct Form {
     at::ScalarType dtype = at::ScalarType::Undefined;  // of text and undefined tensors
     std::vector<int64_t> sizes = {};
@@ -44,6 +51,7 @@ struct Recorded {
   std::vector<CallPlace> places;                           // where the user made the calls, if that was asked for
   std::vector<Form> forms;                                 // of the values that are no variables
   std::vector<StepResult> step_results;
+  std::vector<Literal> literals;
   std::vector<int> outputs;
 };
 
@@ -71,7 +79,7 @@ class Recording final : public OuterRecorder, public keras::layers::StepRecorder
 
  private:
   [[noreturn]] void refuse(const std::string& what, ErrorCode code = ErrorCode::unimplemented) const;
-  int number_of(const Tensor& tensor, bool writes);
+  int number_of(const Tensor& tensor);
   int number_of(const Strings& text) const;
   int find_alias(const Tensor& tensor) const;
   int capture(const Tensor& tensor, bool is_made);
@@ -80,8 +88,12 @@ class Recording final : public OuterRecorder, public keras::layers::StepRecorder
   void add(Call call);
   Argument argument_of(const c10::IValue& value, const c10::Argument& schema);
   int result_of(const Tensor& tensor);
-  bool keep_back(const c10::OperatorHandle& op, const Call& call, const torch::jit::Stack& stack);
+  bool keep_back(const c10::FunctionSchema& schema, const Call& call, const torch::jit::Stack& stack);
+  void settle(const Tensor& tensor);
   void refuse_call(const c10::FunctionSchema& schema, const std::vector<c10::IValue>& arguments) const;
+  [[noreturn]] void refuse_input_write(const Tensor& input) const;
+  [[noreturn]] void refuse_variable_write(const Recorded::Variable& variable) const;
+  void refuse_write(const Tensor& tensor) const;
   void refuse_writes() const;
 
   std::string signature_;
@@ -92,7 +104,11 @@ class Recording final : public OuterRecorder, public keras::layers::StepRecorder
   std::vector<Value> kept_;           // by number, so that addresses stay what they are
   std::vector<Tensor> kept_besides_;  // what the maps below know besides, for the same
   std::unordered_map<const c10::TensorImpl*, int> numbers_;
-  std::unordered_map<const c10::TensorImpl*, Call> fresh_;  // memory without a value, and the call that made it
+  struct Fresh {
+    Tensor made;
+    Call call;
+  };
+  std::unordered_map<const c10::StorageImpl*, Fresh> fresh_;  // memory without a value, and the call that made it
   std::unordered_map<const c10::TensorImpl*, std::string> names_;
   std::vector<std::pair<Tensor, uint32_t>> input_versions_;
 };

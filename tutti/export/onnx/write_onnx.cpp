@@ -1,13 +1,12 @@
 #include "tutti/export/onnx/write_onnx.h"
 
-#include <ATen/core/dispatch/Dispatcher.h>
-
 #include <algorithm>
 #include <limits>
 #include <numeric>
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/export/call_schema.h"
 #include "tutti/export/onnx/call_to_lower.h"
 #include "tutti/export/onnx/lowerings.h"
 #include "tutti/export/tensor_part.h"
@@ -103,14 +102,6 @@ void OnnxWriter::add_variables() {
   }
 }
 
-const c10::FunctionSchema& schema_of(const Call& call) {
-  const size_t dot = call.op.find('.');
-  return c10::Dispatcher::singleton()
-      .findSchemaOrThrow(call.op.substr(0, dot).c_str(),
-                         dot == std::string::npos ? "" : call.op.substr(dot + 1).c_str())
-      .schema();
-}
-
 // Whether a result may lie in the memory of an argument: a view.
 bool may_share(const c10::Argument& result, const c10::Argument& argument) {
   const c10::AliasInfo* alias = result.alias_info();
@@ -155,11 +146,7 @@ void OnnxWriter::check_write(size_t index, int written) const {
 
 void OnnxWriter::add_call(size_t index) {
   const Call& call = program_.calls[index];
-  const c10::FunctionSchema& schema = schema_of(call);
-  for (size_t a = 0; a < call.arguments.size(); ++a)
-    if (const auto* const alias = schema.arguments()[a].alias_info(); alias && alias->isWrite())
-      for (const int written : call.arguments[a].argument.values)
-        if (written >= 0) check_write(index, written);
+  for (const int written : written_by(call)) check_write(index, written);
   std::vector<int> results;
   for (const Call::Result& result : call.results)
     results.insert(results.end(), result.values.begin(), result.values.end());
