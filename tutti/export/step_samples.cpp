@@ -80,7 +80,7 @@ Strings sample_text(const std::vector<keras::layers::PreprocessingOptions>& laye
   std::vector<std::string> tokens = {"a", "b"};
   std::visit(
       [&](const auto& options) {
-        if constexpr (requires { tokens.assign(options.vocabulary->begin(), options.vocabulary->end()); })
+        if constexpr (requires { std::optional<std::vector<std::string>>(options.vocabulary); })
           if (options.vocabulary)
             tokens.assign(options.vocabulary->end() - static_cast<std::ptrdiff_t>((options.vocabulary->size() + 1) / 2),
                           options.vocabulary->end());
