@@ -98,7 +98,7 @@ class Generator {
       const Tensor& changed = machine_.slots().at(statement.arguments[0].slots[0]);
       if (changed.is_view() && changed.requires_grad()) return true;
     }
-    if (lacks_channels(statement)) return true;
+    if (reaches_past_an_end(statement)) return true;
     if (name == "view.dtype") return machine_.slots().at(statement.arguments[0].slots[0]).scalar_type() == at::kBool;
     const auto is_product = [&](const char* part) { return name.find(part) != std::string::npos; };
     const auto& arguments = statement.op->schema().arguments();
@@ -109,9 +109,20 @@ class Generator {
     return operand(0).is_alias_of(operand(1)) || operand(0).is_alias_of(operand(2));
   }
 
-  // Whether a batch norm gets fewer numbers than there are channels: LibTorch reads and writes past their end.
+  // Whether LibTorch reads or writes past an end: a transform below autograd whose axes count from the last, a copy of
+  // fewer tensors than there are, a batch norm that gets fewer numbers than channels.
+  bool reaches_past_an_end(const Statement& statement) const {
+    const std::string name = op_name(*statement.op);
+    const auto& arguments = statement.arguments;
+    if (name.rfind("_fft_", 0) == 0) {
+      const std::vector<int64_t> axes = arguments[1].constant.toIntVector();
+      return std::any_of(axes.begin(), axes.end(), [](int64_t axis) { return axis < 0; });
+    }
+    if (name.rfind("_foreach_copy", 0) == 0) return arguments[0].slots.size() != arguments[1].slots.size();
+    return name.find("native_batch_norm") != std::string::npos && lacks_channels(statement);
+  }
+
   bool lacks_channels(const Statement& statement) const {
-    if (op_name(*statement.op).find("native_batch_norm") == std::string::npos) return false;
     const auto operand = [&](size_t i) {
       const Argument& argument = statement.arguments[i];
       return argument.kind == Argument::Kind::tensor && argument.slots[0] >= 0 ? machine_.slots().at(argument.slots[0])
