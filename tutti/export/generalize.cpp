@@ -175,6 +175,11 @@ void Generalizer::check_alike(const Recorded& other, const char* what_differs) c
     refuse(str("makes other calls where the ", what_differs,
                " of its inputs are others: an `if` or a loop depends on them. Fix the size in the input's spec, or "
                "express it by operations on tensors"));
+  for (const Tensor& number : other.read_numbers)
+    if (std::ranges::any_of(base.read_numbers, [&](const Tensor& earlier) { return earlier.is_same(number); }))
+      refuse(
+          "calls aten::item on a tensor from outside, which may have another value later: it gives C++ the value of a "
+          "tensor. Express it by operations that take and return tensors");
   if (base.variables.size() != other.variables.size() || base.outputs != other.outputs)
     refuse(str("uses or returns other tensors where the ", what_differs, " of its inputs are others"));
   for (size_t i = 0; i < base.variables.size(); ++i)

@@ -1,37 +1,33 @@
 // What functions of real programs do, saved, loaded and run beside them.
 #include <ATen/TensorIndexing.h>
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/adaptive_avg_pool1d.h>
 #include <ATen/ops/add.h>
-#include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/einsum.h>
 #include <ATen/ops/embedding.h>
-#include <ATen/ops/full.h>
-#include <ATen/ops/full_like.h>
 #include <ATen/ops/layer_norm.h>
 #include <ATen/ops/one_hot.h>
-#include <ATen/ops/ones.h>
-#include <ATen/ops/ones_like.h>
 #include <ATen/ops/pad.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
-#include <ATen/ops/relu.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/unique_dim.h>
 #include <ATen/ops/where.h>
-#include <ATen/ops/zeros.h>
-#include <ATen/ops/zeros_like.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/generated/variable_factories.h>
 #include <torch/nn/functional/normalization.h>
 #include <torch/nn/functional/padding.h>
 
+#include <cmath>
 #include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
 
 #include "tests/support/error_of.h"
 #include "tests/support/temporary_folder.h"
@@ -384,6 +380,11 @@ TEST(Idioms, ThatCannotBeSavedAreNamedWithTheWayOut) {
               HasSubstr("calls aten::item, which cannot be saved: it gives C++ the value of a tensor. Express it by"));
   EXPECT_THAT(refusal_of([](const Tensor& x, const Tensor&) { return (x > 0).all().item<bool>() ? x : -x; }),
               HasSubstr("calls aten::item"));
+  static const Tensor temperature = torch::tensor(0.5F);
+  EXPECT_THAT(refusal_of([](const Tensor& x, const Tensor&) { return x / temperature.item<float>(); }),
+              HasSubstr("calls aten::item on a tensor from outside"));
+  EXPECT_THAT(refusal_of([](const Tensor& x, const Tensor&) { return x / (temperature + x[0][0]).item<float>(); }),
+              HasSubstr("calls aten::item, which cannot be saved"));
   EXPECT_THAT(refusal_of([](const Tensor&, const Tensor& c) { return at::one_hot(c); }),
               HasSubstr("one_hot without a number of classes"));
   EXPECT_THAT(refusal_of([](const Tensor& x, const Tensor&) { return x.new_empty({2}).resize_({3}); }),

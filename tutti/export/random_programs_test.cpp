@@ -1,25 +1,22 @@
 // Functions made up of what functions of real programs do, saved and run beside them.
 #include <ATen/TensorIndexing.h>
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/einsum.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/full.h>
 #include <ATen/ops/one_hot.h>
-#include <ATen/ops/ones.h>
 #include <ATen/ops/pad.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/where.h>
-#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/generated/variable_factories.h>
 #include <torch/nn/functional/normalization.h>
 
-#include <array>
 #include <random>
+#include <string>
+#include <vector>
 
 #include "tests/support/error_of.h"
 #include "tutti/export/generalize.h"

@@ -269,6 +269,16 @@ bool Recording::keep_back(const c10::FunctionSchema& schema, const Call& call, c
   return true;
 }
 
+// Of a number that C++ wrapped itself, as traces do with sizes: its value is no more than C++ knew.
+bool Recording::reads_number_of_cpp(const c10::FunctionSchema& schema,
+                                    const std::vector<c10::IValue>& arguments) const {
+  if (schema.name() != "aten::item") return false;
+  const Tensor& tensor = arguments[0].toTensor();
+  const c10::TensorImpl* const known = tensor.unsafeGetTensorImpl();
+  if (tensor.dim() != 0 || !tensor.has_storage() || numbers_.contains(known) || names_.contains(known)) return false;
+  return find_alias(tensor) < 0 && !fresh_.contains(tensor.storage().unsafeGetStorageImpl());
+}
+
 void Recording::call(const c10::OperatorHandle& called, torch::jit::Stack& stack) {
   const OuterRecordGuard aside(nullptr);
   const c10::OperatorHandle op = public_form(called, stack);
@@ -277,6 +287,10 @@ void Recording::call(const c10::OperatorHandle& called, torch::jit::Stack& stack
   const bool equals_itself =  // a question of LibTorch's module of attention
       schema.name() == "aten::equal" && arguments[0].toTensor().is_same(arguments[1].toTensor());
   if (equals_itself || asks_for_form(schema.name())) return run_unrecorded(op, stack);
+  if (reads_number_of_cpp(schema, arguments)) {
+    recorded_.read_numbers.push_back(arguments[0].toTensor());
+    return run_unrecorded(op, stack);
+  }
   refuse_call(schema, arguments);
   Call call{.op = op_name(op)};
   for (size_t i = 0; i < arguments.size(); ++i) {

@@ -52,6 +52,7 @@ struct Recorded {
   std::vector<Form> forms;                                 // of the values that are no variables
   std::vector<StepResult> step_results;
   std::vector<Literal> literals;
+  std::vector<Tensor> read_numbers;  // whose values C++ read, and no call, variable or input of the program gave them
   std::vector<int> outputs;
 };
 
@@ -89,6 +90,7 @@ class Recording final : public OuterRecorder, public keras::layers::StepRecorder
   Argument argument_of(const c10::IValue& value, const c10::Argument& schema);
   int result_of(const Tensor& tensor);
   bool keep_back(const c10::FunctionSchema& schema, const Call& call, const torch::jit::Stack& stack);
+  bool reads_number_of_cpp(const c10::FunctionSchema& schema, const std::vector<c10::IValue>& arguments) const;
   void settle(const Tensor& tensor);
   void refuse_call(const c10::FunctionSchema& schema, const std::vector<c10::IValue>& arguments) const;
   [[noreturn]] void refuse_input_write(const Tensor& input) const;

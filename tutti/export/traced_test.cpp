@@ -4,7 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/jit/api/module.h>
+#include <torch/csrc/jit/ir/ir.h>
 #include <torch/csrc/jit/serialization/import.h>
+
+#include <map>
+#include <string>
+#include <vector>
 
 #include "tests/support/temporary_folder.h"
 #include "tutti/export/same_bits.h"
@@ -60,6 +65,29 @@ def forward(self, x):
 )",
                       parameters),
                {2, 3, 8, 8});
+}
+
+// A trace wraps each size that Python asks for in a tensor, and takes it out again.
+void wrap_sizes(torch::jit::Graph& graph) {
+  for (torch::jit::Node* const node : graph.nodes()) {
+    if (node->kind() != at::aten::size) continue;
+    const torch::jit::WithInsertPoint after(node->next());
+    torch::jit::Value* const wrapped = graph.insert(at::prim::NumToTensor, {node->output()});
+    torch::jit::Value* const number = graph.insert(at::aten::Int, {wrapped});
+    node->output()->replaceAllUsesAfterNodeWith(number->node(), number);
+  }
+}
+
+TEST(TracedModels, MayReadSizes) {
+  torch::jit::Module module = traced(R"(
+def forward(self, x):
+  rows = x.size(0)
+  y = torch.linear(x.view([rows, -1]), self.weight, None)
+  return y.view([rows * 2, 2])
+)",
+                                     {{"weight", at::randn({4, 12})}});
+  wrap_sizes(*module.get_method("forward").graph());
+  expect_saves(module, {2, 3, 4});
 }
 
 // Before PyTorch 1.7 without the last flag.
