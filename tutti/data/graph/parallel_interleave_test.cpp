@@ -85,6 +85,7 @@ TEST(ParallelInterleave, OpensAsManyAheadAsItHasThreads) {
     return from_tensors(x).repeat();
   };
   auto iterator = range(100).interleave(count, {.cycle_length = 3, .num_parallel_calls = 2}).begin();
+  EXPECT_EQ(iterator->item<int64_t>(), 0);
   while (opened < 5) std::this_thread::yield();
   std::this_thread::sleep_for(20ms);
   EXPECT_EQ(opened, 5);
