@@ -50,7 +50,8 @@ class DatasetIterator : public Savable {
   // not yet come comes once, in the same order. Shuffling has its buffer and random state in it (and later passes of
   // that dataset go on with the seed and the number of the pass that it says), prefetch() and parallel maps what they
   // computed ahead, cache() what it holds. Rows of from_tensor_slices cost 24 bytes each, other elements what they
-  // hold. What functions draw or remember is not part of it. A generator's elements are made again and dropped.
+  // hold. What functions remember, or draw in a map() without a seed, is not part of it. A generator's elements are
+  // made again and dropped.
   // Throws: failed_precondition after an error came out of the iterator, for a state of another dataset, or where a
   // generator now ends too early; data_loss for a damaged state: the iterator then stays where it is.
   Tensor save_state() {
