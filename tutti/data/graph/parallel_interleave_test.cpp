@@ -133,6 +133,26 @@ TEST(ParallelInterleave, ChecksItsArguments) {
               ::testing::HasSubstr("cycle_length 0"));
 }
 
+TEST(ParallelInterleave, GoesOnWithFewerThreadsThanItWasSavedWith) {
+  const Watchdog watchdog(60s);
+  std::atomic<int> opened = 0;
+  const auto make = [&](int threads) {
+    const auto three = [&](const Tensor& x) {
+      ++opened;
+      return from_tensors(x).repeat(3);
+    };
+    return range(11).interleave(three, {.cycle_length = 1, .num_parallel_calls = threads});
+  };
+  auto iterator = make(6).begin();
+  ++iterator;
+  while (opened < 7) std::this_thread::yield();
+  auto again = make(1).begin();
+  again.restore_state(iterator.save_state());
+  for (; iterator != std::default_sentinel; ++iterator, ++again)
+    ASSERT_EQ(again->item<int64_t>(), iterator->item<int64_t>());
+  EXPECT_TRUE(again == std::default_sentinel);
+}
+
 TEST(ParallelInterleave, GoesOnWhereItWasSaved) {
   const Watchdog watchdog(60s);
   for (const int64_t cycle : {1, 3})

@@ -76,6 +76,24 @@ TEST(Prefetch, DestructionWaitsForOneElementNotForABuffer) {
   EXPECT_LT(calls, 100'000);
 }
 
+TEST(Prefetch, KeepsToItsBufferWhenItWasSavedOrRestoredFull) {
+  const Watchdog watchdog(60s);
+  std::atomic<int> calls = 0;
+  auto iterator = slow(1'000'000, 0ms, calls).prefetch(4).begin();
+  EXPECT_EQ(iterator->item<int64_t>(), 0);
+  while (calls < 6) std::this_thread::yield();
+  const Tensor state = iterator.save_state();  // with one element more than the buffer has room for
+  std::this_thread::sleep_for(50ms);
+  EXPECT_LE(calls, 8);
+  iterator = slow(1'000'000, 0ms, calls).prefetch(1).begin();
+  iterator.restore_state(state);
+  calls = 0;
+  ++iterator;  // begins the thread, while more is ready than the buffer has room for
+  std::this_thread::sleep_for(50ms);
+  EXPECT_LE(calls, 2);
+  for (int i = 1; i < 20; ++i, ++iterator) EXPECT_EQ(iterator->item<int64_t>(), i);
+}
+
 TEST(Prefetch, AnErrorComesAfterTheElementsBeforeIt) {
   const auto dataset = range(10).map([](const Tensor& x) {
     if (x.item<int64_t>() == 5) throw std::string("five");
