@@ -7,6 +7,8 @@
 #include <ATen/ops/rand.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <chrono>
 #include <set>
 #include <stdexcept>
 
