@@ -2,6 +2,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/randint.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/stack.h>
 
@@ -78,8 +79,14 @@ class RandomDataset {
   // Operations on each element.
   Made with_elements(Made made) {
     Dataset<Tensor>& dataset = made.dataset;
-    switch (below(5)) {
+    switch (below(6)) {
       case 0: dataset = dataset.map([](const Tensor& x) { return x * 2 + 1; }); break;
+      case 5: {
+        const MapOptions drawing{.num_parallel_calls = int(below(3)), .seed = random_()};
+        dataset = dataset.map([](const Tensor& x) { return x + at::randint(10, {}, x.options()); }, drawing);
+        made.threads |= drawing.num_parallel_calls > 0;
+        break;
+      }
       case 1:
         dataset = dataset.map([](const Tensor& x) { return x + 1; }, {.num_parallel_calls = 1 + int(below(3))});
         made.threads = true;

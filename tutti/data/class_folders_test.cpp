@@ -192,7 +192,7 @@ TEST_F(ImageDirectory, HasTheDefaultsOfKeras) {
 TEST_F(ImageDirectory, NamesTheFileThatIsNoImage) {
   const auto path = folder_.write("a/x.png", "hello");
   const auto dataset = image_dataset_from_directory(folder_.path(), {.verbose = false});
-  EXPECT_THAT(error_of([&] { dataset.begin(); }), AllOf(StartsWith("invalid_argument"), HasSubstr(path.string())));
+  EXPECT_THAT(error_of([&] { *dataset.begin(); }), AllOf(StartsWith("invalid_argument"), HasSubstr(path.string())));
   const auto gif = folder_.write("a/y.gif", "GIF89a");
   EXPECT_THAT(error_of([&] { image_dataset_from_directory(folder_.path(), {.verbose = false}); }),
               AllOf(StartsWith("unimplemented"), HasSubstr(gif.string())));

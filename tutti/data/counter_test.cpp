@@ -38,7 +38,7 @@ TEST(Counter, CountsWithoutEnd) {
 TEST(Counter, DoesNotWrapAround) {
   const auto last = counter(INT64_MAX - 1);
   EXPECT_EQ(last.take(2).batch(2).begin()->select(0, 1).item<int64_t>(), INT64_MAX);
-  EXPECT_THAT(error_of([&] { last.batch(3).begin(); }), StartsWith("out_of_range: counter"));
+  EXPECT_THAT(error_of([&] { *last.batch(3).begin(); }), StartsWith("out_of_range: counter"));
 }
 
 TEST(Random, GivesTheSameNumbersForOneSeed) {

@@ -162,6 +162,8 @@ class CsvReader : public graph::RecordReader {
                          schema_->inferred ? ", as the first rows of this column are; set record_defaults, or more "
                                              "num_rows_for_inference"
                                            : ""));
+    } else if (column.warned && has_leading_zeros(field)) {
+      warn_of_leading_zeros(column, field);
     }
   }
 

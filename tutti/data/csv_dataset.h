@@ -28,10 +28,12 @@ struct CsvOptions {
   // The columns that elements have, in this order; none means all.
   std::vector<std::string> select_columns = {};
   // One for each of these columns. None: types are inferred, the first of int32, int64, float32, float64 and string
-  // that takes all fields of the first rows, and missing fields are 0 or "". A warning names a column of which digits
-  // are lost: "01234" as an integer, integers beyond int64 as floats.
+  // that takes all fields of the first rows, and missing fields are 0 or "". What would be a guess is refused: a column
+  // of integers that int64 does not hold, and one without a field among the first 100 * num_rows_for_inference rows
+  // (where the files have no more, it is text). A warning names a column of numbers, the first time that one in it has
+  // leading zeros ("01234"), which are lost.
   std::vector<CsvDefault> record_defaults = {};
-  int64_t num_rows_for_inference = 100;
+  int64_t num_rows_for_inference = 100;  // and on, up to 100 times as many, until each column has had a field
 };
 
 // A row by its columns' names: numbers, and text.
@@ -48,7 +50,7 @@ struct CsvRow {
 // Throws: at once for the first file, and for the others when they are reached: not_found; data_loss, with file and
 // line, for unmatched quotes, or a row with more or fewer fields than there are columns; invalid_argument for options
 // that do not fit the file, a field that is not of its column's type, a missing field without a default, or another
-// header.
+// header; and for a column whose type cannot be inferred, which it names.
 Dataset<CsvRow> csv_dataset(std::vector<std::filesystem::path> files, const CsvOptions& options = {});
 
 namespace csv_internal {

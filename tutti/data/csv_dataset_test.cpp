@@ -109,22 +109,73 @@ TEST_F(Csv, InfersTheNarrowestTypeOfTheFirstRows) {
   EXPECT_EQ(row.strings.at("never"), Strings({"", "", ""}, {3}));
 }
 
-TEST_F(Csv, WarnsOfNumbersThatLoseDigits) {
+TEST_F(Csv, WarnsOfNumbersThatLoseTheirZeros) {
   const auto file = write("digits.csv",
-                          "zip,id,zero,text,float\n"
-                          "01234,18446744073709551616,0,007,0.10\n"
-                          "99999,1,-0,x,01.5\n");
+                          "zip,zero,text,float\n"
+                          "01234,0,007,0.10\n"
+                          "99999,-0,x,01.5\n");
   CollectedWarnings warnings;
   const CsvRow row = *csv_dataset({file}).begin();
-  EXPECT_THAT(
-      warnings.lines(),
-      ElementsAre(AllOf(HasSubstr("'zip' is inferred to be int32"), HasSubstr("'01234'"), HasSubstr("record_defaults")),
-                  AllOf(HasSubstr("'id' is inferred to be float32"), HasSubstr("'18446744073709551616'"))));
+  EXPECT_THAT(warnings.lines(), ElementsAre(AllOf(HasSubstr("'zip' is inferred to be int32"), HasSubstr("'01234'"),
+                                                  HasSubstr("record_defaults"))));
   EXPECT_EQ(row.numbers.at("zip").item<int>(), 1234);
   warnings.clear();
   const CsvRow kept = *csv_dataset({file}, {.select_columns = {"zip"}, .record_defaults = {CsvType::string}}).begin();
   EXPECT_EQ(kept.strings.at("zip").item(), "01234");
+  EXPECT_EQ(csv_dataset<Strings>({file}, {.select_columns = {"zip"}}).begin()->item(), "01234");
+  EXPECT_EQ(csv_dataset<Tensor>({file}, {.select_columns = {"zip"}, .record_defaults = {0}}).begin()->item<int>(),
+            1234);
   EXPECT_TRUE(warnings.lines().empty());
+}
+
+TEST_F(Csv, WarnsOnceOfZerosThatAreLostBehindTheFirstRows) {
+  std::string text = "zip,n\n";
+  for (int i = 0; i < 300; ++i) text += i < 200 ? "99999,10\n" : " 01234,10\n";
+  CollectedWarnings warnings;
+  const auto rows = csv_dataset({write("late.csv", text)});
+  EXPECT_TRUE(warnings.lines().empty());
+  for (int pass = 0; pass < 2; ++pass) EXPECT_EQ(rows.batch(300).begin()->numbers.at("zip")[299].item<int>(), 1234);
+  EXPECT_THAT(warnings.lines(), ElementsAre(AllOf(HasSubstr("'zip' is inferred to be int32"), HasSubstr("01234'"))));
+}
+
+TEST_F(Csv, RefusesToRoundIntegersThatNoTypeHolds) {
+  const auto file = write("ids.csv", "id,x\n18446744073709551615,18446744073709551615\n1,1.5\n");
+  EXPECT_THAT(error_of_reading({file}),
+              AllOf(StartsWith("invalid_argument: csv_dataset: column 'id' has integers that int64 does not hold, as "
+                               "'18446744073709551615'"),
+                    HasSubstr("record_defaults")));
+  const CsvRow row = *csv_dataset({file}, {.record_defaults = {CsvType::string, 0.F}}).begin();
+  EXPECT_EQ(row.strings.at("id").item(), "18446744073709551615");
+  const auto x = csv_dataset<Tensor>({file}, {.select_columns = {"x"}});  // there are fractions: floats it is
+  EXPECT_EQ(x.begin()->scalar_type(), at::kFloat);
+}
+
+TEST_F(Csv, LooksFurtherForAColumnThatBeginsEmpty) {
+  std::string empty = "x,late\n";
+  for (int i = 0; i < 150; ++i) empty += "1,\n";
+  const auto first = write("empty.csv", empty), second = write("late.csv", "x,late\n2,\n3,0.5\n4,x\n");
+  const CsvRow row = *csv_dataset({first, second}).skip(151).begin();
+  EXPECT_EQ(row.numbers.at("late").item<float>(), .5F);
+  EXPECT_THAT(error_of_reading({first, second}),
+              AllOf(HasSubstr(second.string() + "', line 4, column 'late' is 'x', which is no float32"),
+                    HasSubstr("num_rows_for_inference")));
+  EXPECT_EQ(csv_dataset({first}).begin()->strings.at("late").item(), "");  // no row has a field
+  EXPECT_EQ(csv_dataset({first, second}, {.num_rows_for_inference = 153}).begin()->strings.at("late").item(), "");
+}
+
+TEST_F(Csv, RefusesToGuessTheTypeOfAColumnThatStaysEmpty) {
+  std::string text = "x,y,z,w\n";
+  for (int i = 0; i < 300; ++i) text += "1,,,\n";
+  const auto file = write("empty.csv", text + "1,2,3,\n");
+  const CsvOptions three_hundred{.num_rows_for_inference = 3};
+  EXPECT_THAT(error_of_reading({file}, three_hundred),
+              AllOf(StartsWith("invalid_argument: csv_dataset: the first 300 rows have no field in the columns "
+                               "[y, z, w]"),
+                    HasSubstr("record_defaults"), HasSubstr("select_columns")));
+  EXPECT_EQ(error_of_reading({file}, {.select_columns = {"x"}, .num_rows_for_inference = 3}), "no error");
+  const auto texts = csv_dataset<std::tuple<Tensor, Strings, Strings, Strings>>({file}, three_hundred);
+  EXPECT_EQ(std::get<1>(*texts.begin()).item(), "");  // text, as the type says
+  EXPECT_EQ(csv_dataset({file}, {.num_rows_for_inference = 4}).begin()->numbers.at("y").scalar_type(), at::kInt);
 }
 
 TEST_F(Csv, SaysWhereAFieldDoesNotFitTheInferredType) {

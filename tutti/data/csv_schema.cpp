@@ -132,46 +132,91 @@ bool next_whole(CsvParser& parser, std::vector<std::string>& fields) {
     }
 }
 
-// Whether the field is a number whose digits are not all kept: "01234" as 1234, an integer that is too large for int64.
-bool loses_digits(CsvType type, std::string_view field) {
-  if (type == CsvType::string) return false;
-  field = trimmed(field);
-  if (field.starts_with('+') || field.starts_with('-')) field.remove_prefix(1);
-  if (field.find_first_not_of("0123456789") != std::string_view::npos) return false;
-  return (field.size() > 1 && field.starts_with('0')) || !parse_number<int64_t>(field);
-}
-
-void warn_of_lost_digits(const CsvColumn& column, const std::string& field) {
-  warn(str("csv_dataset: column '", column.name, "' is inferred to be ", to_string(column.type),
-           ", which does not keep ", "all digits of '", field,
-           "'; to keep them, give record_defaults with CsvType::string"));
-}
-
-// TF: _infer_column_defaults.
-void infer_types(std::vector<CsvColumn>& columns, const std::vector<std::filesystem::path>& files,
-                 const CsvOptions& options) {
-  std::vector<std::optional<CsvType>> types(columns.size());
-  std::vector<std::string> shortened(columns.size());  // the first field that loses digits
+// Calls function(fields) for each row of the files until it returns false; returns whether it never did.
+template <class Function>
+bool all_rows(const std::vector<std::filesystem::path>& files, const CsvOptions& options, const Function& function) {
   std::vector<std::string> fields;
-  int64_t rows = 0;
   for (const auto& file : files) {
-    if (rows >= options.num_rows_for_inference) break;
     CsvParser parser(file, options.field_delim, options.use_quote_delim);
     if (options.header) parser.next(fields);
-    for (; rows < options.num_rows_for_inference && next_whole(parser, fields); ++rows)
-      for (size_t i = 0; i < columns.size(); ++i) {
-        if (columns[i].index >= fields.size()) continue;  // found when the row is read
-        const std::string& field = fields[columns[i].index];
-        if (is_missing(field, options)) continue;
-        auto type = types[i].value_or(CsvType::int32);
-        while (!takes(type, field)) type = kTypes[static_cast<size_t>(type) + 1];
-        types[i] = type;
-        if (shortened[i].empty() && loses_digits(type, field)) shortened[i] = field;
-      }
+    while (next_whole(parser, fields))
+      if (!function(fields)) return false;
   }
+  return true;
+}
+
+// The digits of an integer, without its sign; empty for what is none.
+std::string_view digits_of(std::string_view field) {
+  field = trimmed(field);
+  if (field.starts_with('+') || field.starts_with('-')) field.remove_prefix(1);
+  return field.find_first_not_of("0123456789") == std::string_view::npos ? field : std::string_view();
+}
+
+// What the fields of a column are, of those that were looked at.
+struct Seen {
+  std::optional<CsvType> type;  // the first that takes all; none: they were all missing
+  std::string with_zeros;       // the first integer with leading zeros
+  std::string too_large;        // the first integer that int64 does not hold
+  bool has_fractions = false;   // or exponents: numbers that are written as no integers
+
+  void add(const std::string& field) {
+    while (!takes(type.value_or(CsvType::int32), field))
+      type = kTypes[static_cast<size_t>(type.value_or(CsvType::int32)) + 1];
+    type = type.value_or(CsvType::int32);
+    const bool is_integer = !digits_of(field).empty();
+    if (with_zeros.empty() && has_leading_zeros(field)) with_zeros = field;
+    if (too_large.empty() && is_integer && !takes(CsvType::int64, field)) too_large = field;
+    has_fractions |= !is_integer;
+  }
+};
+
+// For a column whose fields are all missing, this many times num_rows_for_inference rows are looked at.
+constexpr int64_t kTimesForEmpty = 100;
+
+// TF: _infer_column_defaults, where a column without a field in the first rows is text.
+std::vector<Seen> look_at_rows(const std::vector<CsvColumn>& columns, const std::vector<std::filesystem::path>& files,
+                               const CsvOptions& options) {
+  std::vector<Seen> seen(columns.size());
+  std::set<size_t> empty;
+  for (size_t i = 0; i < columns.size(); ++i)
+    if (columns[i].type != CsvType::string) empty.insert(i);
+  int64_t rows = 0;
+  const bool to_the_end = all_rows(files, options, [&](const std::vector<std::string>& fields) {
+    const bool enough = rows >= options.num_rows_for_inference;
+    if (enough && (empty.empty() || rows / kTimesForEmpty >= options.num_rows_for_inference)) return false;
+    ++rows;
+    for (size_t i = 0; i < columns.size(); ++i) {
+      if (columns[i].index >= fields.size()) continue;  // found when the row is read
+      const std::string& field = fields[columns[i].index];
+      if (columns[i].type == CsvType::string || is_missing(field, options)) continue;
+      seen[i].add(field);
+      empty.erase(i);
+    }
+    return true;
+  });
+  if (to_the_end || empty.empty()) return seen;
+  std::vector<std::string> names;
+  for (const size_t i : empty) names.push_back(columns[i].name);
+  refuse(str("the first ", rows, " rows have no field in the columns ", str_list(names),
+             ", so that their types cannot be inferred; give record_defaults, leave them out of select_columns, or set "
+             "more num_rows_for_inference"));
+}
+
+// Columns that are text already stay it.
+void infer_types(std::vector<CsvColumn>& columns, const std::vector<std::filesystem::path>& files,
+                 const CsvOptions& options) {
+  const std::vector<Seen> seen = look_at_rows(columns, files, options);
   for (size_t i = 0; i < columns.size(); ++i) {
-    columns[i].type = types[i].value_or(CsvType::string);
-    if (!shortened[i].empty() && columns[i].type != CsvType::string) warn_of_lost_digits(columns[i], shortened[i]);
+    CsvColumn& column = columns[i];
+    if (column.type == CsvType::string) continue;
+    column.type = seen[i].type.value_or(CsvType::string);
+    if (column.type == CsvType::string) continue;
+    if (!seen[i].too_large.empty() && !seen[i].has_fractions)
+      refuse(str("column '", column.name, "' has integers that int64 does not hold, as '", seen[i].too_large,
+                 "', of which floats would not keep all digits; give record_defaults, with CsvType::string to keep "
+                 "them, or with CsvType::float64"));
+    column.warned = std::make_shared<std::atomic_flag>();
+    if (!seen[i].with_zeros.empty()) warn_of_leading_zeros(column, seen[i].with_zeros);
   }
 }
 
@@ -209,6 +254,19 @@ bool parse_csv_number(const std::string& field, CsvType type, void* to) {
   throw Error(ErrorCode::internal, "parse_csv_number: not a type of numbers");
 }
 
+bool has_leading_zeros(std::string_view field) {
+  if (field.find('0') > field.find_first_of("123456789")) return false;
+  const std::string_view digits = digits_of(field);
+  return digits.size() > 1 && digits.front() == '0';
+}
+
+void warn_of_leading_zeros(const CsvColumn& column, const std::string& field) {
+  if (column.warned->test_and_set()) return;
+  warn(str("csv_dataset: column '", column.name, "' is inferred to be ", to_string(column.type),
+           ", which does not keep the leading zeros of '", field,
+           "'; to keep them, give record_defaults with CsvType::string"));
+}
+
 at::ScalarType dtype_of(CsvType type) {
   constexpr std::array kDtypes{at::kInt, at::kLong, at::kFloat, at::kDouble};
   return kDtypes.at(static_cast<size_t>(type));
@@ -227,9 +285,9 @@ CsvSchema csv_schema(const std::vector<std::filesystem::path>& files, const CsvO
   schema.columns = selected_columns(schema.names, options);
   schema.inferred = options.record_defaults.empty();
   if (schema.inferred) {
-    infer_types(schema.columns, files, options);
     for (size_t i = 0; kinds && i < std::min(kinds->is_text.size(), schema.columns.size()); ++i)
       if (kinds->is_text[i]) schema.columns[i].type = CsvType::string;
+    infer_types(schema.columns, files, options);
     set_inferred_defaults(schema.columns);
   } else {
     set_defaults(schema.columns, options.record_defaults);

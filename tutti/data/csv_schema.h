@@ -1,8 +1,11 @@
 #pragma once
 
+#include <atomic>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tutti/data/csv_dataset.h"
@@ -13,8 +16,10 @@ namespace tutti::data {
 struct CsvColumn {
   std::string name;
   size_t index = 0;  // among the fields of a row
-  CsvType type = CsvType::string;
+  CsvType type = CsvType::int32;
   std::optional<graph::Leaf> missing = {};  // what stands for a missing field; none: that is an error
+  // Of numbers whose type was inferred: whether warn_of_leading_zeros() has warned. Else null.
+  std::shared_ptr<std::atomic_flag> warned = nullptr;
 };
 
 // How the rows of files become elements.
@@ -33,6 +38,10 @@ CsvSchema csv_schema(const std::vector<std::filesystem::path>& files, const CsvO
 
 // Puts the number that the field is where `to` points; false if it is none of this type, which is not string.
 bool parse_csv_number(const std::string& field, CsvType type, void* to);
+
+// Whether the field is an integer as "007", whose zeros no number keeps; and a warning that this column has it, once.
+bool has_leading_zeros(std::string_view field);
+void warn_of_leading_zeros(const CsvColumn& column, const std::string& field);
 
 // Whether a field counts as missing.
 inline bool is_missing(const std::string& field, const CsvOptions& options) {

@@ -53,7 +53,7 @@ auto Dataset<T>::map(F f, const MapOptions& options) const {
     return graph::with_values(
         to_element<Result>(dataset_internal::call_with_parts(f, from_element<T>(std::move(element)))));
   };
-  return Dataset<Result>(options.num_parallel_calls == 0 ? graph::map(node_, function)
+  return Dataset<Result>(options.num_parallel_calls == 0 ? graph::map(node_, function, options.seed)
                                                          : graph::parallel_map(node_, function, options));
 }
 

@@ -14,42 +14,44 @@
 
 namespace tutti::data {
 
-// An input iterator over one pass of a dataset; begin() of the dataset makes it, std::default_sentinel is its end.
-// Movable, used by one thread at a time, and independent of the dataset's lifetime. A part of a checkpoint: see
-// save_state().
+// An input iterator over one pass of a dataset; begin() of the dataset makes it, std::default_sentinel is its end. The
+// pass begins, and its first element is computed, where the iterator is first compared, dereferenced or moved on: so
+// what throws there belongs to that element, and an iterator that nobody looks at does nothing. Movable, used by one
+// thread at a time, and independent of the dataset's lifetime. A part of a checkpoint: see save_state().
 template <class T>
 class DatasetIterator : public Savable {
  public:
   using value_type = T;
   using difference_type = std::ptrdiff_t;
 
-  explicit DatasetIterator(const graph::NodePtr& node) : pass_(node) { ++*this; }
+  // place: what becomes of each element on the consumer's thread, also of one that is restored.
+  explicit DatasetIterator(graph::NodePtr node, std::function<graph::Element(graph::Element)> place = {})
+      : pass_(std::move(node)), place_(std::move(place)) {}
 
-  // Throws: failed_precondition where the last ++ has thrown: there is no element; go on with ++.
+  // Throws: failed_precondition where the element has thrown: there is none; go on with ++.
   const T& operator*() const { return value(); }
   const T* operator->() const { return &value(); }
 
   // What it throws stands in the place of an element: the iterator is not at its end, and ++ goes on behind.
   DatasetIterator& operator++() {
-    graph::Element element;
-    value_.reset();
-    failed_ = true;
-    if (pass_.next(element)) value_ = from_element<T>(std::move(element));
-    failed_ = false;
+    look();
+    advance();
     return *this;
   }
   void operator++(int) { ++*this; }
 
   friend bool operator==(const DatasetIterator& iterator, std::default_sentinel_t) {
+    iterator.look();
     return !iterator.value_ && !iterator.failed_;
   }
 
-  // Where the iterator is, uint8 [bytes], and back there, in any iterator of a dataset that was built in the same way,
-  // also in another process: *iterator is again what it was, and each element that had not yet come comes once, in the
-  // same order. Shuffling has its buffer and random state in it (and later passes of that dataset go on with the seed
-  // and the number of the pass that it says), prefetch() and parallel maps what they computed ahead, cache() what it
-  // holds. Rows of from_tensor_slices cost 24 bytes each, other elements what they hold. What functions draw or
-  // remember is not part of it. A generator's elements are made again and dropped.
+  // Where the iterator is, uint8 [bytes], without computing an element; and back there, in any iterator of a dataset
+  // that was built in the same way, also in another process: *iterator is again what it was, and each element that had
+  // not yet come comes once, in the same order. Shuffling has its buffer and random state in it (and later passes of
+  // that dataset go on with the seed and the number of the pass that it says), prefetch() and parallel maps what they
+  // computed ahead, cache() what it holds. Rows of from_tensor_slices cost 24 bytes each, other elements what they
+  // hold. What functions remember, or draw in a map() without a seed, is not part of it. A generator's elements are
+  // made again and dropped.
   // Throws: failed_precondition after an error came out of the iterator, for a state of another dataset, or where a
   // generator now ends too early; data_loss for a damaged state: the iterator then stays where it is.
   Tensor save_state() {
@@ -68,25 +70,45 @@ class DatasetIterator : public Savable {
   std::function<void()> read_state(const Tensor& state) {
     graph::RestoredPasses restored = graph::read_passes({&pass_, 1}, state, /*max_taken=*/1);
     std::optional<T> value;
-    if (!restored.taken.empty()) value = from_element<T>(std::move(restored.taken.front()));
+    if (!restored.taken.empty()) value = placed(std::move(restored.taken.front()));
     return [this, go = std::move(restored.go), value = std::move(value)] {
       go();
       value_ = value;
+      begun_ = value.has_value();
       failed_ = false;
     };
   }
 
+  void look() const {
+    if (!begun_) advance();
+  }
+
+  void advance() const {
+    graph::Element element;
+    value_.reset();
+    begun_ = failed_ = true;
+    if (pass_.next(element)) value_ = placed(std::move(element));
+    failed_ = false;
+  }
+
+  T placed(graph::Element element) const {
+    return from_element<T>(place_ ? place_(std::move(element)) : std::move(element));
+  }
+
   const T& value() const {
+    look();
     if (!value_)
       throw Error(ErrorCode::failed_precondition,
-                  failed_ ? "DatasetIterator: the last ++ has thrown, so that there is no element; go on with ++"
+                  failed_ ? "DatasetIterator: the element has thrown, so that there is none; go on with ++"
                           : "DatasetIterator: the iterator is at its end, where there is no element");
     return *value_;
   }
 
-  graph::Pass pass_;
-  std::optional<T> value_;
-  bool failed_ = false;  // the last ++ has thrown
+  mutable graph::Pass pass_;
+  std::function<graph::Element(graph::Element)> place_;
+  mutable std::optional<T> value_;
+  mutable bool begun_ = false;   // the current element, or the end, was asked for
+  mutable bool failed_ = false;  // and has thrown
 };
 
 }  // namespace tutti::data

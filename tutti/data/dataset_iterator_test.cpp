@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <functional>
+#include <stdexcept>
 #include <thread>
 
 #include "tests/support/dataset_values.h"
@@ -46,6 +47,61 @@ DatasetIterator<Tensor> resumed(const Dataset<Tensor>& built_anew, const Tensor&
 
 Dataset<Tensor> random_dataset(uint64_t seed) {
   return RandomDataset(seed).make(/*depth=*/1 + static_cast<int>(seed % 5), kMaxElements);
+}
+
+TEST(DatasetIterator, ComputesTheFirstElementWhereItIsAskedFor) {
+  int calls = 0;
+  const auto counted = range(9).map([&calls](const Tensor& x) {
+    ++calls;
+    return x;
+  });
+  auto iterator = counted.begin();
+  auto again = counted.begin();
+  again.restore_state(iterator.save_state());
+  EXPECT_EQ(calls, 0);
+  EXPECT_EQ(text(*iterator), "Long[]: [0]");
+  EXPECT_TRUE(iterator != counted.end());
+  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(text(*again), "Long[]: [0]");
+  auto moved_on = counted.begin();
+  ++moved_on;
+  EXPECT_EQ(text(*moved_on), "Long[]: [1]");
+  EXPECT_EQ(calls, 4);
+}
+
+TEST(DatasetIterator, WhatTheFirstElementThrowsIsThrownWhereItIsAskedFor) {
+  const auto failing =
+      range(3).map([](const Tensor& x) { return x.item<int64_t>() == 0 ? throw std::domain_error("zero") : x; });
+  auto iterator = failing.begin();
+  EXPECT_THROW(static_cast<void>(iterator == failing.end()), std::domain_error);
+  EXPECT_TRUE(iterator != failing.end());
+  EXPECT_EQ(code_of([&] { *iterator; }), ErrorCode::failed_precondition);
+  ++iterator;
+  EXPECT_EQ(rest(iterator), (std::vector<std::string>{"Long[]: [1]", "Long[]: [2]"}));
+  EXPECT_THROW(++failing.begin(), std::domain_error);
+  EXPECT_THROW(*failing.begin(), std::domain_error);
+}
+
+TEST(DatasetIterator, ThatNobodyLooksAtCountsForNoPass) {
+  const auto shuffled = [] { return range(20).shuffle(20, {.seed = 1}); };
+  const auto dataset = shuffled();
+  dataset.begin();
+  const auto unused = dataset.begin();
+  EXPECT_EQ(all(dataset), all(shuffled()));
+}
+
+TEST(DatasetIterator, WhosePassCannotBeginIsThenAtItsEnd) {
+  graph::Node node;
+  node.iterate = [](const graph::Context&) -> std::unique_ptr<graph::Iterator> {
+    throw Error(ErrorCode::not_found, "no file");
+  };
+  const Dataset<Tensor> dataset(std::make_shared<const graph::Node>(node));
+  auto iterator = dataset.begin();
+  EXPECT_EQ(code_of([&] { *iterator; }), ErrorCode::not_found);
+  EXPECT_TRUE(iterator != dataset.end());
+  ++iterator;
+  EXPECT_TRUE(iterator == dataset.end());
+  EXPECT_EQ(code_of([&] { iterator.save_state(); }), ErrorCode::failed_precondition);
 }
 
 TEST(DatasetIteratorState, GoesOnFromEveryElementOfAnyDataset) {
@@ -227,12 +283,19 @@ TEST(DatasetIteratorState, KnowsThePassesThatHaveEnded) {
 TEST(DatasetIteratorState, HoldsRowsAsNumbers) {
   const auto rows = from_tensor_slices(at::zeros({12'000, 784}, at::kByte));
   const int64_t most = 24 * 10'000 + 2000;
-  EXPECT_LT(rows.shuffle(10'000).begin().save_state().numel(), most);
-  EXPECT_LT(rows.shuffle(10'000).prefetch(100).repeat().begin().save_state().numel(), most + 24 * 100);
+  const auto bytes_behind_first = [](const Dataset<Tensor>& dataset) {
+    auto iterator = dataset.begin();
+    EXPECT_EQ(iterator->numel(), 784);
+    return iterator.save_state().numel();
+  };
+  EXPECT_LT(bytes_behind_first(rows.shuffle(10'000)), most);
+  EXPECT_GT(bytes_behind_first(rows.shuffle(10'000)), most / 2);
+  EXPECT_LT(bytes_behind_first(rows.shuffle(10'000).prefetch(100).repeat()), most + 24 * 100);
 
   // The elements of a cache are there once.
   const auto small = from_tensor_slices(at::zeros({2'000, 784}, at::kByte));
   auto cached = small.cache().shuffle(1000).repeat().begin();
+  EXPECT_EQ(cached->numel(), 784);
   EXPECT_LT(cached.save_state().numel(), 1100 * 784 + 24 * 1000 + 3000);
   for (int i = 0; i < 2'000; ++i) ++cached;
   EXPECT_LT(cached.save_state().numel(), 2'000 * 784 + 24 * 1000 + 3000);
@@ -295,6 +358,7 @@ TEST(DatasetIteratorState, KeepsAnErrorThatWaits) {
   const auto twice = [](const Tensor& x) { return 2 * x; };
   for (const auto& dataset : {source.prefetch(100), source.map(twice, {.num_parallel_calls = 8})}) {
     auto iterator = dataset.begin();
+    EXPECT_EQ(iterator->item<int64_t>(), 0);
     std::this_thread::sleep_for(std::chrono::milliseconds(20));  // the error is there, or will come
     auto again = resumed(dataset, iterator.save_state());
     for (auto* it : {&iterator, &again}) {

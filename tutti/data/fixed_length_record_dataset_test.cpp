@@ -12,7 +12,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-std::vector<std::string> records_of(const Dataset<Strings>& dataset) {
+std::vector<std::string> fixed_records_of(const Dataset<Strings>& dataset) {
   std::vector<std::string> all;
   for (const Strings& record : dataset) all.push_back(record.item());
   return all;
@@ -32,29 +32,29 @@ class FixedLengthRecords : public testing::Test {
 
 TEST_F(FixedLengthRecords, LieBetweenHeaderAndFooter) {
   const auto a = folder_.write("a", "HHaabbccFFF"), none = folder_.write("none", "HHFFF");
-  EXPECT_THAT(records_of(fixed_length_record_dataset({a, none, a}, 2, {.header_bytes = 2, .footer_bytes = 3})),
+  EXPECT_THAT(fixed_records_of(fixed_length_record_dataset({a, none, a}, 2, {.header_bytes = 2, .footer_bytes = 3})),
               ElementsAre("aa", "bb", "cc", "aa", "bb", "cc"));
-  EXPECT_THAT(records_of(fixed_length_record_dataset({a}, 11)), ElementsAre("HHaabbccFFF"));
+  EXPECT_THAT(fixed_records_of(fixed_length_record_dataset({a}, 11)), ElementsAre("HHaabbccFFF"));
 }
 
 TEST_F(FixedLengthRecords, AreReadFromCompressedFiles) {
   for (const auto compression : {Compression::gzip, Compression::zlib})
     EXPECT_THAT(
-        records_of(fixed_length_record_dataset({pack("Habc123F", compression)}, 3,
-                                               {.header_bytes = 1, .footer_bytes = 1, .compression = compression})),
+        fixed_records_of(fixed_length_record_dataset(
+            {pack("Habc123F", compression)}, 3, {.header_bytes = 1, .footer_bytes = 1, .compression = compression})),
         ElementsAre("abc", "123"));
 }
 
 TEST_F(FixedLengthRecords, ThatAreNotWholeAreDamaged) {
   const auto error = [&](const std::string& bytes, const FixedLengthRecordOptions& options) {
-    return error_of([&] { records_of(fixed_length_record_dataset({folder_.write("x", bytes)}, 3, options)); });
+    return error_of([&] { fixed_records_of(fixed_length_record_dataset({folder_.write("x", bytes)}, 3, options)); });
   };
   EXPECT_THAT(error("abcd", {}), HasSubstr("its 4 bytes are not a header of 0, records of 3 and a footer of 0"));
   EXPECT_THAT(error("abc", {.header_bytes = 2, .footer_bytes = 2}), HasSubstr("data_loss"));
   EXPECT_THAT(error("abc", {.header_bytes = 4}), HasSubstr("data_loss"));
   const auto packed = pack("abcd", Compression::gzip);
   EXPECT_THAT(
-      error_of([&] { records_of(fixed_length_record_dataset({packed}, 3, {.compression = Compression::gzip})); }),
+      error_of([&] { fixed_records_of(fixed_length_record_dataset({packed}, 3, {.compression = Compression::gzip})); }),
       HasSubstr("its last record has 1 of 3 bytes"));
 }
 

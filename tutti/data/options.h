@@ -29,6 +29,11 @@ struct MapOptions {
   // How many threads compute side by side; 0: whoever consumes computes.
   int num_parallel_calls = 0;
   bool deterministic = true;  // results in the input's order, not as they become ready
+  // Gives each call of the function random numbers of its own, by this seed, the pass and the element's index: what it
+  // draws from LibTorch on the host without naming a generator (rand, dropout, …) is then the same on any number of
+  // threads, other in each pass as a shuffle's order is, and goes on in an iterator that is restored. Without a seed it
+  // draws from LibTorch's default generator, which none of that holds for. A draw on another device throws.
+  std::optional<uint64_t> seed = std::nullopt;
 };
 
 struct InterleaveOptions {

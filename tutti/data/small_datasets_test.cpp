@@ -14,9 +14,9 @@
 namespace tutti::data {
 namespace {
 
-using Operation = std::function<Dataset<Tensor>(const Dataset<Tensor>&)>;
+using DatasetOperation = std::function<Dataset<Tensor>(const Dataset<Tensor>&)>;
 
-std::map<std::string, Operation> operations(const TemporaryFolder& folder) {
+std::map<std::string, DatasetOperation> operations(const TemporaryFolder& folder) {
   using D = const Dataset<Tensor>&;
   const auto same = [](const Tensor& x) { return x + 0; };
   return {

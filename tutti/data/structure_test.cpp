@@ -89,7 +89,7 @@ TEST(Structure, DictionariesOfABatchHaveTheSameKeys) {
   const auto dataset = range(2).map([](const Tensor& x) {
     return std::map<std::string, Tensor>{{x.item<int64_t>() == 0 ? "even" : "odd", x}};
   });
-  EXPECT_THAT(error_of([&] { dataset.batch(2).begin(); }), HasSubstr("different keys"));
+  EXPECT_THAT(error_of([&] { *dataset.batch(2).begin(); }), HasSubstr("different keys"));
 }
 
 }  // namespace

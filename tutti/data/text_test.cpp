@@ -64,7 +64,7 @@ TEST(Text, IsDividedAmongReplicas) {
 
 TEST(Text, ThatDiffersInShapeIsRefusedByBatch) {
   const auto mixed = from_tensors(Strings("a")).concatenate(from_tensors(kLetters)).batch(2);
-  EXPECT_THAT(error_of([&] { mixed.begin(); }), ::testing::HasSubstr("leaf 0 is Strings [5] in element 1 of a batch"));
+  EXPECT_THAT(error_of([&] { *mixed.begin(); }), ::testing::HasSubstr("leaf 0 is Strings [5] in element 1 of a batch"));
 }
 
 }  // namespace

@@ -1,8 +1,6 @@
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -11,10 +9,10 @@
 #include <vector>
 
 #include "tutti/data/dataset.h"
+#include "tutti/data/dataset_iterator.h"
 #include "tutti/data/graph/node.h"
 #include "tutti/data/structure.h"
 #include "tutti/mesh/layout.h"
-#include "tutti/tensor/savable.h"
 
 namespace tutti::dtensor {
 
@@ -62,59 +60,9 @@ class MeshBatches {
   data::graph::NodePtr node_;
 };
 
-// One pass over a DTensorDataset. A part of a checkpoint, as DatasetIterator is.
+// One pass over a DTensorDataset. Its state holds whole values, and is restored on any mesh and in any layouts.
 template <class T>
-class DTensorIterator : public Savable {
- public:
-  using value_type = T;
-  using difference_type = std::ptrdiff_t;
-
-  explicit DTensorIterator(MeshBatches batches) : batches_(std::move(batches)), pass_(batches_.node()) { ++*this; }
-
-  const T& operator*() const { return *value_; }
-  const T* operator->() const { return &*value_; }
-
-  DTensorIterator& operator++() {
-    data::graph::Element batch;
-    value_.reset();
-    if (pass_.next(batch)) value_ = laid_out(std::move(batch));
-    return *this;
-  }
-  void operator++(int) { ++*this; }
-
-  friend bool operator==(const DTensorIterator& iterator, std::default_sentinel_t) { return !iterator.value_; }
-
-  // Where the iterator is, and back there: see DatasetIterator. The state holds whole values, and is restored on any
-  // mesh and in any layouts.
-  Tensor save_state() {
-    std::vector<data::graph::Element> current;
-    if (value_) current.push_back(data::to_element(T(*value_)));
-    return data::graph::save_passes({&pass_, 1}, current);
-  }
-  void restore_state(const Tensor& state) { read_state(state)(); }
-  void visit_state(StateVisitor& visitor) override {
-    visitor.prepared(
-        "position", [this] { return save_state(); }, [this](const Tensor& state) { return read_state(state); });
-  }
-
- private:
-  // What goes there; nothing of it was done.
-  std::function<void()> read_state(const Tensor& state) {
-    data::graph::RestoredPasses restored = data::graph::read_passes({&pass_, 1}, state, /*max_taken=*/1);
-    std::optional<T> value;
-    if (!restored.taken.empty()) value = laid_out(std::move(restored.taken.front()));
-    return [this, go = std::move(restored.go), value = std::move(value)] {
-      go();
-      value_ = value;
-    };
-  }
-
-  T laid_out(data::graph::Element batch) { return data::from_element<T>(batches_.lay_out(std::move(batch))); }
-
-  MeshBatches batches_;
-  data::graph::Pass pass_;
-  std::optional<T> value_;
-};
+using DTensorIterator = data::DatasetIterator<T>;
 
 // The batches of a dataset as mesh tensors, in an element's own structure: each tensor is the stack of
 // global_batch_size elements, in order, laid out as `layouts` says, so that every device has the piece that is its own.
@@ -130,7 +78,10 @@ class DTensorDataset {
   DTensorDataset(const data::Dataset<T>& dataset, DTensorDatasetOptions options)
       : batches_(dataset.node(), data::to_element(T()), std::move(options)) {}
 
-  DTensorIterator<T> begin() const { return DTensorIterator<T>(batches_); }
+  DTensorIterator<T> begin() const {
+    const auto lay_out = [batches = batches_](data::graph::Element batch) { return batches.lay_out(std::move(batch)); };
+    return DTensorIterator<T>(batches_.node(), lay_out);
+  }
   std::default_sentinel_t end() const { return {}; }
 
   // The number of batches, data::kInfinite or data::kUnknown, without running anything.

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <map>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -132,6 +133,22 @@ TEST(DTensorDataset, IteratorsArePartsOfCheckpoints) {
   EXPECT_EQ(pieces(*again), (Numbers{{4, 5}, {4, 5}, {6, 7}, {6, 7}}));
 }
 
+TEST(DTensorDataset, GoesOnBehindABatchThatFails) {
+  const Mesh mesh = two_by_two();
+  const auto failing = range(12).batch(4).map(
+      [](const Tensor& x) { return x[0].item<int64_t>() == 4 ? throw std::domain_error("four") : x; });
+  const DTensorDataset dataset(
+      failing, {.mesh = mesh, .layouts = {rows(mesh)}, .global_batch_size = 4, .dataset_already_batched = true});
+  auto iterator = dataset.begin();
+  EXPECT_EQ(pieces(*iterator), (Numbers{{0, 1}, {0, 1}, {2, 3}, {2, 3}}));
+  EXPECT_THROW(++iterator, std::domain_error);
+  EXPECT_TRUE(iterator != dataset.end());
+  ++iterator;
+  EXPECT_EQ(pieces(*iterator), (Numbers{{8, 9}, {8, 9}, {10, 11}, {10, 11}}));
+  ++iterator;
+  EXPECT_TRUE(iterator == dataset.end());
+}
+
 TEST(DTensorDataset, KeepsTheStructureOfItsElements) {
   const Mesh mesh = two_by_two();
   using Sample = std::map<std::string, Tensor>;
@@ -178,8 +195,8 @@ TEST(DTensorDataset, PrefetchCutsAheadOfTheProgram) {
   });
   const DTensorDataset dataset(counted, {.mesh = mesh, .layouts = {rows(mesh)}, .global_batch_size = 2, .prefetch = 2});
   const auto iterator = dataset.begin();
-  while (made < 6) std::this_thread::yield();  // the first batch and two ahead
   EXPECT_EQ(pieces(*iterator), (Numbers{{0}, {0}, {1}, {1}}));
+  while (made < 6) std::this_thread::yield();  // the first batch and two ahead
 }
 
 TEST(DTensorDataset, LeavesTheTensorsOfTheDatasetAlone) {
@@ -224,9 +241,10 @@ TEST(DTensorDataset, RefusesTextAndSizesBelowOne) {
   const auto named = reviews.map([](const Strings& text, const Tensor&) {
     return std::map<std::string, Strings>{{"a", text}};
   });
-  EXPECT_THAT(
-      error_of([&] { DTensorDataset(named, {.mesh = mesh, .layouts = {rows(mesh)}, .global_batch_size = 2}).begin(); }),
-      HasSubstr("leaf 0 is text"));
+  EXPECT_THAT(error_of([&] {
+                *DTensorDataset(named, {.mesh = mesh, .layouts = {rows(mesh)}, .global_batch_size = 2}).begin();
+              }),
+              HasSubstr("leaf 0 is text"));
   EXPECT_THAT(error_of([&] { DTensorDataset(range(2), {.mesh = mesh, .layouts = {rows(mesh)}}); }),
               HasSubstr("global_batch_size is 0"));
   EXPECT_THAT(error_of([&] {

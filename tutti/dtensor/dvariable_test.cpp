@@ -82,13 +82,13 @@ TEST_P(DVariables, RefuseWhatDoesNotFit) {
               HasSubstr("a value on <z=4> for one on <x=2, y=2>"));
 }
 
-struct Net : torch::nn::Module {
-  explicit Net(const DVariable& variable) { w = register_parameter("w", variable); }
+struct ModuleOfOne : torch::nn::Module {
+  explicit ModuleOfOne(const DVariable& variable) { w = register_parameter("w", variable); }
   Tensor w;
 };
 
 TEST_P(DVariables, AreParametersThatOptimizersStep) {
-  Net net(DVariable(shard(value_, rows_)));
+  ModuleOfOne net(DVariable(shard(value_, rows_)));
   torch::optim::SGD sgd(net.parameters(), 0.5);
   net.w.sum().backward();
   sgd.step();

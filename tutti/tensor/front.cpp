@@ -154,7 +154,7 @@ void front_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack
   }
 }
 
-// Puts the replica's generator where the caller left the argument empty.
+// Puts the thread's own generator where the caller left the argument empty.
 class GeneratorKernel final : public c10::OperatorKernel {
  public:
   explicit GeneratorKernel(size_t argument) : argument_(argument) {}

@@ -20,7 +20,7 @@ struct ThreadView {
   int replica = -1;                                           // -1: global view
   int suspended = -1;                                         // in global view: the replica whose function needed it
   const MeshShape* mesh = nullptr;                            // replica view: the mesh that variables must lie on
-  at::Generator* generator = nullptr;                         // replica view: for ops whose caller names no generator
+  at::Generator* generator = nullptr;                         // for ops whose caller names none; null: LibTorch's own
   ScopeState* scope = nullptr;                                // global view: factory functions create mesh tensors
   const std::shared_ptr<GradientGroup>* gradients = nullptr;  // replica view: of leaves that no scope made
   const StrategyPlace* strategy = nullptr;                    // whose scope or run this is; null: no strategy's
@@ -62,7 +62,7 @@ void settle_view();
 
 // The dispatch key in front of autograd: carried by mesh tensors for replica view, and set on the thread by a scope.
 inline constexpr c10::DispatchKey kFrontKey = c10::DispatchKey::DeferredInit;
-// The key, set on a replica's thread, whose kernels put the replica's generator in.
+// The key, set on a thread with a generator of its own, whose kernels put that in.
 inline constexpr c10::DispatchKey kGeneratorKey = c10::DispatchKey::TESTING_ONLY_GenericMode;
 // The backend key of mesh tensors, and its autograd key.
 inline constexpr c10::DispatchKey kMeshKey = c10::DispatchKey::PrivateUse3;

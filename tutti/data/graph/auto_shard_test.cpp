@@ -43,7 +43,7 @@ Dataset<Strings> reader(std::vector<std::filesystem::path> files) {
 }
 
 Dataset<Strings> names() { return from_tensor_slices(Strings({"a", "b", "c", "d", "e"}, {5})); }
-Dataset<Strings> records_of(const Strings& name) { return reader({name.item()}); }
+Dataset<Strings> reader_of(const Strings& name) { return reader({name.item()}); }
 
 template <class T>
 Dataset<T> under(AutoShardPolicy policy, const Dataset<T>& dataset) {
@@ -81,16 +81,16 @@ TEST(AutoShard, ByFileReachesEachInputOfAConcatenation) {
 }
 
 TEST(AutoShard, ByFileDividesTheNamesWhereAFunctionReadsFiles) {
-  EXPECT_THAT(text(part(names().flat_map(records_of), 2, 1)), ElementsAre("b0", "b1", "d0", "d1"));
-  EXPECT_THAT(text(part(names().interleave(records_of, {.cycle_length = 2}), 2, 0)),
+  EXPECT_THAT(text(part(names().flat_map(reader_of), 2, 1)), ElementsAre("b0", "b1", "d0", "d1"));
+  EXPECT_THAT(text(part(names().interleave(reader_of, {.cycle_length = 2}), 2, 0)),
               ElementsAre("a0", "c0", "a1", "c1", "e0", "e1"));
-  const auto nested = names().flat_map([](const Strings& name) { return from_tensors(name).flat_map(records_of); });
+  const auto nested = names().flat_map([](const Strings& name) { return from_tensors(name).flat_map(reader_of); });
   EXPECT_THAT(text(part(nested, 3, 2)), ElementsAre("c0", "c1"));
 }
 
 // Shards of differently shuffled names would overlap.
 TEST(AutoShard, ByFileShufflesTheNamesOfAShardAlone) {
-  const auto dataset = names().shuffle(5).map([](const Strings& name) { return name; }).flat_map(records_of);
+  const auto dataset = names().shuffle(5).map([](const Strings& name) { return name; }).flat_map(reader_of);
   std::vector<std::string> shard = text(part(dataset, 2, 0));
   std::ranges::sort(shard);
   EXPECT_THAT(shard, ElementsAre("a0", "a1", "c0", "c1", "e0", "e1"));
@@ -124,7 +124,7 @@ TEST(AutoShard, AsksForAFileForEachPipeline) {
   EXPECT_THAT(error_of([&] { text(part(read, 3, 1)); }),
               HasSubstr("invalid_argument: auto-sharding: a reader of 2 files"));
   EXPECT_THAT(text(part(read, 3, 2)), IsEmpty());
-  const auto mapped = names().take(2).flat_map(records_of);
+  const auto mapped = names().take(2).flat_map(reader_of);
   EXPECT_THAT(error_of([&] { text(part(mapped, 3, 0)); }),
               HasSubstr("invalid_argument: auto-sharding: the dataset has 2"));
   EXPECT_THAT(text(part(mapped, 3, 2)), IsEmpty());

@@ -39,15 +39,15 @@ TEST(Batch, JoinsRowsOfDifferentSources) {
 
 TEST(Batch, RefusesUnequalShapesAndDtypes) {
   const auto ragged = range(3).map([](const Tensor& x) { return at::ones({x.item<int64_t>()}); });
-  EXPECT_THAT(error_of([&] { ragged.batch(2).begin(); }),
+  EXPECT_THAT(error_of([&] { *ragged.batch(2).begin(); }),
               HasSubstr("invalid_argument: batch: leaf 0 is Float [1] on cpu in element 1 of a batch and Float [0]"));
   const auto ints_and_floats = from_tensor_slices(at::arange(1)).concatenate(from_tensor_slices(at::ones({1})));
-  EXPECT_THAT(error_of([&] { ints_and_floats.batch(2).begin(); }), HasSubstr("Long [] on cpu in the first"));
+  EXPECT_THAT(error_of([&] { *ints_and_floats.batch(2).begin(); }), HasSubstr("Long [] on cpu in the first"));
 }
 
 TEST(Unbatch, UndoesBatch) {
   EXPECT_EQ(numbers(range(5).batch(2).unbatch()), (Numbers{{0}, {1}, {2}, {3}, {4}}));
-  EXPECT_THAT(error_of([] { range(5).unbatch().begin(); }), HasSubstr("a leaf is a scalar"));
+  EXPECT_THAT(error_of([] { *range(5).unbatch().begin(); }), HasSubstr("a leaf is a scalar"));
 }
 
 TEST(Rebatch, CutsAcrossBatches) {

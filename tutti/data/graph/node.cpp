@@ -76,17 +76,22 @@ std::vector<const Node*> nodes_of(const Node& graph) {
   return nodes;
 }
 
-Pass::Pass(const NodePtr& node) : node_(node) {
-  const PipelineScope scope;
-  std::unordered_set<SharedState*> begun;
-  for (const Node* part : nodes_of(*node))
-    if (part->shared && begun.insert(part->shared.get()).second) part->shared->begin(*numbers_);
-  iterator_ = node->iterate({.numbers = numbers_});
+void Pass::begin() {
+  if (begun_) return;
+  begun_ = failed_ = true;
+  numbers_ = std::make_shared<PassNumbers>();
+  std::unordered_set<SharedState*> shared;
+  for (const Node* part : nodes_of(*node_))
+    if (part->shared && shared.insert(part->shared.get()).second) part->shared->begin(*numbers_);
+  iterator_ = node_->iterate({.numbers = numbers_});
+  failed_ = false;
 }
 
 bool Pass::next(Element& element) {
   ReleaseQueue::of_this_thread()->release();
   const PipelineScope scope;
+  begin();
+  if (!iterator_) return false;
   failed_ = true;
   const bool any = iterator_->next(element);
   failed_ = false;
@@ -94,10 +99,11 @@ bool Pass::next(Element& element) {
 }
 
 Tensor save_passes(std::span<Pass> passes, std::span<const Element> taken) {
+  const PipelineScope scope;
+  for (Pass& pass : passes) pass.begin();
   if (std::ranges::any_of(passes, &Pass::failed_))
     throw Error(ErrorCode::failed_precondition,
                 "saving an iterator: an error came out of it, so that it has no position to save; keep the last state");
-  const PipelineScope scope;
   StateWriter state({});
   state.op(kFormat);
   for (const Pass& pass : passes) {

@@ -137,10 +137,11 @@ std::vector<const Node*> nodes_of(const Node& graph);
 // How many elements the inputs have together.
 int64_t total_cardinality(const std::vector<NodePtr>& inputs);
 
-// One pass as a consumer sees it: dataset code runs in a PipelineScope, whatever state the caller's thread is in.
+// One pass as a consumer sees it: dataset code runs in a PipelineScope, whatever state the caller's thread is in. It
+// begins, as one more iterator of the dataset, with the first next(), or where it is saved; what throws there ends it.
 class Pass {
  public:
-  explicit Pass(const NodePtr& node);
+  explicit Pass(NodePtr node) : node_(std::move(node)) {}
   bool next(Element& element);
 
   friend Tensor save_passes(std::span<Pass> passes, std::span<const Element> taken);
@@ -148,11 +149,13 @@ class Pass {
 
  private:
   Pass(NodePtr node, std::unique_ptr<Iterator> iterator, std::shared_ptr<PassNumbers> numbers)
-      : node_(std::move(node)), numbers_(std::move(numbers)), iterator_(std::move(iterator)) {}
+      : node_(std::move(node)), numbers_(std::move(numbers)), iterator_(std::move(iterator)), begun_(true) {}
+  void begin();
 
   NodePtr node_;
-  std::shared_ptr<PassNumbers> numbers_ = std::make_shared<PassNumbers>();
-  std::unique_ptr<Iterator> iterator_;
+  std::shared_ptr<PassNumbers> numbers_;
+  std::unique_ptr<Iterator> iterator_;  // null before the pass has begun, and where that has thrown
+  bool begun_ = false;
   bool failed_ = false;
 };
 

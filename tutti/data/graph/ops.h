@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -32,7 +33,7 @@ NodePtr range(int64_t start, int64_t stop, int64_t step);
 // Elements that an operation kept of the dataset `of`, whose batch size and policy they have.
 NodePtr from_elements(std::vector<Element> elements, const NodePtr& of = nullptr);
 
-NodePtr map(const NodePtr& input, MapFunction function);
+NodePtr map(const NodePtr& input, MapFunction function, std::optional<uint64_t> seed = {});
 NodePtr parallel_map(const NodePtr& input, MapFunction function, const MapOptions& options, const char* op = "map");
 NodePtr interleave(const NodePtr& input, FlatMapFunction function, const InterleaveOptions& options,
                    const char* op = "interleave");

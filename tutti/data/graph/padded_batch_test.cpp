@@ -10,9 +10,9 @@ namespace {
 TEST(PaddedBatch, RefusesWhatWouldChangeNumbers) {
   const auto whole = from_tensor_slices(at::full({1, 2}, (int64_t{1} << 53) + 1));
   const auto mixed = whole.concatenate(from_tensor_slices(at::ones({1, 1})));
-  EXPECT_THAT(error_of([&] { mixed.padded_batch(2).begin(); }), ::testing::HasSubstr("one dtype and device"));
+  EXPECT_THAT(error_of([&] { *mixed.padded_batch(2).begin(); }), ::testing::HasSubstr("one dtype and device"));
   const auto ragged = range(1, 3).map([](const Tensor& x) { return x.expand({x.item<int64_t>()}); });
-  EXPECT_THAT(error_of([&] { ragged.padded_batch(2, {.padding_value = 0.5}).begin(); }),
+  EXPECT_THAT(error_of([&] { *ragged.padded_batch(2, {.padding_value = 0.5}).begin(); }),
               ::testing::HasSubstr("padding_value 0.5 is no Long"));
   EXPECT_THAT(error_of([&] { ragged.padded_batch(2, {.padded_shapes = {{-5}}}); }),
               ::testing::HasSubstr("invalid_argument: padded_batch: padded_shapes has [-5]"));
@@ -47,7 +47,7 @@ TEST(PaddedBatch, PadsTextWithEmptyStrings) {
 
 TEST(PaddedBatch, RefusesUnequalNumbersOfAxes) {
   const auto mixed = from_tensors(at::full({2}, 1)).concatenate(from_tensors(at::full({2, 2}, 1)));
-  EXPECT_THAT(error_of([&] { mixed.padded_batch(2).begin(); }),
+  EXPECT_THAT(error_of([&] { *mixed.padded_batch(2).begin(); }),
               ::testing::HasSubstr("invalid_argument: padded_batch: Long [2, 2] on cpu"));
   EXPECT_THAT(error_of([] { growing(3).padded_batch(0); }), ::testing::HasSubstr("batch: size 0"));
 }
@@ -57,13 +57,13 @@ TEST(PaddedBatch, PadsToTheShapesAskedFor) {
   EXPECT_EQ(numbers(growing.padded_batch(2, {.padding_value = 7, .padded_shapes = {{3, -1}}})),
             (Numbers{{1, 7, 7, 2, 2, 7}}));
   EXPECT_THAT(error_of([&] {
-                growing.padded_batch(2, {.padded_shapes = {{1, 1}}}).begin();
+                *growing.padded_batch(2, {.padded_shapes = {{1, 1}}}).begin();
               }),
               ::testing::HasSubstr("rows of up to [2, 1] are to be padded to [1, 1]"));
-  EXPECT_THAT(error_of([&] { growing.padded_batch(2, {.padded_shapes = {{2}}}).begin(); }),
+  EXPECT_THAT(error_of([&] { *growing.padded_batch(2, {.padded_shapes = {{2}}}).begin(); }),
               ::testing::HasSubstr("padded to [2]"));
   EXPECT_THAT(error_of([&] {
-                growing.padded_batch(2, {.padded_shapes = {{2, 1}, {}}}).begin();
+                *growing.padded_batch(2, {.padded_shapes = {{2, 1}, {}}}).begin();
               }),
               ::testing::HasSubstr("2 padded_shapes for elements of 1 leaves"));
 }

@@ -314,7 +314,7 @@ void ParallelInterleaveIterator::restore(StateReader& state) {
   input_ended_ = state.flag();
   for (SourcePtr& source : cycle_)
     if (state.flag()) source = restored(state);
-  for (int64_t left = state.number_in(0, static_cast<int64_t>(max_sources_)); left > 0; --left)
+  for (int64_t left = state.number_in(0, INT64_MAX); left > 0; --left)  // of as many threads as it had
     line_.push_back(restored(state));
 }
 

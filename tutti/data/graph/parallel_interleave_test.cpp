@@ -85,6 +85,7 @@ TEST(ParallelInterleave, OpensAsManyAheadAsItHasThreads) {
     return from_tensors(x).repeat();
   };
   auto iterator = range(100).interleave(count, {.cycle_length = 3, .num_parallel_calls = 2}).begin();
+  EXPECT_EQ(iterator->item<int64_t>(), 0);
   while (opened < 5) std::this_thread::yield();
   std::this_thread::sleep_for(20ms);
   EXPECT_EQ(opened, 5);
@@ -130,6 +131,26 @@ TEST(ParallelInterleave, ChecksItsArguments) {
               ::testing::HasSubstr("num_parallel_calls -1"));
   EXPECT_THAT(error_of([] { range(4).interleave(numbers_of, {.cycle_length = 0, .num_parallel_calls = 1}); }),
               ::testing::HasSubstr("cycle_length 0"));
+}
+
+TEST(ParallelInterleave, GoesOnWithFewerThreadsThanItWasSavedWith) {
+  const Watchdog watchdog(60s);
+  std::atomic<int> opened = 0;
+  const auto make = [&](int threads) {
+    const auto three = [&](const Tensor& x) {
+      ++opened;
+      return from_tensors(x).repeat(3);
+    };
+    return range(11).interleave(three, {.cycle_length = 1, .num_parallel_calls = threads});
+  };
+  auto iterator = make(6).begin();
+  ++iterator;
+  while (opened < 7) std::this_thread::yield();
+  auto again = make(1).begin();
+  again.restore_state(iterator.save_state());
+  for (; iterator != std::default_sentinel; ++iterator, ++again)
+    ASSERT_EQ(again->item<int64_t>(), iterator->item<int64_t>());
+  EXPECT_TRUE(again == std::default_sentinel);
 }
 
 TEST(ParallelInterleave, GoesOnWhereItWasSaved) {

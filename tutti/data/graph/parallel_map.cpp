@@ -9,8 +9,10 @@
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/data/graph/at_element.h"
+#include "tutti/data/graph/element_draws.h"
 #include "tutti/data/graph/forked.h"
 #include "tutti/data/graph/ops.h"
+#include "tutti/data/graph/passes.h"
 #include "tutti/data/graph/pipeline_scope.h"
 
 namespace tutti::data::graph {
@@ -31,10 +33,11 @@ constexpr auto kLongestNap = std::chrono::microseconds(1000);
 // wakes another thread if there was nothing for it after one.
 class ParallelMapIterator : public Iterator {
  public:
-  ParallelMapIterator(const NodePtr& input, std::shared_ptr<const MapFunction> function, const MapOptions& options,
-                      const char* op, const Context& context)
+  ParallelMapIterator(const NodePtr& input, std::shared_ptr<const MapFunction> function, ElementDraws draws,
+                      const MapOptions& options, const char* op, const Context& context)
       : consumer_stop_(context.stop),
         function_(std::move(function)),
+        draws_(draws),
         deterministic_(options.deterministic),
         op_(op),
         num_threads_(static_cast<size_t>(options.num_parallel_calls)),
@@ -70,6 +73,7 @@ class ParallelMapIterator : public Iterator {
     state.op("parallel_map");
     state.graph(*dataset_);
     state.number(next_index_);
+    draws_.save(state);
     state.number(ended_);
     input_->save(state);
     state.number(static_cast<int64_t>(results_.size()));
@@ -85,6 +89,7 @@ class ParallelMapIterator : public Iterator {
     state.op("parallel_map");
     state.graph(*dataset_);
     next_index_ = state.number_in(0, INT64_MAX);
+    draws_.restore(state);
     ended_ = state.flag();
     input_->restore(state);
     for (int64_t left = state.number_in(0, INT64_MAX); left > 0; --left) {
@@ -154,7 +159,8 @@ class ParallelMapIterator : public Iterator {
     while (const auto result = take()) {
       std::exception_ptr error;
       if (!result->error) try {
-          result->element = at_element(op_, result->index, [&] { return (*function_)(std::move(result->element)); });
+          const auto function = [&] { return (*function_)(std::move(result->element)); };
+          result->element = at_element(op_, result->index, [&] { return draws_.call(result->index, function); });
         } catch (...) {
           error = std::current_exception();
         }
@@ -207,6 +213,7 @@ class ParallelMapIterator : public Iterator {
 
   std::stop_token consumer_stop_;
   std::shared_ptr<const MapFunction> function_;
+  ElementDraws draws_;
   const bool deterministic_;
   const char* op_;
   const size_t num_threads_;
@@ -228,21 +235,30 @@ class ParallelMapIterator : public Iterator {
   std::vector<std::jthread> threads_;  // begun when the first result is asked for; last: joined before the rest goes
 };
 
+// A dataset that is rebuilt shares the passes' numbers.
+NodePtr mapped_in_parallel(const NodePtr& input, const std::shared_ptr<const MapFunction>& function,
+                           const std::shared_ptr<Passes>& passes, const MapOptions& options, const char* op) {
+  Node node =
+      after(input, [=](const NodePtr& other) { return mapped_in_parallel(other, function, passes, options, op); });
+  node.batch_size = kUnknown;
+  node.batch_size_of_rows = kUnknown;
+  node.row_sizes_vary = false;
+  node.shared = passes;
+  node.iterate = [=](const Context& context) {
+    return of_this_process(
+        std::make_unique<ParallelMapIterator>(input, function, ElementDraws(passes, context), options, op, context));
+  };
+  return std::make_shared<const Node>(std::move(node));
+}
+
 }  // namespace
 
 NodePtr parallel_map(const NodePtr& input, MapFunction function, const MapOptions& options, const char* op) {
   if (options.num_parallel_calls < 1)
     throw Error(ErrorCode::invalid_argument,
                 str(op, ": num_parallel_calls ", options.num_parallel_calls, "; it must be at least 1, or left out"));
-  const auto shared = std::make_shared<const MapFunction>(std::move(function));
-  Node node = after(input, [=](const NodePtr& other) { return parallel_map(other, *shared, options, op); });
-  node.batch_size = kUnknown;
-  node.batch_size_of_rows = kUnknown;
-  node.row_sizes_vary = false;
-  node.iterate = [=](const Context& context) {
-    return of_this_process(std::make_unique<ParallelMapIterator>(input, shared, options, op, context));
-  };
-  return std::make_shared<const Node>(std::move(node));
+  const auto passes = options.seed ? std::make_shared<Passes>(op, *options.seed, /*again=*/true) : nullptr;
+  return mapped_in_parallel(input, std::make_shared<const MapFunction>(std::move(function)), passes, options, op);
 }
 
 }  // namespace tutti::data::graph

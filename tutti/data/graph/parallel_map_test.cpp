@@ -56,6 +56,7 @@ TEST(ParallelMap, WorksAheadByTwoResultsForEachThread) {
     return x;
   };
   auto iterator = range(100).map(count, {.num_parallel_calls = 2}).begin();
+  EXPECT_EQ(iterator->item<int64_t>(), 0);
   while (calls < 4) std::this_thread::yield();
   std::this_thread::sleep_for(20ms);
   EXPECT_LE(calls, 5);  // four kept, and the one that was given, whose place is not filled before half of all are free
@@ -81,7 +82,7 @@ TEST(ParallelMap, PassesOnAnErrorOfItsInput) {
   const Watchdog watchdog(60s);
   const auto ragged = from_tensors(at::zeros({2})).concatenate(from_tensors(at::zeros({3}))).batch(2);
   const auto dataset = ragged.map([](const Tensor& x) { return x; }, {.num_parallel_calls = 2});
-  EXPECT_THAT(error_of([&] { dataset.begin(); }), ::testing::HasSubstr("invalid_argument: batch"));
+  EXPECT_THAT(error_of([&] { *dataset.begin(); }), ::testing::HasSubstr("invalid_argument: batch"));
 }
 
 TEST(ParallelMap, IsDestroyedInTheMiddle) {

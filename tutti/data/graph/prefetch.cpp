@@ -156,7 +156,7 @@ class PrefetchIterator : public Iterator {
     const auto is_woken = [this] { return made_.empty() || paused_; };
     auto nap = std::clamp<Clock::duration>(interval_ * static_cast<int64_t>(std::min<size_t>(capacity_, 1024)) / 4,
                                            kShortestFullNap, kLongestFullNap);
-    for (; made_.size() == capacity_ && !paused_; nap = std::min(2 * nap, kLongestFullNap)) {
+    for (; made_.size() >= capacity_ && !paused_; nap = std::min(2 * nap, kLongestFullNap)) {
       not_full_.wait_for(lock, stop_.get_token(), nap, is_woken);
       if (stop_.stop_requested()) return false;
     }

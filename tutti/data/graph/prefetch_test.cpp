@@ -35,6 +35,7 @@ TEST(Prefetch, WorksAheadByItsBufferAndNoMore) {
   std::atomic<int> calls = 0;
   const auto dataset = slow(100, 0ms, calls).prefetch(4);
   auto iterator = dataset.begin();
+  EXPECT_EQ(iterator->item<int64_t>(), 0);
   while (calls < 5) std::this_thread::yield();  // four kept, one that finds no room
   std::this_thread::sleep_for(20ms);
   EXPECT_LE(calls,
@@ -47,6 +48,7 @@ TEST(Prefetch, SleepsWhileItWaits) {
   std::atomic<int> calls = 0;
   const auto dataset = slow(100, 0ms, calls).prefetch(1);
   auto iterator = dataset.begin();
+  EXPECT_EQ(iterator->item<int64_t>(), 0);
   while (calls < 3) std::this_thread::yield();
   timespec before{};
   timespec after{};
@@ -68,9 +70,28 @@ TEST(Prefetch, DestructionWaitsForOneElementNotForABuffer) {
   const auto dataset = range(1).concatenate(slow(1'000'000, 1ms, calls).shuffle(1'000'000).prefetch(1)).prefetch(1);
   {
     auto iterator = dataset.begin();
+    EXPECT_EQ(iterator->item<int64_t>(), 0);
     while (calls < 5) std::this_thread::yield();
   }
   EXPECT_LT(calls, 100'000);
+}
+
+TEST(Prefetch, KeepsToItsBufferWhenItWasSavedOrRestoredFull) {
+  const Watchdog watchdog(60s);
+  std::atomic<int> calls = 0;
+  auto iterator = slow(1'000'000, 0ms, calls).prefetch(4).begin();
+  EXPECT_EQ(iterator->item<int64_t>(), 0);
+  while (calls < 6) std::this_thread::yield();
+  const Tensor state = iterator.save_state();  // with one element more than the buffer has room for
+  std::this_thread::sleep_for(50ms);
+  EXPECT_LE(calls, 8);
+  iterator = slow(1'000'000, 0ms, calls).prefetch(1).begin();
+  iterator.restore_state(state);
+  calls = 0;
+  ++iterator;  // begins the thread, while more is ready than the buffer has room for
+  std::this_thread::sleep_for(50ms);
+  EXPECT_LE(calls, 2);
+  for (int i = 1; i < 20; ++i, ++iterator) EXPECT_EQ(iterator->item<int64_t>(), i);
 }
 
 TEST(Prefetch, AnErrorComesAfterTheElementsBeforeIt) {
@@ -88,6 +109,7 @@ TEST(Prefetch, AForkedProcessDropsTheIteratorsOfItsParent) {
   const Watchdog watchdog(std::chrono::seconds(60));
   const auto dataset = range(100).map([](const Tensor& x) { return x; }, {.num_parallel_calls = 2}).prefetch(2);
   auto iterator = std::optional(dataset.begin());
+  EXPECT_EQ((*iterator)->item<int64_t>(), 0);
   const pid_t child = fork();
   if (child == 0) {
     const bool refused = code_of([&] { ++*iterator; }) == ErrorCode::failed_precondition;

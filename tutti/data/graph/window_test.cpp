@@ -67,8 +67,8 @@ TEST(Window, OfWindows) {
 }
 
 TEST(Window, CannotBeStackedOrCached) {
-  EXPECT_THAT(error_of([] { range(6).window(2).batch(2).begin(); }), HasSubstr("is itself a dataset"));
-  EXPECT_THAT(error_of([] { range(6).window(2).cache().begin(); }), HasSubstr("is itself a dataset"));
+  EXPECT_THAT(error_of([] { *range(6).window(2).batch(2).begin(); }), HasSubstr("is itself a dataset"));
+  EXPECT_THAT(error_of([] { *range(6).window(2).cache().begin(); }), HasSubstr("is itself a dataset"));
 }
 
 TEST(Window, ChecksItsArguments) {
