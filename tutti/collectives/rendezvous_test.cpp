@@ -46,7 +46,7 @@ Operation operation(const char* name, std::source_location location = std::sourc
 }
 
 // The code and text of a tutti::Error; a null or other exception fails the test.
-std::pair<ErrorCode, std::string> error_of(const std::exception_ptr& exception) {
+std::pair<ErrorCode, std::string> parts_of_error(const std::exception_ptr& exception) {
   try {
     if (exception) std::rethrow_exception(exception);
   } catch (const Error& error) {
@@ -119,7 +119,7 @@ TEST(Rendezvous, ASkippedOperationNamesBothOperationsAndBothPlaces) {
     rendezvous.arrive(replica, operation("all_gather"), nothing);
   });
   for (const auto& exception : thrown) {
-    const auto [code, text] = error_of(exception);
+    const auto [code, text] = parts_of_error(exception);
     EXPECT_EQ(code, ErrorCode::failed_precondition);
     EXPECT_EQ(text, "the replicas do not meet: replicas [0, 2] wait in all_reduce (rendezvous_test.cpp:" +
                         std::to_string(line + 2) +
@@ -135,8 +135,9 @@ TEST(Rendezvous, AReplicaThatFinishedEarlyIsNamed) {
   const auto thrown = run_replicas(rendezvous, [&](int replica) {
     for (int i = 0; i < 2 + (replica == 0); ++i) rendezvous.arrive(replica, operation("all_reduce"), nothing);
   });
-  EXPECT_THAT(error_of(thrown[0]).second, AllOf(HasSubstr("replicas [0] wait in all_reduce (rendezvous_test.cpp:"),
-                                                HasSubstr("replicas [1, 2] have finished")));
+  EXPECT_THAT(parts_of_error(thrown[0]).second,
+              AllOf(HasSubstr("replicas [0] wait in all_reduce (rendezvous_test.cpp:"),
+                    HasSubstr("replicas [1, 2] have finished")));
   EXPECT_EQ(thrown[1], nullptr);
   EXPECT_EQ(thrown[2], nullptr);
 }
@@ -147,7 +148,7 @@ TEST(Rendezvous, OperationsOfDifferentKeysDoNotMeet) {
   const auto thrown = run_replicas(rendezvous, [&](int replica) {
     rendezvous.arrive(replica, {.name = "gradient", .key = 7 + static_cast<uint64_t>(replica)}, nothing);
   });
-  EXPECT_THAT(error_of(thrown[0]).second, AllOf(HasSubstr("gradient #7"), HasSubstr("gradient #8")));
+  EXPECT_THAT(parts_of_error(thrown[0]).second, AllOf(HasSubstr("gradient #7"), HasSubstr("gradient #8")));
   EXPECT_EQ(thrown[0], thrown[1]);
 }
 
@@ -158,7 +159,7 @@ TEST(Rendezvous, OperationsWithPayloadsOfDifferentTypesDoNotMeet) {
     const uint64_t type = replica == 0 ? type_key<int>() : type_key<double>();
     rendezvous.arrive(replica, {.name = "merge_call", .payload_type = type}, nothing);
   });
-  EXPECT_EQ(error_of(thrown[0]).first, ErrorCode::failed_precondition);
+  EXPECT_EQ(parts_of_error(thrown[0]).first, ErrorCode::failed_precondition);
   EXPECT_EQ(thrown[0], thrown[1]);
 }
 
@@ -180,7 +181,7 @@ TEST(Rendezvous, AFailingReplicaReleasesThoseThatWaitAndThoseThatComeLater) {
     rendezvous.arrive(replica, operation("all_reduce"), nothing);
   });
   for (const int replica : {0, 2}) {
-    const auto [code, text] = error_of(thrown[static_cast<size_t>(replica)]);
+    const auto [code, text] = parts_of_error(thrown[static_cast<size_t>(replica)]);
     EXPECT_EQ(code, ErrorCode::cancelled);
     EXPECT_THAT(text, AllOf(HasSubstr("all_reduce (rendezvous_test.cpp:"), HasSubstr("replica 1 failed: disk full")));
   }
@@ -259,8 +260,8 @@ TEST(Rendezvous, AReplicaDoesOneOperationAtATimeAndNoneAfterItsEnd) {
       }
     });
   });
-  EXPECT_EQ(error_of(nested).first, ErrorCode::failed_precondition);
-  EXPECT_THAT(error_of(nested).second, HasSubstr("replica 0 is in outer"));
+  EXPECT_EQ(parts_of_error(nested).first, ErrorCode::failed_precondition);
+  EXPECT_THAT(parts_of_error(nested).second, HasSubstr("replica 0 is in outer"));
   EXPECT_THROW(rendezvous.arrive(0, operation("late"), nothing), Error);
   EXPECT_THROW(rendezvous.arrive(2, operation("nobody"), nothing), Error);
   EXPECT_THROW(rendezvous.arrive(-1, operation("nobody"), nothing), Error);

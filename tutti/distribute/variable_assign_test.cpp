@@ -22,7 +22,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using enum VariableAggregation;
 
-constexpr auto kOnRead = VariableSynchronization::on_read;
+constexpr auto kSyncOnRead = VariableSynchronization::on_read;
 
 class VariableTest : public ThreeReplicas {
  protected:
@@ -213,7 +213,7 @@ TEST_F(Scatter, ConcatenatesTheRowsOfReplicasWithUnlikeNumbersOfThem) {
 }
 
 TEST_F(Scatter, OnReadIsUnimplemented) {
-  const Variable table = make(at::zeros({3}), {.aggregation = sum, .synchronization = kOnRead});
+  const Variable table = make(at::zeros({3}), {.aggregation = sum, .synchronization = kSyncOnRead});
   EXPECT_THAT(error_of([&] { table.scatter_add(at::tensor({0}), at::ones({1})); }), HasSubstr("unimplemented"));
 }
 

@@ -32,7 +32,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 // Integers, so that their sums are exact.
-Tensor numbers(at::IntArrayRef sizes) {
+Tensor numbered(at::IntArrayRef sizes) {
   return at::arange(1, 1 + c10::multiply_integers(sizes), at::kDouble).view(sizes);
 }
 
@@ -49,7 +49,7 @@ INSTANTIATE_TEST_SUITE_P(Buffers, DividedMeshes, testing::Bool(),
                          [](const testing::TestParamInfo<bool>& info) { return info.param ? "Merged" : "Separate"; });
 
 TEST_P(DividedMeshes, HoldInEachProcessWhatLiesOnItsDevices) {
-  const Tensor value = numbers({5, 2});
+  const Tensor value = numbered({5, 2});
   const auto failures = on_each_process(line_, [&](const Mesh& mesh, int rank) {
     const Tensor tensor = distribute_tensor(value, rows(mesh));
     EXPECT_EQ(tensor.sizes(), value.sizes());
@@ -92,8 +92,8 @@ std::vector<const Spec*> all_specs(const MeshShape* shape, at::IntArrayRef sizes
 }
 
 TEST_P(DividedMeshes, ChangeEveryLayoutIntoEveryOther) {
-  for (const Tensor& value : {numbers({5, 7}), numbers({7, 5}).t(), numbers({1, 3}), numbers({4, 0}),
-                              numbers({6, 2}).to(at::kFloat), numbers({2, 6}).to(at::kInt)}) {
+  for (const Tensor& value : {numbered({5, 7}), numbered({7, 5}).t(), numbered({1, 3}), numbered({4, 0}),
+                              numbered({6, 2}).to(at::kFloat), numbered({2, 6}).to(at::kInt)}) {
     const auto failures = on_each_process(grid_, [&](const Mesh& mesh, int) {
       const auto specs = all_specs(MeshShape::of(mesh), value.sizes());
       for (const Spec* from : specs)
@@ -113,7 +113,7 @@ TEST_P(DividedMeshes, ChangeEveryLayoutIntoEveryOther) {
 }
 
 TEST_P(DividedMeshes, MultiplyAddAndReduceAsTheWholeMeshDoes) {
-  const Tensor a = numbers({5, 6}), b = numbers({6, 3});
+  const Tensor a = numbered({5, 6}), b = numbered({6, 3});
   const auto run = [&](const Mesh& mesh) {
     const Tensor left = distribute_tensor(a, Layout({kUnsharded, "x"}, mesh));
     const Tensor right = distribute_tensor(b, Layout({"x", kUnsharded}, mesh));
@@ -155,7 +155,7 @@ TEST(DividedMesh, AddsTermsUpInTheOrderOfTheWholeMesh) {
 }
 
 TEST_P(DividedMeshes, GiveTheGradientsOfOneDevice) {
-  const Tensor x = numbers({6, 4}), w = numbers({4, 3}).requires_grad_();
+  const Tensor x = numbered({6, 4}), w = numbered({4, 3}).requires_grad_();
   (at::mm(x, w).relu() * 0.5).sum().backward();
   const auto failures = on_each_process(line_, [&](const Mesh& mesh, int) {
     const Tensor own = distribute_tensor(w.detach(), Layout::replicated(mesh, 2)).requires_grad_();
@@ -167,11 +167,11 @@ TEST_P(DividedMeshes, GiveTheGradientsOfOneDevice) {
 }
 
 TEST_P(DividedMeshes, WriteInPlaceThroughViewsOfAxesThatAreCut) {
-  Tensor expected = numbers({6, 4});
+  Tensor expected = numbered({6, 4});
   expected[4].fill_(-1);
   expected.slice(0, 1, 6, 2).add_(100);
   const auto failures = on_each_process(line_, [&](const Mesh& mesh, int) {
-    const Tensor tensor = distribute_tensor(numbers({6, 4}), rows(mesh));
+    const Tensor tensor = distribute_tensor(numbered({6, 4}), rows(mesh));
     tensor[4].fill_(-1);
     tensor.slice(0, 1, 6, 2).add_(100);
     EXPECT_TRUE(at::equal(gather(tensor), expected));
@@ -180,7 +180,7 @@ TEST_P(DividedMeshes, WriteInPlaceThroughViewsOfAxesThatAreCut) {
 }
 
 TEST_P(DividedMeshes, MoveValuesThatRepeatAnAxisOrHaveYetToBeConjugated) {
-  const Tensor column = numbers({5, 1}), turned = (numbers({5, 4}) * c10::complex<double>(1, 2)).conj();
+  const Tensor column = numbered({5, 1}), turned = (numbered({5, 4}) * c10::complex<double>(1, 2)).conj();
   const auto failures = on_each_process(line_, [&](const Mesh& mesh, int) {
     const Layout columns({kUnsharded, "x"}, mesh);
     const Tensor wide = distribute_tensor(column, rows(mesh)).expand({5, 4});
@@ -194,7 +194,7 @@ TEST_P(DividedMeshes, MoveValuesThatRepeatAnAxisOrHaveYetToBeConjugated) {
 }
 
 TEST_P(DividedMeshes, ChangeTheirGeometryInPlaceAndLeaveAliasesTheirs) {
-  const Tensor value = numbers({6, 4});
+  const Tensor value = numbered({6, 4});
   const auto failures = on_each_process(line_, [&](const Mesh& mesh, int) {
     Tensor tensor = distribute_tensor(value, rows(mesh));
     const Tensor alias = tensor.detach();
@@ -210,10 +210,10 @@ TEST_P(DividedMeshes, ChangeTheirGeometryInPlaceAndLeaveAliasesTheirs) {
 }
 
 TEST_P(DividedMeshes, AddInPlaceToValuesThatEachProcessHas) {
-  const Tensor source = numbers({8, 3}), places = at::arange(8) % 3;
-  const Tensor expected = numbers({3, 3}).index_add_(0, places, source);
+  const Tensor source = numbered({8, 3}), places = at::arange(8) % 3;
+  const Tensor expected = numbered({3, 3}).index_add_(0, places, source);
   const auto failures = on_each_process(line_, [&](const Mesh& mesh, int) {
-    Tensor sums = distribute_tensor(numbers({3, 3}), Layout::replicated(mesh, 2));
+    Tensor sums = distribute_tensor(numbered({3, 3}), Layout::replicated(mesh, 2));
     sums.index_add_(0, distribute_tensor(places, Layout({"x"}, mesh)), distribute_tensor(source, rows(mesh)));
     EXPECT_TRUE(at::equal(gather(sums), expected));
   });
@@ -238,24 +238,24 @@ TEST_P(DividedMeshes, DrawFromGeneratorsThatAllHaveSeededAlikeAndFromNoOther) {
 
 TEST_P(DividedMeshes, RefuseWhatNeedsAllComponentsInOneProcess) {
   const auto failures = on_each_process(line_, [&](const Mesh& mesh, int) {
-    const Tensor tensor = distribute_tensor(numbers({6, 4}), rows(mesh));
+    const Tensor tensor = distribute_tensor(numbered({6, 4}), rows(mesh));
     EXPECT_EQ(code_of([&] { local(tensor); }), ErrorCode::unimplemented);
     EXPECT_EQ(code_of([&] { replica_components(tensor); }), ErrorCode::unimplemented);
     EXPECT_EQ(code_of([&] { mesh_impl(tensor).write(); }), ErrorCode::unimplemented);
     EXPECT_EQ(code_of([&] { const LayoutScope scope(rows(mesh)); }), ErrorCode::unimplemented);
     EXPECT_EQ(code_of([&] {
-                Tensor(tensor).set_data(distribute_tensor(numbers({6, 4}), rows(mesh)));
+                Tensor(tensor).set_data(distribute_tensor(numbered({6, 4}), rows(mesh)));
               }),
               ErrorCode::unimplemented);
     EXPECT_THAT(error_of([&] { mesh_impl(tensor).read(); }), HasSubstr("lies in several processes"));
-    EXPECT_TRUE(at::equal(local(relayout(tensor, Layout::replicated(mesh, 2))), numbers({6, 4})));
+    EXPECT_TRUE(at::equal(local(relayout(tensor, Layout::replicated(mesh, 2))), numbered({6, 4})));
   });
   EXPECT_THAT(failures, Each(IsEmpty()));
 }
 
 TEST_P(DividedMeshes, KeepOfTheComponentsTheyAreGivenThoseThatAreHere) {
   const auto failures = on_each_process(line_, [&](const Mesh& mesh, int) {
-    const Spec* spec = mesh_impl(distribute_tensor(numbers({8, 2}), rows(mesh))).spec();
+    const Spec* spec = mesh_impl(distribute_tensor(numbered({8, 2}), rows(mesh))).spec();
     Components all;
     for (int i = 0; i < spec->num_components; ++i) all.push_back(at::full({spec->length(i, 0), 2}, i, at::kDouble));
     const Tensor tensor = make_mesh_tensor(spec, all);
@@ -269,7 +269,7 @@ TEST_P(DividedMeshes, KeepOfTheComponentsTheyAreGivenThoseThatAreHere) {
 
 TEST_P(DividedMeshes, SayWhichOpsProcessesThatDoNotAgreeHaveCalled) {
   const auto failures = on_each_process(line_, [&](const Mesh& mesh, int rank) {
-    const Tensor tensor = distribute_tensor(numbers({8, 4}), rows(mesh));
+    const Tensor tensor = distribute_tensor(numbered({8, 4}), rows(mesh));
     gather(rank == 0 ? tensor.sum(0) : tensor.amax(0));
   });
   EXPECT_THAT(failures,
@@ -292,7 +292,7 @@ TEST_P(DividedMeshes, AreRefusedWhereTheyCannotBeDivided) {
   EXPECT_EQ(code_of([&] { divide_mesh(line_.whole(), "y", group); }), ErrorCode::invalid_argument);
   EXPECT_EQ(code_of([&] { divide_mesh(line_.whole(), "x", group); }), ErrorCode::invalid_argument);
   const Mesh used = DividedMesh{{{"x", 3}}, "x", 3, merge_}.whole();
-  distribute_tensor(numbers({3, 3}), Layout::replicated(used, 2));
+  distribute_tensor(numbered({3, 3}), Layout::replicated(used, 2));
   EXPECT_EQ(code_of([&] { divide_mesh(used, "x", group); }), ErrorCode::failed_precondition);
   const Mesh at_home({{"x", 3}}, configure_logical_cpus(3), {.merge = merge_, .home = Device("CPU:0")});
   EXPECT_EQ(code_of([&] { divide_mesh(at_home, "x", group); }), ErrorCode::unimplemented);

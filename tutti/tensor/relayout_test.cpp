@@ -71,7 +71,7 @@ Components run(const Relayout& relayout, const Spec& from, const Components& com
 }
 
 // The components of `value` in a layout. Its terms of a sum are (n - 1) times 1000, 1001, … and what is left to it.
-Components laid_out(const Tensor& value, const Spec* spec) {
+Components laid_out_by(const Tensor& value, const Spec* spec) {
   Components components;
   const Spec* whole = intern(spec->shape, spec->axes, 0, spec->sizes);
   const int terms = spec->shape->count(spec->unreduced);
@@ -131,7 +131,7 @@ TEST_P(Relayouts, OfEveryPairAreThePlainValue) {
     std::vector<const Spec*> specs;
     all_specs(shape_, sizes, 0, {}, specs);
     std::vector<Components> components;
-    for (const Spec* spec : specs) components.push_back(laid_out(value, spec));
+    for (const Spec* spec : specs) components.push_back(laid_out_by(value, spec));
     for (size_t i = 0; i < specs.size(); ++i)
       for (size_t j = 0; j < specs.size(); ++j) {
         if (specs[j]->unreduced & ~specs[i]->unreduced) continue;
@@ -160,7 +160,7 @@ TEST_P(Relayouts, StepByStepAreTheSameAsAtOnce) {
       SCOPED_TRACE(str(from->layout().to_string(), " to ", to->layout().to_string()));
       const Relayout relayout(from, to, "test", Asked::implied);
       const Spec* now = from;
-      Components components = laid_out(value, from);
+      Components components = laid_out_by(value, from);
       for (const RedistributionStep& step : relayout.steps()) {
         const Spec* next =
             intern(shape_, AxisMap(step.after.axes.begin(), step.after.axes.end()), step.after.unreduced, sizes);
@@ -168,7 +168,7 @@ TEST_P(Relayouts, StepByStepAreTheSameAsAtOnce) {
         now = next;
       }
       ASSERT_EQ(now, to);
-      expect_equal(components, run(relayout, *from, laid_out(value, from)), to);
+      expect_equal(components, run(relayout, *from, laid_out_by(value, from)), to);
       if (HasFatalFailure()) return;
     }
 }
@@ -219,7 +219,7 @@ TEST_P(Relayouts, GradientsComeBackInTheLayoutOfTheValue) {
     for (const Spec* to : specs) {
       if (from->unreduced || to->unreduced) continue;
       SCOPED_TRACE(str(from->layout().to_string(), " to ", to->layout().to_string()));
-      const Tensor x = make_mesh_tensor(from, laid_out(value, from)).requires_grad_();
+      const Tensor x = make_mesh_tensor(from, laid_out_by(value, from)).requires_grad_();
       const Tensor w = distribute_tensor(weights, to->layout());
       const Tensor y = relayout(x, to->layout());
       ASSERT_EQ(layout_of(y), to->layout());
@@ -246,7 +246,7 @@ TEST_P(Relayouts, GradientsOfGradientsPassRelayoutAndGather) {
 TEST_P(RelayoutsOfTerms, GradientsOfASumReachEachOfItsTerms) {
   const Tensor value = numbers({5, 3});
   const Spec* from = intern(shape_, {-1, -1}, 1, {5, 3});
-  const Tensor x = make_mesh_tensor(from, laid_out(value, from)).requires_grad_();
+  const Tensor x = make_mesh_tensor(from, laid_out_by(value, from)).requires_grad_();
   (relayout(x, Layout({"x", kUnsharded}, mesh_)) * distribute_tensor(value, Layout({"x", kUnsharded}, mesh_)))
       .sum()
       .backward();
@@ -313,7 +313,7 @@ TEST_P(Layouts, OfManyElementsAreThePlainValue) {
   std::vector<const Spec*> specs;
   all_specs(MeshShape::of(mesh_), {512, 1024}, 0, {}, specs);
   for (const Spec* from : specs) {
-    const Components components = laid_out(value, from);
+    const Components components = laid_out_by(value, from);
     for (const Spec* to : specs) {
       if (to->unreduced) continue;
       SCOPED_TRACE(str(from->layout().to_string(), " to ", to->layout().to_string()));
@@ -405,7 +405,7 @@ TEST_F(SeparateLayouts, StrictModeAllowsASumThatIsDue) {
   ensure_registered();
   const StrictMode strict;
   const Spec* terms = intern(MeshShape::of(mesh_), {-1, -1}, 1, {8, 8});
-  const Tensor sum = make_mesh_tensor(terms, laid_out(numbers({8, 8}), terms));
+  const Tensor sum = make_mesh_tensor(terms, laid_out_by(numbers({8, 8}), terms));
   EXPECT_TRUE(at::equal(gather(sum.mul(sum)), numbers({8, 8}) * numbers({8, 8})));
 }
 
