@@ -44,7 +44,7 @@ int64_t read_step(const fs::path& folder) {
   return step;
 }
 
-enum class Fault { kill, full };
+enum class WriteFault { kill, full };
 
 // What each process is told where `victim` is killed or has no room at its operation `at`, and whether it came to it.
 struct Ends {
@@ -52,7 +52,7 @@ struct Ends {
   bool reached;
 };
 
-Ends save_by_processes(const fs::path& folder, int64_t step, Fault fault, int victim, int at) {
+Ends save_by_processes(const fs::path& folder, int64_t step, WriteFault fault, int victim, int at) {
   const FileDescriptor memory = create_group_memory(kProcesses);
   int pipes[kProcesses][2];
   std::vector<pid_t> children;
@@ -68,7 +68,7 @@ Ends save_by_processes(const fs::path& folder, int64_t step, Fault fault, int vi
     HookedFileSystem files(posix_file_system(), [&](FileOperation operation) {
       if (rank != victim || count++ < at) return;
       (void)!::write(pipes[rank][1], "!", count == at + 1 ? 1 : 0);
-      if (fault == Fault::kill) kill(getpid(), SIGKILL);
+      if (fault == WriteFault::kill) kill(getpid(), SIGKILL);
       if (operation != FileOperation::remove && operation != FileOperation::list)
         throw Error(ErrorCode::resource_exhausted, "no space left on device");
     });
@@ -106,7 +106,7 @@ size_t num_entries(const fs::path& directory) {
 TEST(SharedWrite, HasAFileOfEachProcess) {
   const TemporaryFolder directory;
   const fs::path folder = directory / "c";
-  const Ends ends = save_by_processes(folder, 1, Fault::kill, -1, 0);
+  const Ends ends = save_by_processes(folder, 1, WriteFault::kill, -1, 0);
   EXPECT_THAT(ends.texts, Each("no error"));
   EXPECT_EQ(read_step(folder), 1);
   EXPECT_EQ(num_entries(folder), kProcesses + 1);  // and the index
@@ -118,8 +118,8 @@ TEST(SharedWrite, LeavesOneOfTwoStepsWhereverAProcessIsKilled) {
     for (int at = 0;; ++at) {
       const TemporaryFolder directory;
       const fs::path folder = directory / "c";
-      save_by_processes(folder, 1, Fault::kill, -1, 0);
-      const Ends ends = save_by_processes(folder, 2, Fault::kill, victim, at);
+      save_by_processes(folder, 1, WriteFault::kill, -1, 0);
+      const Ends ends = save_by_processes(folder, 2, WriteFault::kill, victim, at);
       if (!ends.reached) {
         EXPECT_EQ(read_step(folder), 2);
         EXPECT_GT(at, 3);
@@ -134,7 +134,7 @@ TEST(SharedWrite, LeavesOneOfTwoStepsWhereverAProcessIsKilled) {
         EXPECT_EQ(step, 1) << at;
       }
       EXPECT_THAT(step, AnyOf(1, 2));
-      save_by_processes(folder, 3, Fault::kill, -1, 0);
+      save_by_processes(folder, 3, WriteFault::kill, -1, 0);
       EXPECT_EQ(read_step(folder), 3);
       EXPECT_EQ(num_entries(directory.path()), 1) << "what the killed one left is removed";
     }
@@ -145,8 +145,8 @@ TEST(SharedWrite, IsAbortedForAllWhereOneHasNoRoom) {
     for (int at = 0;; ++at) {
       const TemporaryFolder directory;
       const fs::path folder = directory / "c";
-      save_by_processes(folder, 1, Fault::kill, -1, 0);
-      const Ends ends = save_by_processes(folder, 2, Fault::full, victim, at);
+      save_by_processes(folder, 1, WriteFault::kill, -1, 0);
+      const Ends ends = save_by_processes(folder, 2, WriteFault::full, victim, at);
       if (!ends.reached) break;
       const bool has_failed = ends.texts[static_cast<size_t>(victim)] != "no error";
       for (const std::string& text : ends.texts) {
