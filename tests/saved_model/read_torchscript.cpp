@@ -1,4 +1,5 @@
-// Runs the TorchScript files that write_models has made, without tutti, and compares the bits: read_torchscript FOLDER
+// Runs the TorchScript files that write_models has made, without tutti, and compares the results: read_torchscript
+// FOLDER
 #include <ATen/Parallel.h>
 #include <torch/script.h>
 
@@ -63,7 +64,8 @@ int main(int, char** argv) {
         if (tensors.contains("x1")) inputs.emplace_back(tensors.at("x1"));
         const at::Tensor seen = model.forward(inputs).toTensor();
         if (seen.equal(tensors.at("y0"))) continue;
-        ++num_wrong;
+        // On some processors the last bits of a product are another process's others.
+        if (!seen.allclose(tensors.at("y0"), 0, 1e-6)) ++num_wrong;
         std::cout << entry.path().filename() << " batch " << batch << " turn " << turn << ": "
                   << (seen - tensors.at("y0")).abs().max().item<double>() << '\n';
       }
