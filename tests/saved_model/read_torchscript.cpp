@@ -64,8 +64,7 @@ int main(int, char** argv) {
         if (tensors.contains("x1")) inputs.emplace_back(tensors.at("x1"));
         const at::Tensor seen = model.forward(inputs).toTensor();
         if (seen.equal(tensors.at("y0"))) continue;
-        // On some processors the last bits of a product are another process's others.
-        if (!seen.allclose(tensors.at("y0"), 0, 1e-6)) ++num_wrong;
+        ++num_wrong;
         std::cout << entry.path().filename() << " batch " << batch << " turn " << turn << ": "
                   << (seen - tensors.at("y0")).abs().max().item<double>() << '\n';
       }

@@ -187,6 +187,9 @@ void write_modules() {
       {saved_model::TensorSpec({.name = "a", .shape = {kUnknown, 6}}),
        saved_model::TensorSpec({.name = "b", .shape = {kUnknown, 5}})},
       state_of(*bilinear));
+  const Tensor matrix = torch::randn({400, 10}), row = torch::randn({10});
+  write("torch_addmm", [&](const Tensor& x) { return torch::addmm(torch::addmm(row, x, matrix), x, matrix, 2); },
+        {saved_model::TensorSpec({.name = "x", .shape = {kUnknown, 400}})}, {{"matrix", matrix}, {"row", row}});
 }
 
 }  // namespace

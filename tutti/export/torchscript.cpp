@@ -5,6 +5,7 @@
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/ir/ir.h>
+#include <torch/csrc/jit/passes/dead_code_elimination.h>
 #include <torch/csrc/jit/runtime/operator.h>
 #include <torch/csrc/jit/serialization/export.h>
 
@@ -72,6 +73,8 @@ class TorchScriptWriter {
   jit::Value* integer(const Integer& integer);
   jit::Value* list(const c10::TypePtr& type, std::vector<jit::Value*> items);
   jit::Value* argument(const Argument& argument, const c10::Argument& schema);
+  jit::Value* transposed(jit::Value* matrix);
+  jit::Node* node_of(const c10::FunctionSchema& schema, std::vector<jit::Value*> arguments);
 
   const Program& program_;
   std::shared_ptr<jit::CompilationUnit> unit_;
@@ -175,6 +178,22 @@ jit::Value* TorchScriptWriter::argument(const Argument& argument, const c10::Arg
   return nullptr;
 }
 
+bool is_one(const jit::Value* number) {
+  const auto constant = jit::toIValue(number);
+  return constant && constant->isScalar() && constant->toScalar().equal(1);
+}
+
+jit::Value* TorchScriptWriter::transposed(jit::Value* matrix) {
+  return matrix->node()->kind() == at::aten::t ? matrix->node()->input() : graph_->insert(at::aten::t, {matrix});
+}
+
+// TorchScript runs addmm as mm and add, which rounds once more; linear() calls addmm.
+jit::Node* TorchScriptWriter::node_of(const c10::FunctionSchema& schema, std::vector<jit::Value*> arguments) {
+  if (schema.name() == "aten::addmm" && is_one(arguments[3]) && is_one(arguments[4]))
+    return graph_->create(at::aten::linear, {arguments[1], transposed(arguments[2]), arguments[0]});
+  return graph_->create(c10::Symbol::fromQualString(schema.name()), arguments, schema.returns().size());
+}
+
 void TorchScriptWriter::add_call(const Call& call) {
   const size_t dot = call.op.find('.');
   const c10::OperatorName name(call.op.substr(0, dot), dot == std::string::npos ? "" : call.op.substr(dot + 1));
@@ -182,8 +201,7 @@ void TorchScriptWriter::add_call(const Call& call) {
   std::vector<jit::Value*> inputs;
   for (size_t i = 0; i < call.arguments.size(); ++i)
     inputs.push_back(argument(call.arguments[i].argument, op.schema().arguments()[i]));
-  jit::Node* const node = graph_->create(c10::Symbol::fromQualString(name.name), inputs, op.schema().returns().size());
-  graph_->insertNode(node);
+  jit::Node* const node = graph_->insertNode(node_of(op.schema(), std::move(inputs)));
   for (size_t i = 0; i < call.results.size(); ++i) {
     jit::Value* const output = node->outputs()[i];
     output->setType(op.schema().returns()[i].type());
@@ -209,6 +227,7 @@ void TorchScriptWriter::add_outputs() {
 }
 
 jit::Module TorchScriptWriter::finish() {
+  jit::EliminateDeadCode(graph_);  // the t() of a matrix that linear() takes
   graph_->lint();
   jit::Function* const forward = unit_->create_function(c10::QualifiedName(*module_.type()->name(), "forward"), graph_);
   module_.type()->addMethod(forward);
