@@ -8,6 +8,10 @@
 
 namespace tutti::data {
 
+// Instead of a number of threads: one for each processor, of which a map of cheap elements leaves most asleep. Instead
+// of prefetch()'s buffer_size: see there. TF: tf.data.AUTOTUNE.
+inline constexpr int kAutotune = -1;
+
 struct BatchOptions {
   bool drop_remainder = false;  // leave out a last batch that is not full
   // How many threads stack batches side by side, in order; 0: whoever consumes does. Pays for rows of megabytes.

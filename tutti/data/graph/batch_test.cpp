@@ -64,8 +64,8 @@ TEST(Batch, SeveralThreadsStackTheSameBatches) {
       EXPECT_EQ(numbers(parallel), numbers(range(rows).batch(3, {.drop_remainder = drop})));
       EXPECT_EQ(parallel.cardinality(), range(rows).batch(3, {.drop_remainder = drop}).cardinality());
     }
-  EXPECT_THAT(error_of([] { range(5).batch(2, {.num_parallel_calls = -1}); }),
-              HasSubstr("batch: num_parallel_calls -1"));
+  EXPECT_THAT(error_of([] { range(5).batch(2, {.num_parallel_calls = -2}); }),
+              HasSubstr("batch: num_parallel_calls -2"));
 }
 
 }  // namespace

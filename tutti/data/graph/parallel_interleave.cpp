@@ -9,6 +9,7 @@
 #include "tutti/core/str.h"
 #include "tutti/data/graph/at_element.h"
 #include "tutti/data/graph/forked.h"
+#include "tutti/data/graph/num_threads.h"
 #include "tutti/data/graph/ops.h"
 #include "tutti/data/graph/passes.h"
 #include "tutti/data/graph/pipeline_scope.h"
@@ -341,9 +342,8 @@ ParallelInterleaveIterator::SourcePtr ParallelInterleaveIterator::restored(State
 }  // namespace
 
 NodePtr parallel_interleave(const NodePtr& input, FlatMapFunction function, const InterleaveOptions& options) {
-  if (options.num_parallel_calls < 1)
-    throw Error(ErrorCode::invalid_argument, str("interleave: num_parallel_calls ", options.num_parallel_calls,
-                                                 "; it must be at least 1, or left out"));
+  InterleaveOptions on_threads = options;
+  on_threads.num_parallel_calls = num_threads("interleave", options.num_parallel_calls);
   const auto shared = std::make_shared<const FlatMapFunction>(std::move(function));
   Node node = *interleave(input, *shared, options);
   node.rebuild = [=](const std::vector<NodePtr>& inputs) {
@@ -352,8 +352,8 @@ NodePtr parallel_interleave(const NodePtr& input, FlatMapFunction function, cons
   const auto passes = std::make_shared<Passes>("interleave", /*seed=*/0, /*again=*/true);
   node.shared = passes;
   node.iterate = [=](const Context& context) {
-    return of_this_process(
-        std::make_unique<ParallelInterleaveIterator>(input, shared, options, context, passes->of_functions(context)));
+    return of_this_process(std::make_unique<ParallelInterleaveIterator>(input, shared, on_threads, context,
+                                                                        passes->of_functions(context)));
   };
   return std::make_shared<const Node>(std::move(node));
 }

@@ -127,8 +127,8 @@ TEST(ParallelInterleave, IsDestroyedThoughNothingComes) {
 }
 
 TEST(ParallelInterleave, ChecksItsArguments) {
-  EXPECT_THAT(error_of([] { range(4).interleave(numbers_of, {.num_parallel_calls = -1}); }),
-              ::testing::HasSubstr("num_parallel_calls -1"));
+  EXPECT_THAT(error_of([] { range(4).interleave(numbers_of, {.num_parallel_calls = -2}); }),
+              ::testing::HasSubstr("num_parallel_calls -2"));
   EXPECT_THAT(error_of([] { range(4).interleave(numbers_of, {.cycle_length = 0, .num_parallel_calls = 1}); }),
               ::testing::HasSubstr("cycle_length 0"));
 }

@@ -11,6 +11,7 @@
 #include "tutti/data/graph/at_element.h"
 #include "tutti/data/graph/element_draws.h"
 #include "tutti/data/graph/forked.h"
+#include "tutti/data/graph/num_threads.h"
 #include "tutti/data/graph/ops.h"
 #include "tutti/data/graph/passes.h"
 #include "tutti/data/graph/pipeline_scope.h"
@@ -183,10 +184,12 @@ class ParallelMapIterator : public Iterator {
   // The next element of the input, at its place among the results; null when there is nothing more to do.
   std::shared_ptr<Result> take() {
     std::unique_lock lock(mutex_);
-    ++num_idle_;
-    const bool any_left = for_threads_.wait(lock, stop_.get_token(), [this] { return may_take(); });
-    --num_idle_;
-    if (!any_left || ended_ || stop_.stop_requested()) return nullptr;
+    if (!may_take()) {  // else not even a wait that returns at once, which costs as much as a cheap element
+      ++num_idle_;
+      for_threads_.wait(lock, stop_.get_token(), [this] { return may_take(); });
+      --num_idle_;
+    }
+    if (ended_ || stop_.stop_requested()) return nullptr;
     taking_ = true;
     lock.unlock();
     auto result = std::make_shared<Result>();
@@ -254,11 +257,10 @@ NodePtr mapped_in_parallel(const NodePtr& input, const std::shared_ptr<const Map
 }  // namespace
 
 NodePtr parallel_map(const NodePtr& input, MapFunction function, const MapOptions& options, const char* op) {
-  if (options.num_parallel_calls < 1)
-    throw Error(ErrorCode::invalid_argument,
-                str(op, ": num_parallel_calls ", options.num_parallel_calls, "; it must be at least 1, or left out"));
+  MapOptions on_threads = options;
+  on_threads.num_parallel_calls = num_threads(op, options.num_parallel_calls);
   const auto passes = options.seed ? std::make_shared<Passes>(op, *options.seed, /*again=*/true) : nullptr;
-  return mapped_in_parallel(input, std::make_shared<const MapFunction>(std::move(function)), passes, options, op);
+  return mapped_in_parallel(input, std::make_shared<const MapFunction>(std::move(function)), passes, on_threads, op);
 }
 
 }  // namespace tutti::data::graph

@@ -1,6 +1,7 @@
 #include <ATen/ops/zeros.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <latch>
@@ -94,9 +95,24 @@ TEST(ParallelMap, IsDestroyedInTheMiddle) {
   }
 }
 
+TEST(ParallelMap, TakesAThreadForEachProcessorWhereItIsAskedTo) {
+  const Watchdog watchdog(60s);
+  const int processors = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  std::latch all(processors);  // passed only if as many calls run at once
+  const auto meet = [&](const Tensor& x) {
+    all.arrive_and_wait();
+    return x;
+  };
+  EXPECT_EQ(numbers(range(processors).map(meet, {.num_parallel_calls = kAutotune})), numbers(range(processors)));
+  EXPECT_EQ(numbers(range(9).batch(2, {.num_parallel_calls = kAutotune})), numbers(range(9).batch(2)));
+  const auto twice = [](const Tensor& x) { return from_tensors(x).repeat(2); };
+  EXPECT_EQ(numbers(range(9).interleave(twice, {.num_parallel_calls = kAutotune})),
+            numbers(range(9).interleave(twice)));
+}
+
 TEST(ParallelMap, RefusesANegativeNumberOfCalls) {
-  EXPECT_THAT(error_of([] { range(2).map([](const Tensor& x) { return x; }, {.num_parallel_calls = -1}); }),
-              ::testing::HasSubstr("num_parallel_calls -1"));
+  EXPECT_THAT(error_of([] { range(2).map([](const Tensor& x) { return x; }, {.num_parallel_calls = -2}); }),
+              ::testing::HasSubstr("num_parallel_calls -2"));
 }
 
 }  // namespace

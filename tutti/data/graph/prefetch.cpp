@@ -20,6 +20,16 @@ using Clock = std::chrono::steady_clock;
 constexpr Clock::duration kShortestFullNap = std::chrono::microseconds(20),
                           kLongestFullNap = std::chrono::milliseconds(10);
 
+constexpr int64_t kMostBytes = 256 << 20;  // of elements in a buffer that grows
+
+// Of the tensors in it.
+int64_t num_bytes(const Element& element) {
+  int64_t bytes = 0;
+  for (const Leaf& leaf : element.leaves())
+    if (const auto* tensor = std::get_if<Tensor>(&leaf)) bytes += static_cast<int64_t>(tensor->nbytes());
+  return bytes;
+}
+
 // A thread of its own makes up to `capacity` elements ready. While the buffer is full it takes naps, of about the time
 // in which the consumer uses a quarter of it: so the consumer, which would spend more on waking it than on all else,
 // wakes it where nothing is left, and never else. Destruction waits for the element that is being made, not for a
@@ -28,7 +38,8 @@ class PrefetchIterator : public Iterator {
  public:
   PrefetchIterator(const NodePtr& input, int64_t capacity, const Context& context)
       : consumer_stop_(context.stop),
-        capacity_(static_cast<size_t>(capacity)),
+        grows_(capacity == kAutotune),
+        capacity_(grows_ ? 1 : static_cast<size_t>(capacity)),
         dataset_(input),
         input_(input->iterate(context.stopped_by(stop_.get_token()))) {}
 
@@ -38,12 +49,15 @@ class PrefetchIterator : public Iterator {
     std::unique_lock lock(mutex_);
     if (!thread_.joinable() && !ended_) start();
     const auto ready = [this] { return !made_.empty() || ended_; };
+    const bool lacks = grows_ && made_.empty() && was_full_;
+    was_full_ |= made_.size() >= capacity_;
     if (!ready() && !not_empty_.wait(lock, consumer_stop_, ready))
       throw Error(ErrorCode::cancelled, "prefetch: the consumer is gone");
     if (made_.empty()) return false;
     Made made = std::move(made_.front());
     made_.pop_front();
     note_take();
+    if (lacks && !made.error) grow(made.element);
     const bool wake = made_.empty();
     lock.unlock();
     if (wake) not_full_.notify_one();
@@ -143,6 +157,13 @@ class PrefetchIterator : public Iterator {
     return true;
   }
 
+  // The consumer had to wait although the buffer had been full: twice as much might have been enough. TF:
+  // PrefetchAutotuner.
+  void grow(const Element& element) {
+    was_full_ = false;
+    if (static_cast<int64_t>(2 * capacity_) * std::max<int64_t>(1, num_bytes(element)) < kMostBytes) capacity_ *= 2;
+  }
+
   // Of the time between two elements that the consumer takes; one that is long for once counts little.
   void note_take() {
     const auto now = Clock::now();
@@ -172,12 +193,14 @@ class PrefetchIterator : public Iterator {
   }
 
   std::stop_token consumer_stop_;
-  size_t capacity_;
+  const bool grows_;
   std::mutex mutex_;
   std::condition_variable_any not_empty_;
   std::condition_variable_any not_full_;
   std::condition_variable_any away_from_input_;
-  std::deque<Made> made_;  // guarded by mutex_, as the next five
+  size_t capacity_;        // guarded by mutex_, as the next seven
+  bool was_full_ = false;  // since it last grew
+  std::deque<Made> made_;
   bool ended_ = false;
   bool paused_ = false;
   bool at_input_ = false;  // the thread is, or has an element of it in hand
@@ -192,8 +215,9 @@ class PrefetchIterator : public Iterator {
 }  // namespace
 
 NodePtr prefetch(const NodePtr& input, int64_t buffer_size) {
-  if (buffer_size < 1)
-    throw Error(ErrorCode::invalid_argument, str("prefetch: buffer_size ", buffer_size, "; it must be at least 1"));
+  if (buffer_size < 1 && buffer_size != kAutotune)
+    throw Error(ErrorCode::invalid_argument,
+                str("prefetch: buffer_size ", buffer_size, "; it must be at least 1, or kAutotune"));
   Node node = after(input, [=](const NodePtr& other) { return prefetch(other, buffer_size); });
   node.role = Role::trailing;
   node.iterate = [=](const Context& context) {

@@ -3,6 +3,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <optional>
@@ -92,6 +93,43 @@ TEST(Prefetch, KeepsToItsBufferWhenItWasSavedOrRestoredFull) {
   std::this_thread::sleep_for(50ms);
   EXPECT_LE(calls, 2);
   for (int i = 1; i < 20; ++i, ++iterator) EXPECT_EQ(iterator->item<int64_t>(), i);
+}
+
+// The most elements that were made ahead of a consumer who takes them in bursts.
+int most_ahead(const Dataset<Tensor>& dataset, const std::atomic<int>& calls) {
+  int most = 0, taken = 0;
+  for (const Tensor& x : dataset) {
+    EXPECT_EQ(x.flatten()[0].item<int64_t>(), taken++);
+    if (taken % 50 == 0) std::this_thread::sleep_for(5ms);
+    most = std::max(most, calls - taken);
+  }
+  return most;
+}
+
+TEST(Prefetch, GrowsWhereItsConsumerFindsItEmpty) {
+  const Watchdog watchdog(60s);
+  std::atomic<int> calls = 0;
+  EXPECT_GE(most_ahead(slow(1000, 0ms, calls).prefetch(kAutotune), calls), 16);
+  calls = 0;
+  EXPECT_LE(most_ahead(slow(1000, 0ms, calls).prefetch(1), calls), 3);
+}
+
+TEST(Prefetch, GrowsToNoMoreThan256MB) {
+  const Watchdog watchdog(60s);
+  std::atomic<int> calls = 0;
+  const auto large = slow(300, 0ms, calls).map([](const Tensor& x) { return x.expand({8 << 20}); });  // 64 MB each
+  EXPECT_LE(most_ahead(large.prefetch(kAutotune), calls), 2 + 2);  // two kept, one in hand, one that is looked at
+}
+
+TEST(Prefetch, StaysSmallWhereItsConsumerIsSlower) {
+  const Watchdog watchdog(60s);
+  std::atomic<int> calls = 0;
+  auto iterator = slow(100, 0ms, calls).prefetch(kAutotune).begin();
+  for (int i = 0; i < 20; ++i, ++iterator) {
+    EXPECT_EQ(iterator->item<int64_t>(), i);
+    while (calls < i + 3) std::this_thread::yield();  // one kept, and one that finds no room
+  }
+  EXPECT_LE(calls, 20 + 3);
 }
 
 TEST(Prefetch, AnErrorComesAfterTheElementsBeforeIt) {
