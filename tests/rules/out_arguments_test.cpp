@@ -79,11 +79,25 @@ TEST(OutArguments, OfAnotherTypeAreRefusedAsLibTorchDoes) {
       Tensor out = beside(t, torch::zeros({0}, type));
       return torch::frobenius_norm_out(out, t, {1});
     });
+  for (const at::ScalarType type : {torch::kLong, torch::kDouble, torch::kFloat})
+    expect_like_one_device(torch::ones({2, 2}), kRowsCut, [&](const Tensor& t) {
+      Tensor out = beside(t, torch::zeros({0}, type));
+      return torch::nanmean_out(out, t, {1}, false, torch::kFloat);
+    });
   expect_like_one_device(torch::ones({2, 2, 2}), {"x", "-", "-"}, [](const Tensor& t) {
     const Tensor leaf = t.detach().requires_grad_();
     Tensor out = beside(t, torch::zeros({0}));
     return torch::matmul_out(out, leaf, leaf);
   });
+}
+
+TEST(OutArguments, DecideTheTypeOfSumsAsLibTorchDoes) {
+  for (const at::ScalarType type : {torch::kDouble, torch::kHalf})
+    for (const bool is_sum : {false, true})
+      expect_like_one_device(torch::full({2, 3}, .1F), kColumnsCut, [&](const Tensor& t) {
+        Tensor out = beside(t, torch::zeros({0}, type));
+        return is_sum ? torch::nansum_out(out, t, {1}) : torch::nanmean_out(out, t, {1});
+      });
 }
 
 TEST(OutArguments, GetTheGraphThatLibTorchGivesThem) {

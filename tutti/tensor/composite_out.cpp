@@ -83,6 +83,13 @@ void require_same_type(const Tensor& out, const Tensor& value) {
               ", but got ", out.dtype(), " instead");
 }
 
+// Names `type` where the call of the op on top of the stack names none.
+void name_type(const c10::FunctionSchema& schema, at::ScalarType type, torch::jit::Stack& stack) {
+  const auto index = static_cast<size_t>(*schema.argumentIndexWithName("dtype"));
+  at::IValue& dtype = torch::jit::peek(stack, index, schema.arguments().size());
+  if (dtype.isNone()) dtype = type;
+}
+
 class CompositeOut final : public c10::OperatorKernel {
  public:
   explicit CompositeOut(c10::OperatorHandle composed) : composed_(std::move(composed)) {}
@@ -99,6 +106,8 @@ class CompositeOut final : public c10::OperatorKernel {
     const c10::AutoGradMode graphs(at::GradMode::is_enabled() && !is_list);  // out= forms of lists make none
     const torch::jit::Stack twins = check_sizes(op, arguments);
     torch::jit::drop(*stack, outs.size());
+    if (computes_in_type_of_out(op.schema().name()))
+      name_type(composed_.schema(), outs[0].toTensor().scalar_type(), *stack);
     composed_.callBoxed(*stack);
     if (is_list) return take_values(items, torch::jit::pop(*stack).toTensorVector());
     for (size_t i = 0; i < outs.size(); ++i) {

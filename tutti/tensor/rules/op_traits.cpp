@@ -70,7 +70,11 @@ bool chooses_strides(const std::string& name) {
          name == "aten::slow_conv_transpose2d";
 }
 
-bool requires_type_of_result(const std::string& name) { return name == "aten::frobenius_norm"; }
+bool requires_type_of_result(const std::string& name) {
+  return name == "aten::frobenius_norm" || name == "aten::nanmean";
+}
+
+bool computes_in_type_of_out(const std::string& name) { return name == "aten::nanmean"; }
 
 bool gives_plain_values(const std::string& name) { return name == "aten::copy_"; }
 
