@@ -4,6 +4,7 @@
 
 #include <thread>
 
+#include "tutti/data/dataset.h"
 #include "tutti/device/logical_devices.h"
 #include "tutti/distribute/mirrored_strategy.h"
 #include "tutti/function/function.h"
@@ -160,6 +161,27 @@ TEST(UnrecordableFunction, MoreShapesThanAllowedRunAsTheyAre) {
     for (int64_t n = 1; n < 5; ++n) EXPECT_TRUE(torch::equal(twice(torch::ones({n})), torch::full({n}, 2.F)));
   EXPECT_EQ(twice.tracing_count(), 4);
   EXPECT_THAT(reasons, ElementsAre(HasSubstr("would be recording 3")));
+}
+
+// A replay knows one generator, and each element of a seeded map has its own.
+TEST(UnrecordableFunction, ElementsOfASeededMapDrawTheirOwnNumbers) {
+  const auto draw = [](const Tensor& x) { return x + torch::rand({2}) + torch::empty({2}).uniform_(); };
+  std::vector<std::string> reasons;
+  const auto recorded =
+      function(draw, {.if_unrecordable = [&](const Error& why) { reasons.emplace_back(why.what()); }});
+  for (int i = 0; i < 4; ++i) recorded(torch::ones({}));  // replayed outside of the map, from LibTorch's generator
+  const auto drawn_by = [](const auto& f) {
+    std::vector<Tensor> values;
+    for (const Tensor& x : data::range(6).map([](const Tensor& x) { return x.to(torch::kFloat); }).map(f, {.seed = 3}))
+      values.push_back(x);
+    return torch::stack(values);
+  };
+  EXPECT_TRUE(torch::equal(drawn_by(recorded), drawn_by(draw)));
+  EXPECT_THAT(reasons, ElementsAre(HasSubstr("draws random numbers in a map with a seed")));
+  const auto strict = function(draw);
+  EXPECT_THROW(drawn_by(strict), Error);
+  const auto twice = function([](const Tensor& x) { return x * 2; });
+  EXPECT_TRUE(torch::equal(drawn_by(twice), torch::arange(6.F) * 2));
 }
 
 TEST(UnrecordableFunction, ReplicasGoOnTogether) {

@@ -1,7 +1,10 @@
 #include "tutti/function/recordable_calls.h"
 
+#include <algorithm>
+
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/tensor/view.h"
 
 namespace tutti {
 
@@ -30,6 +33,25 @@ void check_recordable(const std::string& function, const c10::OperatorHandle& op
   if (info.name == "aten::mkldnn_rnn_layer")  // in inference
     stop(" may give undefined tensors, which a recording does not know yet; leave the layer out of the function");
   if (info.name == "aten::set_") stop(" gives a tensor other memory; write to the tensor with copy_() instead");
+}
+
+// What a replica draws comes from its own generator, which a replay knows as an argument alone. That of an element of a
+// seeded map is no other element's.
+void check_generator(const std::string& function, const OperatorInfo& info, at::ArrayRef<at::IValue> arguments) {
+  const ThreadView& view = ThreadView::current();
+  if (!view.generator) return;
+  const auto named = std::find_if(arguments.begin(), arguments.end(),
+                                  [](const at::IValue& argument) { return argument.isGenerator(); });
+  if (view.replica < 0 && (named == arguments.end() || named->toGenerator() == *view.generator))
+    throw Error(ErrorCode::unimplemented,
+                str(function, ": ", info.name,
+                    " draws random numbers in a map with a seed, which gives each element a generator of its own, so "
+                    "that a replay would draw others; draw in the map and give the function the numbers"));
+  if (named != arguments.end()) return;
+  throw Error(ErrorCode::unimplemented,
+              str(function, ": ", info.name,
+                  " draws random numbers in a replica and takes no generator, so that a replay would draw others; fill "
+                  "a tensor in place: empty(sizes).uniform_(), normal_(), random_()"));
 }
 
 }  // namespace tutti

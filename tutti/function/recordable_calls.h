@@ -29,4 +29,8 @@ inline bool has_recordable_memory(const at::Tensor& tensor) {
 void check_recordable(const std::string& function, const c10::OperatorHandle& op, const OperatorInfo& info,
                       at::ArrayRef<at::IValue> arguments);
 
+// Throws: unimplemented, in the name of the function, for a call that draws random numbers from a generator that a
+// replay does not know.
+void check_generator(const std::string& function, const OperatorInfo& info, at::ArrayRef<at::IValue> arguments);
+
 }  // namespace tutti

@@ -299,16 +299,6 @@ void Recorder::take_new_size(const OperatorInfo& info, const Tensor& tensor, int
   target.bytes = bytes;
 }
 
-// What a replica draws comes from its own generator, which a replay knows as an argument alone.
-void Recorder::check_generator(const OperatorInfo& info, at::ArrayRef<at::IValue> arguments) const {
-  const auto is_generator = [](const at::IValue& argument) { return argument.isGenerator(); };
-  if (!ThreadView::current().generator || std::any_of(arguments.begin(), arguments.end(), is_generator)) return;
-  throw Error(ErrorCode::unimplemented,
-              str(name_, ": ", info.name,
-                  " draws random numbers in a replica and takes no generator, so that a replay would draw others; fill "
-                  "a tensor in place: empty(sizes).uniform_(), normal_(), random_()"));
-}
-
 void Recorder::call(const c10::OperatorHandle& op, const OperatorInfo& info, Stack& stack) {
   const std::vector<at::IValue> arguments = torch::jit::last(stack, info.num_arguments).vec();
   Program::Call call{.op = op, .name = name_of(op), .place = program_.compiler ? call_place() : CallPlace()};
@@ -316,7 +306,7 @@ void Recorder::call(const c10::OperatorHandle& op, const OperatorInfo& info, Sta
   call.draws = op.hasTag(at::Tag::nondeterministic_seeded) && info.draws;
   const bool goes_on = attempt([&] {
     check_recordable(name_, op, info, arguments);
-    if (call.draws && !program_.compiler) check_generator(info, arguments);
+    if (call.draws && !program_.compiler) check_generator(name_, info, arguments);
     take_operands(info, arguments, call);
   });
   if (!goes_on) return run_below(op, stack);

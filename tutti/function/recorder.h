@@ -88,7 +88,6 @@ class Recorder final : public CallRecorder {
   void take_results(const OperatorInfo& info, Stack& stack, Program::Call& call);
   void note_write(const Tensor& tensor);
   void refuse_new_geometry(const OperatorInfo& info, const Tensor& tensor);
-  void check_generator(const OperatorInfo& info, at::ArrayRef<at::IValue> arguments) const;
   void take_new_sizes(const OperatorInfo& info, at::ArrayRef<at::IValue> arguments, Program::Call& call);
   void take_new_size(const OperatorInfo& info, const Tensor& tensor, int value_before);
   void keep_what_cpp_wrote(int buffer);

@@ -17,6 +17,8 @@ int modes_now() {
   modes = modes * 2 + c10::InferenceMode::is_enabled();
   modes = modes * 2 + at::globalContext().deterministicAlgorithms();
   modes = modes * 2 + at::autocast::is_autocast_enabled(at::kCPU);
+  const ThreadView& view = ThreadView::current();
+  modes = modes * 2 + (view.generator && view.replica < 0);  // that of an element of a seeded map
   return modes * 64 + static_cast<int>(at::autocast::get_autocast_dtype(at::kCPU));
 }
 
