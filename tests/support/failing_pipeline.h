@@ -1,10 +1,12 @@
 #pragma once
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/rand.h>
 #include <ATen/ops/scalar_tensor.h>
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <random>
 #include <stdexcept>
 #include <vector>
@@ -100,11 +102,15 @@ class FailingPipeline {
     }
   }
 
-  MapOptions on_threads() { return {.num_parallel_calls = coin() ? 0 : 1 + static_cast<int>(below(3))}; }
+  MapOptions on_threads() {
+    const int num_threads = coin() ? 0 : 1 + static_cast<int>(below(3));
+    return {.num_parallel_calls = num_threads, .seed = coin() ? std::optional(random_()) : std::nullopt};
+  }
 
   void fail() {
     const uint64_t salt = random_();
-    dataset_ = dataset_.map([salt](const Tensor& x) { return checked(x, salt) + 1; }, on_threads());
+    const auto function = [salt](const Tensor& x) { return at::rand({}).floor() + checked(x, salt) + 1; };
+    dataset_ = dataset_.map(function, on_threads());
     fail_one_of_eight(places_, salt);
     for (Place& place : places_)
       if (place)
