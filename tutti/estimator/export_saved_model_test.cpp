@@ -108,6 +108,36 @@ TEST(EstimatorExport, WritesOnnxAsItIsTold) {
   EXPECT_THAT(onnx_of(saved_model::OnnxOptions{.external_weights_above = 0}), HasSubstr("variables.safetensors"));
 }
 
+TEST(EstimatorExport, ExportersWriteWhatTheirOptionsSay) {
+  const SilentRuns silent;
+  const TemporaryFolder folder;
+  const Estimator estimator(noisy_model, {.model_dir = folder / "model"});
+  estimator.train(pairs(), {.steps = 1});
+  const ExportOptions options{.torchscript = true, .onnx = saved_model::OnnxOptions{}};
+  const Evaluated evaluated{.export_path = folder / "export",
+                            .checkpoint_path = *estimator.latest_checkpoint(),
+                            .eval_result = {{"loss", 1}, {"global_step", 1}},
+                            .is_the_final_export = true};
+  const Exporters exporters{std::make_shared<FinalExporter>(FinalExporterOptions{
+                                .name = "f", .serving_input_receiver_fn = raw_receiver(), .export_options = options}),
+                            std::make_shared<LatestExporter>(LatestExporterOptions{
+                                .name = "l", .serving_input_receiver_fn = raw_receiver(), .export_options = options}),
+                            std::make_shared<BestExporter>(BestExporterOptions{
+                                .name = "b", .serving_input_receiver_fn = raw_receiver(), .export_options = options})};
+  for (const auto& exporter : exporters) {
+    const auto exported = exporter->export_model(estimator, evaluated);
+    ASSERT_TRUE(exported);
+    for (const char* file : {"serving_default.pt", "serving_default.onnx"})
+      EXPECT_TRUE(std::filesystem::exists(*exported / file)) << exporter->name() << ' ' << file;
+  }
+  EXPECT_THAT(error_of([&] {
+                const FinalExporter named({.name = "f",
+                                           .serving_input_receiver_fn = raw_receiver(),
+                                           .export_options = {.checkpoint_path = "model-1"}});
+              }),
+              HasSubstr("exporter 'f': export_options name the checkpoint 'model-1'"));
+}
+
 TEST(EstimatorExport, LeavesTheTrainingAsItWouldBe) {
   const SilentRuns silent;
   const TemporaryFolder folder;

@@ -21,6 +21,9 @@ template <class Options>
 void check_exporter(const Options& options) {
   require_exporter(static_cast<bool>(options.serving_input_receiver_fn), options.name,
                    "there is no serving_input_receiver_fn");
+  require_exporter(options.export_options.checkpoint_path.empty(), options.name,
+                   str("export_options name the checkpoint '", options.export_options.checkpoint_path.string(),
+                       "'; the one that was evaluated is exported"));
   if constexpr (requires { options.exports_to_keep; })
     require_exporter(!options.exports_to_keep || *options.exports_to_keep > 0, options.name,
                      str("exports_to_keep is ", options.exports_to_keep.value_or(0), "; it is positive, or none"));
@@ -28,8 +31,9 @@ void check_exporter(const Options& options) {
 
 template <class Options>
 fs::path export_now(const Estimator& estimator, const Evaluated& evaluated, const Options& options) {
-  const fs::path folder = estimator.export_saved_model(evaluated.export_path, options.serving_input_receiver_fn,
-                                                       {.checkpoint_path = evaluated.checkpoint_path});
+  ExportOptions saved = options.export_options;
+  saved.checkpoint_path = evaluated.checkpoint_path;
+  const fs::path folder = estimator.export_saved_model(evaluated.export_path, options.serving_input_receiver_fn, saved);
   if constexpr (requires { options.exports_to_keep; })
     if (options.exports_to_keep) remove_old_exports(evaluated.export_path, *options.exports_to_keep);
   return folder;

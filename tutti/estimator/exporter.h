@@ -43,6 +43,7 @@ using Exporters = std::vector<std::shared_ptr<Exporter>>;
 struct FinalExporterOptions {
   std::string name = {};                                  // required
   ServingInputReceiverFn serving_input_receiver_fn = {};  // required
+  ExportOptions export_options = {};                      // without checkpoint_path: it is what was evaluated
 };
 
 // Exports once, when the training has come to its max_steps. TF: tf.estimator.FinalExporter.
@@ -59,6 +60,7 @@ struct LatestExporterOptions {
   std::string name = {};
   ServingInputReceiverFn serving_input_receiver_fn = {};
   std::optional<int64_t> exports_to_keep = 5;  // the newest; none: all
+  ExportOptions export_options = {};
 };
 
 // Exports after each evaluation. Throws: invalid_argument for exports_to_keep below 1. TF: tf.estimator.LatestExporter.
@@ -83,6 +85,7 @@ struct BestExporterOptions {
   std::filesystem::path event_dir = "eval";  // below model_dir: what earlier programs evaluated; empty: nothing did
   CompareFn compare_fn = loss_smaller;
   std::optional<int64_t> exports_to_keep = 5;
+  ExportOptions export_options = {};
 };
 
 // Exports after each evaluation that is better than all before it, those of an earlier run too, as long as there is an
