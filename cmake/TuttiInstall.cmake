@@ -2,7 +2,7 @@
 include(CMakePackageConfigHelpers)
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/tutti")
 
-install(TARGETS tutti EXPORT tuttiTargets)
+install(TARGETS tutti tutti_training EXPORT tuttiTargets)
 install(TARGETS tutti_command)
 install(CODE "set(source \"${CMAKE_CURRENT_SOURCE_DIR}\")\nset(include \"${CMAKE_INSTALL_INCLUDEDIR}\")")
 install(SCRIPT cmake/install_headers.cmake)

@@ -26,8 +26,10 @@ set(TUTTI_PRECOMPILED <ATen/Context.h> <ATen/core/Tensor.h> <ATen/core/dispatch/
   <functional> <future> <list> <map> <memory> <mutex> <optional> <ranges> <set> <span> <string> <thread> <unordered_map>
   <unordered_set> <variant> <vector>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
-  target_compile_options(tutti_options INTERFACE -fpch-preprocess  # lets ccache see which header was precompiled
-    "SHELL:--param ggc-min-expand=200" "SHELL:--param ggc-min-heapsize=1500000")  # looking for garbage takes a tenth of the time
+  target_compile_options(tutti_options INTERFACE -fpch-preprocess)  # lets ccache see which header was precompiled
+  if(TUTTI_UNITY)  # in files so large, looking for garbage takes a tenth of the time
+    target_compile_options(tutti_options INTERFACE "SHELL:--param ggc-min-expand=200" "SHELL:--param ggc-min-heapsize=1500000")
+  endif()
 endif()
 find_program(TUTTI_MOLD mold)
 if(TUTTI_MOLD)
@@ -57,11 +59,31 @@ function(tutti_unite target)
   endforeach()
 endfunction()
 
-# tutti_folder(NAME): every source below tutti/NAME but main.cpp joins the library; every *_test.cpp joins the binary
-# NAME_test.
-# A .proto is compiled by protoc, to NAME.pb.h; it and the source beside it of the same name join tutti_proto, which sees
-# protobuf and never LibTorch, whose folder of headers holds those of another protobuf.
-function(tutti_folder name)
+# tutti_library(NAME FOLDER...): a part of the library. Every source below tutti/FOLDER but main.cpp joins it; every
+# *_test.cpp joins the binary FOLDER_test. A .proto is compiled by protoc, to NAME.pb.h; it and the source beside it of the
+# same name join NAME_proto, which sees protobuf and never LibTorch, whose folder of headers holds those of another
+# protobuf.
+function(tutti_library library)
+  add_library(${library} STATIC)
+  target_include_directories(${library} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
+    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_compile_features(${library} PUBLIC cxx_std_20)
+  tutti_precompile(library ${library} ${TUTTI_PRECOMPILED})
+  # The loops of optimizers and of recorded functions become vector code where sqrt() needs not set errno. Products are
+  # not fused with sums, so that all processors give the same numbers, LibTorch's.
+  target_compile_options(${library} PRIVATE -fno-math-errno -ffp-contract=off)
+  add_library(${library}_proto OBJECT)
+  set_target_properties(${library}_proto PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+  target_include_directories(${library}_proto PRIVATE "${PROJECT_SOURCE_DIR}" "${TUTTI_PROTO_DIR}")
+  target_link_libraries(${library}_proto PRIVATE protobuf::libprotobuf tutti_options)
+  target_sources(${library} PRIVATE $<TARGET_OBJECTS:${library}_proto>)
+  target_link_libraries(${library} PRIVATE protobuf::libprotobuf ${CMAKE_DL_LIBS} $<BUILD_INTERFACE:tutti_options>)
+  foreach(folder IN LISTS ARGN)
+    tutti_folder(${library} ${folder})
+  endforeach()
+endfunction()
+
+function(tutti_folder library name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cpp")
   set(tests ${sources})
   list(FILTER sources EXCLUDE REGEX "(_test|/main)\\.cpp$|/cluster/rpc/")
@@ -71,13 +93,14 @@ function(tutti_folder name)
     cmake_path(REPLACE_EXTENSION proto LAST_ONLY cpp OUTPUT_VARIABLE source)
     list(REMOVE_ITEM sources "${source}")
     tutti_protoc("${proto}" generated)
-    target_sources(tutti_proto PRIVATE "${source}" "${generated}")
+    target_sources(${library}_proto PRIVATE "${source}" "${generated}")
   endforeach()
-  target_sources(tutti PRIVATE ${sources})
-  tutti_unite(tutti ${sources})
+  target_sources(${library} PRIVATE ${sources})
+  tutti_unite(${library} ${sources})
   if(TUTTI_TESTS AND tests)
     set_property(GLOBAL APPEND PROPERTY TUTTI_TEST_FOLDERS ${name})
     set_property(GLOBAL PROPERTY TUTTI_TESTS_${name} ${tests})
+    set_property(GLOBAL PROPERTY TUTTI_LIBRARY_${name} ${library})
   endif()
 endfunction()
 
@@ -92,14 +115,15 @@ function(tutti_protoc proto variable)
   set(${variable} "${generated}.cc" PARENT_SCOPE)
 endfunction()
 
-# tutti_test(NAME SOURCE...): a gtest binary linked with the library. ctest runs its tests in a few processes, as each
+# tutti_test(NAME SOURCE...): a gtest binary linked with TUTTI_TEST_LIBRARY. ctest runs its tests in a few processes, as each
 # loads LibTorch: NAME.0, NAME.1, … Their results are left for count_tests.py. The target tutti_tests builds every binary.
+set(TUTTI_TEST_LIBRARY tutti)
 set(TUTTI_TEST_PROCESSES 2)
 function(tutti_test name)
   add_executable(${name} ${ARGN})
   tutti_unite(${name} ${ARGN})
   target_compile_options(${name} PRIVATE -O1)  # compiling costs more than running
-  target_link_libraries(${name} PRIVATE tutti tutti_options tutti_same_random_numbers GTest::gmock GTest::gtest_main)
+  target_link_libraries(${name} PRIVATE ${TUTTI_TEST_LIBRARY} tutti_options tutti_same_random_numbers GTest::gmock GTest::gtest_main)
   math(EXPR last "${TUTTI_TEST_PROCESSES} - 1")
   foreach(i RANGE ${last})
     add_test(NAME ${name}.${i} COMMAND ${name} --gtest_brief=1)
@@ -120,16 +144,13 @@ function(tutti_precompile kind name)
   endif()
 endfunction()
 
-# tutti_programs(LIBRARY...): one program per source of the folder, named by its file.
-function(tutti_programs)
-  file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cpp")
-  foreach(source IN LISTS sources)
-    cmake_path(GET source STEM name)
-    add_executable(${name} ${source})
-    target_compile_definitions(${name} PRIVATE TUTTI_EXAMPLES_DATA="${PROJECT_SOURCE_DIR}/examples/data")
-    target_link_libraries(${name} PRIVATE tutti tutti_options ${ARGN})
-    if(TUTTI_PRECOMPILE_PROGRAMS)
-      tutti_precompile(programs ${name} <tutti/tutti.h>)
-    endif()
-  endforeach()
+# tutti_program(SOURCE LIBRARY...): a program named by its file.
+function(tutti_program source)
+  cmake_path(GET source STEM name)
+  add_executable(${name} ${source})
+  target_compile_definitions(${name} PRIVATE TUTTI_EXAMPLES_DATA="${PROJECT_SOURCE_DIR}/examples/data")
+  target_link_libraries(${name} PRIVATE tutti_options ${ARGN})
+  if(TUTTI_PRECOMPILE_PROGRAMS)
+    tutti_precompile(programs ${name} <tutti/tutti.h>)
+  endif()
 endfunction()

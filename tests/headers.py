@@ -13,7 +13,7 @@ build, torch = (pathlib.Path(argument).resolve() for argument in sys.argv[1:])
 own_torch = re.search(r"^Torch_DIR:\w+=(.*)/share/cmake/Torch$", (build / "CMakeCache.txt").read_text(), re.M)[1]
 # Of another name, since the precompiled form beside it is of the build's own LibTorch.
 first_header = build / "headers_check.hxx"
-first_header.write_text((build / "tutti/CMakeFiles/tutti.dir/cmake_pch.hxx").read_text().replace("#pragma GCC system_header", ""))
+first_header.write_text((build / "tutti/CMakeFiles/tutti_training.dir/cmake_pch.hxx").read_text().replace("#pragma GCC system_header", ""))
 
 
 def check(entry):
@@ -27,7 +27,7 @@ def check(entry):
 
 
 entries = [entry for entry in json.loads((build / "compile_commands.json").read_text())
-           if " -o tutti/CMakeFiles/tutti.dir/" in entry["command"] and "cmake_pch" not in entry["file"]]
+           if re.search(r" -o tutti/CMakeFiles/tutti(_training)?\.dir/", entry["command"]) and "cmake_pch" not in entry["file"]]
 with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as threads:
     failed = [(source, said) for source, said in threads.map(check, entries) if said]
 for source, said in failed:
