@@ -46,8 +46,8 @@ class ExportOfCategories : public ::testing::Test {
   TemporaryFolder folder_;
 };
 
-data::Example person(float age, std::vector<std::string> schools, std::vector<std::string> jobs,
-                     std::vector<int64_t> levels, std::vector<std::string> pets) {
+data::Example person(float age, const std::vector<std::string>& schools, const std::vector<std::string>& jobs,
+                     const std::vector<int64_t>& levels, const std::vector<std::string>& pets) {
   const std::vector<float> weights(pets.size(), 0.5F + age / 100);
   return {{{"age", data::FloatList{age}},
            {"school", data::BytesList(schools)},

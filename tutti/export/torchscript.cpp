@@ -71,7 +71,7 @@ class TorchScriptWriter {
   void add_outputs();
   jit::Value* size(int number);
   jit::Value* integer(const Integer& integer);
-  jit::Value* list(const c10::TypePtr& type, std::vector<jit::Value*> items);
+  jit::Value* list(const c10::TypePtr& type, const std::vector<jit::Value*>& items);
   jit::Value* argument(const Argument& argument, const c10::Argument& schema);
   jit::Value* transposed(jit::Value* matrix);
   jit::Node* node_of(const c10::FunctionSchema& schema, std::vector<jit::Value*> arguments);
@@ -136,7 +136,7 @@ jit::Value* TorchScriptWriter::integer(const Integer& integer) {
   return integer.constant ? graph_->insert(at::aten::add, {sum, graph_->insertConstant(integer.constant)}) : sum;
 }
 
-jit::Value* TorchScriptWriter::list(const c10::TypePtr& type, std::vector<jit::Value*> items) {
+jit::Value* TorchScriptWriter::list(const c10::TypePtr& type, const std::vector<jit::Value*>& items) {
   return graph_->insertNode(graph_->createList(type, items))->output();
 }
 
@@ -155,14 +155,13 @@ jit::Value* TorchScriptWriter::argument(const Argument& argument, const c10::Arg
         items.push_back(number < 0 ? graph_->insertConstant(c10::IValue()) : tensor(number));
       const bool may_lack = schema.type()->str().find('?') != std::string::npos ||
                             schema.type()->str().find("Optional") != std::string::npos;
-      return list(may_lack ? c10::TypePtr(c10::OptionalType::ofTensor()) : c10::TypePtr(c10::TensorType::get()),
-                  std::move(items));
+      return list(may_lack ? c10::TypePtr(c10::OptionalType::ofTensor()) : c10::TypePtr(c10::TensorType::get()), items);
     }
     case Kind::boolean: return graph_->insertConstant(argument.integers[0].constant != 0);
     case Kind::booleans: {
       std::vector<jit::Value*> items;
       for (const Integer& flag : argument.integers) items.push_back(graph_->insertConstant(flag.constant != 0));
-      return list(c10::BoolType::get(), std::move(items));
+      return list(c10::BoolType::get(), items);
     }
     case Kind::integer: return integer(argument.integers[0]);
     case Kind::integers: return list(c10::IntType::get(), numbers());

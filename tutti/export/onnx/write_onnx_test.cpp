@@ -49,7 +49,7 @@ class OnnxTest : public testing::Test {
 
   // The bytes of the file, or what the error says.
   template <class F>
-  std::string file_of(F f, std::vector<Spec> inputs, const OnnxOptions& onnx = {}) const {
+  std::string file_of(const F& f, std::vector<Spec> inputs, const OnnxOptions& onnx = {}) const {
     try {
       save(folder_,
            {.signatures = {{"f", Signature(f, {.inputs = std::move(inputs)})}}, .torchscript = false, .onnx = onnx});
