@@ -80,7 +80,9 @@ struct Take {
   void leaf(std::map<std::string, V>& map) {
     const std::string outer = name;
     for (auto& [key, part] : map) {
-      name = outer.empty() ? key : outer + '/' + key;
+      name = outer;
+      if (!name.empty()) name += '/';
+      name += key;
       structure::visit(part, *this);
     }
     name = outer;

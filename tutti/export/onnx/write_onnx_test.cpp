@@ -49,10 +49,9 @@ class OnnxTest : public testing::Test {
 
   // The bytes of the file, or what the error says.
   template <class F>
-  std::string file_of(const F& f, std::vector<Spec> inputs, const OnnxOptions& onnx = {}) const {
+  std::string file_of(const F& f, const std::vector<Spec>& inputs, const OnnxOptions& onnx = {}) const {
     try {
-      save(folder_,
-           {.signatures = {{"f", Signature(f, {.inputs = std::move(inputs)})}}, .torchscript = false, .onnx = onnx});
+      save(folder_, {.signatures = {{"f", Signature(f, {.inputs = inputs})}}, .torchscript = false, .onnx = onnx});
     } catch (const Error& error) {
       EXPECT_FALSE(fs::exists(folder_));
       return error.what();
