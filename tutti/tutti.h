@@ -100,6 +100,8 @@
 #include "tutti/export/saved_model.h"
 #include "tutti/files/npy.h"
 #include "tutti/function/function.h"
+#include "tutti/function/host_call.h"
+#include "tutti/function/print.h"
 #include "tutti/function/program.h"
 #include "tutti/function/repeat.h"
 #include "tutti/keras/activations.h"

@@ -203,6 +203,8 @@ class Comparison {
         passed_over_.insert("LibTorch's logsumexp adds in the precision of its out=");
       else if ((seen.is_gradient || is_result_of_gradient(seen.slot)) && hooks_written_einsum())
         passed_over_.insert("a hook of einsum's result that is then written: LibTorch's may be a view, and forget it");
+      else if (calls_polynomial_of_nan())
+        passed_over_.insert("LibTorch's polynomial of a NaN is what lay on its stack");
       else if (std::isinf(far) && leaves_infinities_open())
         passed_over_.insert("infinities that LibTorch makes of finite numbers, or treats by where they come");
       else
@@ -267,6 +269,12 @@ class Comparison {
   }
   bool calls_logsumexp_into() const {
     return calls([](const std::string& op) { return op == "logsumexp.out" || op == "special_logsumexp.out"; });
+  }
+  bool calls_polynomial_of_nan() const {
+    return calls([](const std::string& op) { return op.find("_polynomial_") != std::string::npos; }) &&
+           std::any_of(wanted_.seen.begin(), wanted_.seen.end(), [](const Seen& seen) {
+             return seen.value.defined() && at::isFloatingType(seen.dtype) && seen.value.isnan().any().item<bool>();
+           });
   }
 
   // LibTorch's mean beside a variance runs along the elements, and of an infinity depends on where that comes; its gelu
