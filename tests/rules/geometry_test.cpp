@@ -172,6 +172,8 @@ TEST(Strides, OfACopiedViewNameItsPlacesInMemory) {
     EXPECT_EQ(code_of([&] { part.as_strided({2}, {2}, 0); }), ErrorCode::unimplemented);
     EXPECT_EQ(code_of([&] { part.as_strided({24}, {1}); }),
               ErrorCode::unimplemented);  // where the base alone has memory
+    const Tensor column_major = distribute_tensor(x.t(), layout_on(line_of(2, /*merge=*/false), axes)).select(1, 0);
+    EXPECT_EQ(code_of([&] { torch::as_strided_copy(column_major, {2}, {6}); }), ErrorCode::unimplemented);
   }
 }
 
@@ -285,6 +287,26 @@ TEST(Strides, OfABinaryCrossEntropyAreThoseOfTheFirstOperand) {
     const Tensor weight = is_mesh_tensor(t) ? distribute_tensor(rows, layout_on(layout_of(t).mesh(), kRowsCut)) : rows;
     return torch::binary_cross_entropy(t.expand({2, 2}), rows, weight, at::Reduction::None);
   });
+}
+
+TEST(Strides, OfDrawsWithProbabilitiesBesideAreThoseOfTheOperand) {
+  const Tensor x = torch::rand({4, 6}).t();
+  for (const std::vector<std::string>& axes : {kRowsCut, kColumnsCut}) {
+    expect_strides_of_one_device(x, axes, [](const Tensor& t) {
+      torch::manual_seed(3);
+      return torch::bernoulli(t, t);
+    });
+    expect_strides_of_one_device(x, axes, [](const Tensor& t) {
+      torch::manual_seed(3);
+      return torch::bernoulli(t);
+    });
+  }
+}
+
+TEST(Strides, OfWhatIsFlippedAreThoseOfTheOperand) {
+  for (const int64_t columns : {2, 6})
+    expect_strides_of_one_device(torch::rand({columns, 4}).t(), kColumnsCut,
+                                 [](const Tensor& t) { return t.flip({0}); });
 }
 
 TEST(Strides, OfAnglesAreThoseOfElementsButForComplexNumbers) {

@@ -100,6 +100,23 @@ TEST(OutArguments, DecideTheTypeOfSumsAsLibTorchDoes) {
       });
 }
 
+TEST(OutArguments, OfTransformsToRealNumbersAreReal) {
+  for (const at::ScalarType type : {torch::kFloat, torch::kDouble, torch::kComplexDouble})
+    expect_like_one_device(torch::ones({2, 3}), kRowsCut, [&](const Tensor& t) {
+      Tensor out = beside(t, torch::zeros({0}, type));
+      return torch::fft_hfftn_out(out, t);
+    });
+}
+
+TEST(OutArguments, OfListsHaveTheTypeOfTheResults) {
+  for (const at::ScalarType type : {torch::kDouble, torch::kFloat})
+    expect_like_one_device(torch::ones({2, 3}), kRowsCut, [&](const Tensor& t) {
+      Tensor out = beside(t, torch::zeros({0}, type));
+      at::_foreach_max_out({out}, {t});
+      return out;
+    });
+}
+
 TEST(OutArguments, GetTheGraphThatLibTorchGivesThem) {
   expect_like_one_device(torch::rand({2, 3, 8}), {"x", "-", "-"}, [](const Tensor& t) {
     const Tensor leaf = t.detach().requires_grad_();

@@ -83,6 +83,11 @@ void require_same_type(const Tensor& out, const Tensor& value) {
               ", but got ", out.dtype(), " instead");
 }
 
+void require_real(const c10::OperatorHandle& op, const Tensor& out) {
+  TORCH_CHECK(out.is_floating_point(), op.schema().name(), " expects a floating point output tensor, but got ",
+              out.scalar_type());
+}
+
 // Names `type` where the call of the op on top of the stack names none.
 void name_type(const c10::FunctionSchema& schema, at::ScalarType type, torch::jit::Stack& stack) {
   const auto index = static_cast<size_t>(*schema.argumentIndexWithName("dtype"));
@@ -109,12 +114,13 @@ class CompositeOut final : public c10::OperatorKernel {
     if (computes_in_type_of_out(op.schema().name()))
       name_type(composed_.schema(), outs[0].toTensor().scalar_type(), *stack);
     composed_.callBoxed(*stack);
-    if (is_list) return take_values(items, torch::jit::pop(*stack).toTensorVector());
+    if (is_list) return take_values(op, items, torch::jit::pop(*stack).toTensorVector());
     for (size_t i = 0; i < outs.size(); ++i) {
       at::IValue& result = (*stack)[stack->size() - outs.size() + i];
       const c10::AutoGradMode mode(at::GradMode::is_enabled() &&
                                    (twins.empty() || twins[i].toTensor().grad_fn()));  // LibTorch's may have no graph
       if (twins.empty()) require_cast(outs[i].toTensor(), result.toTensor());          // else LibTorch has looked
+      if (requires_real_out(op.schema().name())) require_real(op, outs[i].toTensor());
       if (requires_type_of_result(op.schema().name())) require_same_type(outs[i].toTensor(), result.toTensor());
       take_value(outs[i].toTensor(), result.toTensor());
       result = outs[i];
@@ -122,10 +128,12 @@ class CompositeOut final : public c10::OperatorKernel {
   }
 
  private:
-  static void take_values(at::ArrayRef<at::IValue> outs, const std::vector<Tensor>& values) {
+  static void take_values(const c10::OperatorHandle& op, at::ArrayRef<at::IValue> outs,
+                          const std::vector<Tensor>& values) {
+    const auto require_type = op.hasTag(at::Tag::generated) ? require_same_type : require_cast;
     TORCH_CHECK(outs.size() == values.size(), "expected ", values.size(), " tensors in out, got ", outs.size());
     for (size_t i = 0; i < values.size(); ++i) {
-      require_cast(outs[i].toTensor(), values[i]);
+      require_type(outs[i].toTensor(), values[i]);
       take_value(outs[i].toTensor(), values[i]);
     }
   }

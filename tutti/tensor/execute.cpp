@@ -446,7 +446,8 @@ bool lay_out_as_named(const c10::OperatorHandle& op, at::ArrayRef<IValue> argume
       std::any_of(arguments.begin() + 1, arguments.end(), [](const IValue& v) { return v.isInt(); });
   if (mesh_impl(tensor).is_part() && names_begin) refuse("its offset is one in the memory");
   const Tensor gathered = call[0].toTensor(), memory = laid_out(gathered, tensor.strides());
-  if (!tensor.is_non_overlapping_and_dense() && !op.schema().name().ends_with("_scatter")) {
+  const bool shows_all = tensor.is_non_overlapping_and_dense() && !mesh_impl(tensor).is_part();
+  if (!shows_all && !op.schema().name().ends_with("_scatter")) {
     const Tensor shown = laid_out(at::ones_like(gathered, at::kBool), tensor.strides());
     const at::DimVector sizes = call[1].toDimVector(), strides = call[2].toDimVector();
     const size_t bytes =

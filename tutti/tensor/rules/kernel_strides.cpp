@@ -56,6 +56,7 @@ std::optional<torch::jit::Stack> results_of_kernel(const std::string& name, at::
   // numbers.
   if (name == "aten::binary_cross_entropy" && arguments[3].toInt() == at::Reduction::None)
     return torch::jit::Stack{at::empty_like(without_memory(arguments[0].toTensor()))};
+  if (name == "aten::flip") return torch::jit::Stack{at::empty_like(without_memory(arguments[0].toTensor()))};
   if (name == "aten::convolution" || name == "aten::_convolution") return result_of_convolution(arguments);
   if (name == "aten::angle" && arguments[0].toTensor().is_complex())  // computed in row-major memory
     return torch::jit::Stack{at::empty(arguments[0].toTensor().sizes(), at::kMeta)};

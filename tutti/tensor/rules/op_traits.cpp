@@ -74,6 +74,8 @@ bool requires_type_of_result(const std::string& name) {
   return name == "aten::frobenius_norm" || name == "aten::nanmean";
 }
 
+bool requires_real_out(const std::string& name) { return name == "aten::fft_hfft2" || name == "aten::fft_hfftn"; }
+
 bool computes_in_type_of_out(const std::string& name) { return name == "aten::nanmean"; }
 
 bool gives_plain_values(const std::string& name) { return name == "aten::copy_"; }

@@ -93,16 +93,16 @@ DrawnResults decompose_bernoulli_in_place(at::ArrayRef<IValue> a) {
   return std::vector<IValue>{self.copy_(drawn.lt(probabilities))};
 }
 
-// bernoulli(self, generator), bernoulli(self, p, generator): a number or a tensor
+// bernoulli(self, generator), bernoulli(self, p, generator): a number or a tensor. Of the last form the result lies as
+// self does.
 DrawnResults decompose_bernoulli(at::ArrayRef<IValue> a) {
   const Tensor& self = a[0].toTensor();
   if (a.size() == 3 && a[1].isDouble())
     return std::vector<IValue>{
         at::empty_like(self, at::MemoryFormat::Contiguous).bernoulli_(a[1].toDouble(), generator_of(a[2]))};
   if (!draws_in_order(self)) return {};
-  const Tensor& probabilities = a.size() == 3 ? a[1].toTensor() : self;
-  return std::vector<IValue>{
-      at::empty_like(self, at::MemoryFormat::Contiguous).bernoulli_(probabilities, generator_of(a.back()))};
+  if (a.size() == 3) return std::vector<IValue>{at::empty_like(self).bernoulli_(a[1].toTensor(), generator_of(a[2]))};
+  return std::vector<IValue>{at::empty_like(self, at::MemoryFormat::Contiguous).bernoulli_(self, generator_of(a[1]))};
 }
 
 // normal(mean, std, generator), each a number or a tensor.
