@@ -203,8 +203,8 @@ class Comparison {
         passed_over_.insert("LibTorch's logsumexp adds in the precision of its out=");
       else if ((seen.is_gradient || is_result_of_gradient(seen.slot)) && hooks_written_einsum())
         passed_over_.insert("a hook of einsum's result that is then written: LibTorch's may be a view, and forget it");
-      else if (calls_polynomial_of_nan())
-        passed_over_.insert("LibTorch's polynomial of a NaN is what lay on its stack");
+      else if (hangs_on_a_nan())
+        passed_over_.insert("LibTorch's polynomial of a NaN is what lay on its stack, and a NaN's sign the kernel's");
       else if (std::isinf(far) && leaves_infinities_open())
         passed_over_.insert("infinities that LibTorch makes of finite numbers, or treats by where they come");
       else
@@ -280,8 +280,11 @@ class Comparison {
   bool calls_logsumexp_into() const {
     return calls([](const std::string& op) { return op == "logsumexp.out" || op == "special_logsumexp.out"; });
   }
-  bool calls_polynomial_of_nan() const {
-    return calls([](const std::string& op) { return op.find("_polynomial_") != std::string::npos; }) &&
+  bool hangs_on_a_nan() const {
+    return calls([](const std::string& op) {
+             return op.find("_polynomial_") != std::string::npos || op.rfind("signbit", 0) == 0 ||
+                    op.rfind("copysign", 0) == 0;
+           }) &&
            std::any_of(wanted_.seen.begin(), wanted_.seen.end(), [](const Seen& seen) {
              return seen.value.defined() && at::isFloatingType(seen.dtype) && seen.value.isnan().any().item<bool>();
            });
