@@ -8,6 +8,7 @@
 
 #include "tutti/checkpoint/contents.h"
 #include "tutti/checkpoint/safetensors.h"
+#include "tutti/checkpoint/weights_internal.h"
 #include "tutti/collectives/processes.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
@@ -17,17 +18,10 @@
 namespace tutti {
 namespace {
 
-using Tensors = std::map<std::string, Tensor>;
-
-// A tensor in a file. It is read where it is needed.
-struct Stored {
-  at::ScalarType dtype;
-  std::vector<int64_t> sizes;
-  std::function<Tensor()> read;
-
-  std::string form() const { return files::form_text(dtype, sizes); }
-};
-using StoredTensors = std::map<std::string, Stored>;
+using checkpoint::SharedNames;
+using checkpoint::StoredWeight;
+using checkpoint::StoredWeights;
+using checkpoint::Weights;
 
 // Collects the tensors of an object, but not of the objects in it.
 class Collector : public StateVisitor {
@@ -52,7 +46,7 @@ class Collector : public StateVisitor {
   }
 
   // By their names in the file.
-  Tensors finish() {
+  Weights finish() {
     if (weights_.empty()) throw Error(ErrorCode::invalid_argument, "weights: the object has none");
     if (used_ < names_.size())
       throw Error(ErrorCode::invalid_argument, str("weights: ", names_.size() - used_, " of the ", names_.size(),
@@ -64,10 +58,10 @@ class Collector : public StateVisitor {
   const WeightNames& names_;
   size_t used_ = 0;
   bool inside_ = false;
-  Tensors weights_;
+  Weights weights_;
 };
 
-Tensors weights_of(const Trackable& object, const WeightNames& names) {
+Weights weights_of(const Trackable& object, const WeightNames& names) {
   Collector collector(names);
   object.visit("", collector);
   return collector.finish();
@@ -82,11 +76,12 @@ WeightFormat format_of(const std::filesystem::path& file) {
   if (ending == ".pt" || ending == ".pth" || ending == ".bin") return WeightFormat::pytorch;
   throw Error(ErrorCode::invalid_argument, str("weights: '", file.string(),
                                                "' must end in .safetensors or .npz, which tells the format; to be "
-                                               "loaded also in .pt, .pth or .bin"));
+                                               "loaded also in .pt, .pth or .bin; .weights.h5 is for the members "
+                                               "save_weights and load_weights of a keras::Model"));
 }
 
-StoredTensors tensors_in(const std::filesystem::path& file, WeightFormat format, const std::string& entry = {}) {
-  StoredTensors stored;
+StoredWeights tensors_in(const std::filesystem::path& file, WeightFormat format, const std::string& entry = {}) {
+  StoredWeights stored;
   if (format != WeightFormat::safetensors) {
     for (const auto& [name, tensor] :
          format == WeightFormat::npz ? files::read_npz(file) : files::read_state_dict(file, entry))
@@ -100,11 +95,13 @@ StoredTensors tensors_in(const std::filesystem::path& file, WeightFormat format,
 }
 
 // Whether these are the pairs of real numbers that safetensors files have for complex ones.
-bool are_pairs(const Stored& stored, const Tensor& weight) {
+bool are_pairs(const StoredWeight& stored, const Tensor& weight) {
   std::vector<int64_t> pairs = weight.sizes().vec();
   pairs.push_back(2);
   return weight.is_complex() && stored.dtype == c10::toRealValueType(weight.scalar_type()) && stored.sizes == pairs;
 }
+
+std::string stored_form(const StoredWeight& stored) { return files::form_text(stored.dtype, stored.sizes); }
 
 // What does not fit, a line each, and the names that one side alone has.
 struct Comparison {
@@ -112,23 +109,23 @@ struct Comparison {
   checkpoint::Differences differences;
 };
 
-Comparison compare(const Tensors& weights, const StoredTensors& stored) {
+Comparison compare_weights(const Weights& weights, const StoredWeights& stored) {
   Comparison result;
   const auto form = [](const Tensor& tensor) { return files::form_text(tensor.scalar_type(), tensor.sizes()); };
   for (const auto& [name, weight] : weights) {
     const auto found = stored.find(name);
     if (found == stored.end())
       result.differences.missing.push_back(name);
-    else if (form(weight) != found->second.form() && !are_pairs(found->second, weight))
+    else if (form(weight) != stored_form(found->second) && !are_pairs(found->second, weight))
       result.mismatches +=
-          str("\n  '", name, "' is ", found->second.form(), " in the file and ", form(weight), " in the program");
+          str("\n  '", name, "' is ", stored_form(found->second), " in the file and ", form(weight), " in the program");
   }
   for (const auto& [name, value] : stored)
     if (!weights.contains(name)) result.differences.extra.push_back(name);
   return result;
 }
 
-void overwrite(const Tensor& weight, const Stored& stored) {
+void overwrite(const Tensor& weight, const StoredWeight& stored) {
   Tensor value = stored.read();
   if (are_pairs(stored, weight)) value = at::view_as_complex(value);
   checkpoint::for_each_buffer_to_write(weight, [&](checkpoint::Region&& region, const Tensor& buffer) {
@@ -139,51 +136,63 @@ void overwrite(const Tensor& weight, const Stored& stored) {
   });
 }
 
-void overwrite_all(const Tensors& weights, const StoredTensors& stored) {
-  for (const auto& [name, weight] : weights)
-    if (const auto found = stored.find(name); found != stored.end()) overwrite(weight, found->second);
-}
-
-[[noreturn]] void fits_not(const char* op, const std::filesystem::path& file, const std::string& what) {
-  throw Error(ErrorCode::failed_precondition,
-              str(op, ": '", file.string(), "' does not fit; nothing was changed", what));
-}
-
 }  // namespace
 
-void save_weights(const Trackable& object, const std::filesystem::path& file, const WeightNames& names) {
+namespace checkpoint {
+
+Differences overwrite_weights(const char* op, const std::filesystem::path& file, const Weights& weights,
+                              const StoredWeights& stored, SharedNames shared) {
   const c10::NoGradGuard no_grad;
+  Comparison comparison = compare_weights(weights, stored);
+  if (shared == SharedNames::all && !comparison.differences.none())
+    comparison.mismatches += str("\n  ", comparison.differences.to_string());
+  if (!comparison.mismatches.empty())
+    throw Error(ErrorCode::failed_precondition,
+                str(op, ": '", file.string(), "' does not fit; nothing was changed", comparison.mismatches));
+  for (const auto& [name, weight] : weights)
+    if (const auto found = stored.find(name); found != stored.end()) overwrite(weight, found->second);
+  return std::move(comparison.differences);
+}
+
+void load_every_weight(const Trackable& object, const std::filesystem::path& file) {
+  overwrite_weights("load_weights", file, weights_of(object, {}), tensors_in(file, format_of(file)), SharedNames::all);
+}
+
+void write_on_chief(Weights weights, const std::function<void(const Weights&)>& write) {
+  const c10::NoGradGuard no_grad;
+  const auto processes = Processes::of_program();
+  for (auto& [name, weight] : weights)
+    if (processes) weight = gather(weight);  // what replicas wrote is read by all processes
+  on_chief(processes, "save_weights", [&] {
+    write(weights);
+    return std::string();
+  });
+}
+
+}  // namespace checkpoint
+
+void save_weights(const Trackable& object, const std::filesystem::path& file, const WeightNames& names) {
   const WeightFormat format = format_of(file);
   if (format == WeightFormat::pytorch)
     throw Error(ErrorCode::invalid_argument,
                 str("save_weights: '", file.string(),
                     "' would be PyTorch's, which are read and not written; .safetensors is what Python reads too"));
-  Tensors weights = weights_of(object, names);
-  const auto processes = Processes::of_program();
-  for (auto& [name, weight] : weights)
-    if (processes) weight = gather(weight);  // what replicas wrote is read by all processes
-  on_chief(processes, "save_weights", [&] {
+  checkpoint::write_on_chief(weights_of(object, names), [&](const Weights& weights) {
     if (format == WeightFormat::npz)
       files::write_npz(file, weights);
     else
       checkpoint::save_safetensors(checkpoint::posix_file_system(), file, weights);
-    return std::string();
   });
 }
 
 RestoreStatus load_weights(const Trackable& object, const std::filesystem::path& file, const WeightNames& names) {
-  const c10::NoGradGuard no_grad;
-  const Tensors weights = weights_of(object, names);
-  const StoredTensors stored = tensors_in(file, format_of(file));
-  Comparison comparison = compare(weights, stored);
-  if (!comparison.mismatches.empty()) fits_not("load_weights", file, comparison.mismatches);
-  overwrite_all(weights, stored);
-  return RestoreStatus(file, std::move(comparison.differences));
+  const Weights weights = weights_of(object, names);
+  return RestoreStatus(file, checkpoint::overwrite_weights("load_weights", file, weights,
+                                                           tensors_in(file, format_of(file)), SharedNames::any));
 }
 
 checkpoint::Differences load_state_dict(const Trackable& object, const std::filesystem::path& file,
                                         const StateDictOptions& options) {
-  const c10::NoGradGuard no_grad;
   const auto ending = file.extension();
   const WeightFormat format = ending == ".safetensors" || ending == ".npz" ? format_of(file) : WeightFormat::pytorch;
   if (!options.entry.empty() && format != WeightFormat::pytorch)
@@ -192,14 +201,9 @@ checkpoint::Differences load_state_dict(const Trackable& object, const std::file
   WeightNames names;
   if (options.rename)
     for (const auto& [own, weight] : weights_of(object, {})) names[own] = options.rename(own);
-  const Tensors weights = weights_of(object, names);
-  const StoredTensors stored = tensors_in(file, format, options.entry);
-  Comparison comparison = compare(weights, stored);
-  if (options.strict && !comparison.differences.none())
-    comparison.mismatches += str("\n  ", comparison.differences.to_string());
-  if (!comparison.mismatches.empty()) fits_not("load_state_dict", file, comparison.mismatches);
-  overwrite_all(weights, stored);
-  return std::move(comparison.differences);
+  return checkpoint::overwrite_weights("load_state_dict", file, weights_of(object, names),
+                                       tensors_in(file, format, options.entry),
+                                       options.strict ? SharedNames::all : SharedNames::any);
 }
 
 }  // namespace tutti

@@ -18,6 +18,7 @@
 #include "tutti/files/byte_order.h"
 #include "tutti/files/new_file.h"
 #include "tutti/files/npy_header.h"
+#include "tutti/files/packed.h"
 
 namespace tutti::files {
 namespace {
@@ -107,14 +108,6 @@ bool is_empty_zip(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   file.read(bytes.data(), bytes.size());
   return file.gcount() == 22 && std::string_view(bytes.data(), bytes.size()).starts_with(kStart);
-}
-
-// The values in host memory, packed; of a mesh tensor, gathered.
-Tensor packed(const Tensor& tensor, const char* op) {
-  if (!tensor.defined() || tensor.layout() != at::kStrided)
-    throw Error(ErrorCode::invalid_argument, str(op, ": the tensor is ", tensor.defined() ? "sparse" : "undefined",
-                                                 "; a dense one is required, such as to_dense() gives"));
-  return tensor.detach().cpu().resolve_conj().resolve_neg().contiguous();
 }
 
 // What read_npz gives back as it was.

@@ -7,6 +7,9 @@
 
 namespace tutti::keras {
 
+// "MaxPooling2D" -> "max_pooling2d", "ReLU" -> "re_lu": Keras's rule for the names of layers.
+std::string snake_case(const std::string& type);
+
 // Gives each layer a name that no other before it has: "dense", "dense_1". Throws: the error of `model` for a given
 // name that occurs twice.
 void name_uniquely(const std::vector<layers::Layer>& layers, const layers::LayerImpl& model);

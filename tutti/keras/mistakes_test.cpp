@@ -188,11 +188,11 @@ std::vector<Mistake> mistakes() {
        "invalid_argument: sequential: get_layer: there is no layer \"haed\"; there are \"head\""},
       {"AKerasFile", [] { callbacks::ModelCheckpoint({.filepath = "best.keras"}); },
        "invalid_argument: ModelCheckpoint: filepath best.keras ends in .keras, Keras's files, which are not written; "
-       "give the name of a folder for a checkpoint, or of a file in .safetensors or .npz with save_weights_only = "
-       "true"},
-      {"AnH5File", [] { callbacks::ModelCheckpoint({.filepath = "best.weights.h5", .save_weights_only = true}); },
+       "give the name of a folder for a checkpoint, or of a file in .weights.h5, .safetensors or .npz with "
+       "save_weights_only = true"},
+      {"AnH5File", [] { callbacks::ModelCheckpoint({.filepath = "best.h5", .save_weights_only = true}); },
        "invalid_argument: When using `save_weights_only=true` in `ModelCheckpoint`, the filepath provided must end in "
-       "`.safetensors` or `.npz`, which are files of weights. Received: filepath=best.weights.h5"},
+       "`.weights.h5`, `.safetensors` or `.npz`, which are files of weights. Received: filepath=best.h5"},
       {"WeightsOfAnotherModel",
        [=] {
          const TemporaryFolder folder;

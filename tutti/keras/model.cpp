@@ -4,9 +4,11 @@
 #include <utility>
 
 #include "tutti/checkpoint/weights.h"
+#include "tutti/checkpoint/weights_internal.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/keras/layer_names.h"
+#include "tutti/keras/saving/keras_weights.h"
 #include "tutti/keras/training_loops.h"
 
 namespace tutti::keras {
@@ -25,6 +27,8 @@ Tensor only_output(const Model& model, std::vector<Tensor> outputs) {
     model.impl()->refuse(str("predict: the model has ", outputs.size(), " outputs; ask for them by predict_outputs"));
   return std::move(outputs[0]);
 }
+
+bool is_keras_file(const std::filesystem::path& file) { return file.string().ends_with(".weights.h5"); }
 
 }  // namespace
 
@@ -92,10 +96,18 @@ std::vector<Tensor> Model::predict_on_batch(const Tensors& x) const {
   return predict_outputs(x, {.batch_size = x.empty() || x[0].dim() == 0 ? 1 : std::max<int64_t>(x[0].size(0), 1)});
 }
 
-void Model::save_weights(const std::filesystem::path& file) const { tutti::save_weights(*this, file); }
+void Model::save_weights(const std::filesystem::path& file) const {
+  if (is_keras_file(file))
+    save_keras_weights(*this, file);
+  else
+    tutti::save_weights(*this, file);
+}
 
 void Model::load_weights(const std::filesystem::path& file) const {
-  tutti::load_weights(*this, file).assert_consumed();
+  if (is_keras_file(file))
+    load_keras_weights(*this, file);
+  else
+    checkpoint::load_every_weight(*this, file);
 }
 
 const std::vector<layers::Layer>& Model::layers() const { return model().layers(); }

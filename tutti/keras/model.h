@@ -47,8 +47,11 @@ class Model : public layers::Layer {
   Logs test_on_batch(const Batch& batch) const;
   std::vector<Tensor> predict_on_batch(const Tensors& x) const;
 
-  // The weights in a file, .safetensors or .npz: save_weights and load_weights. Loading throws
-  // failed_precondition, before anything is changed, unless the file has every weight and nothing else.
+  // The weights in a file, as its ending says: .safetensors or .npz, see tutti::save_weights and load_weights, or
+  // .weights.h5, which Python's Keras 3 writes and reads, for sequential and functional models of its layers; in models
+  // that are classes a layer's name is that of Python's attribute. Of Keras's files the optimizer's state is
+  // left out. Loading throws failed_precondition, before anything is changed, unless the file has
+  // every weight and no other.
   void save_weights(const std::filesystem::path& file) const;
   void load_weights(const std::filesystem::path& file) const;
 

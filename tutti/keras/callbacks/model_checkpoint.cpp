@@ -30,14 +30,15 @@ class ModelCheckpointImpl : public CallbackImpl {
       throw Error(ErrorCode::invalid_argument,
                   str("ModelCheckpoint: filepath ", options.filepath,
                       " ends in .keras, Keras's files, which are not written; give the name of a folder for a "
-                      "checkpoint, or of a file in .safetensors or .npz with save_weights_only = true"));
-    const bool is_file = options.filepath.ends_with(".safetensors") || options.filepath.ends_with(".npz");
+                      "checkpoint, or of a file in .weights.h5, .safetensors or .npz with save_weights_only = true"));
+    const bool is_file = options.filepath.ends_with(".weights.h5") || options.filepath.ends_with(".safetensors") ||
+                         options.filepath.ends_with(".npz");
     if (is_file == options.save_weights_only) return;
-    throw Error(
-        ErrorCode::invalid_argument,
-        str("When using `save_weights_only=", is_file ? "false" : "true",
-            "` in `ModelCheckpoint`, the filepath provided must ", is_file ? "not " : "",
-            "end in `.safetensors` or `.npz`, which are files of weights. Received: filepath=", options.filepath));
+    throw Error(ErrorCode::invalid_argument,
+                str("When using `save_weights_only=", is_file ? "false" : "true",
+                    "` in `ModelCheckpoint`, the filepath provided must ", is_file ? "not " : "",
+                    "end in `.weights.h5`, `.safetensors` or `.npz`, which are files of weights. Received: filepath=",
+                    options.filepath));
   }
 
   void on_train_begin(TrainingState& state) override {

@@ -20,10 +20,10 @@ struct ModelCheckpointOptions {
   std::optional<double> initial_value_threshold = {};  // with save_best_only, the best value at first
 };
 
-// Saves the model during training: with save_weights_only a file, .safetensors or .npz, for Model::load_weights; else
-// the folder of a Checkpoint({{"model", model}}). Each appears when it is whole, in the place of one before.
-// Throws from fit: invalid_argument for names in the path that the logs lack; unavailable where nothing can be written,
-// before training if that is seen. TF: tf.keras.callbacks.ModelCheckpoint
+// Saves the model during training: with save_weights_only a file, .weights.h5, .safetensors or .npz, for
+// Model::load_weights; else the folder of a Checkpoint({{"model", model}}). Each appears when it is whole, in the place
+// of one before. Throws from fit: invalid_argument for names in the path that the logs lack; unavailable where nothing
+// can be written, before training if that is seen. TF: tf.keras.callbacks.ModelCheckpoint
 class ModelCheckpoint : public Callback {
  public:
   // Throws: invalid_argument for a path that has another form, or does not fit save_weights_only.

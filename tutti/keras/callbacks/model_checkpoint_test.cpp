@@ -142,7 +142,7 @@ TEST(ModelCheckpoint, SavesTheWholeModelAfterSoManyBatches) {
 
 TEST(ModelCheckpoint, RefusesPathsThatDoNotFit) {
   EXPECT_THAT(error_of([] { ModelCheckpoint({.filepath = "w.h5", .save_weights_only = true}); }),
-              HasSubstr("must end in `.safetensors` or `.npz`"));
+              HasSubstr("must end in `.weights.h5`, `.safetensors` or `.npz`"));
   EXPECT_THAT(error_of([] { ModelCheckpoint({.filepath = "w.npz"}); }), HasSubstr("must not end"));
   EXPECT_THAT(error_of([] { ModelCheckpoint({.filepath = "best.keras"}); }), HasSubstr("ends in .keras"));
   EXPECT_EQ(code_of([] { ModelCheckpoint({.filepath = ""}); }), ErrorCode::invalid_argument);

@@ -6,12 +6,12 @@
 #include <torch/nn/module.h>
 
 #include <algorithm>
-#include <cctype>
 #include <utility>
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/distribute/strategy.h"
+#include "tutti/keras/layer_names.h"
 #include "tutti/keras/layers/call_context_internal.h"
 #include "tutti/keras/layers/torch_errors_internal.h"
 #include "tutti/keras/variable_notes.h"
@@ -20,19 +20,6 @@
 
 namespace tutti::keras::layers {
 namespace {
-
-// "MaxPooling2D" -> "max_pooling2d", "ReLU" -> "re_lu": Keras's rule.
-std::string snake_case(const std::string& type) {
-  const auto upper = [](char c) { return std::isupper(static_cast<unsigned char>(c)) != 0; };
-  const auto lower = [](char c) { return std::islower(static_cast<unsigned char>(c)) != 0; };
-  std::string name;
-  for (size_t i = 0; i < type.size(); ++i) {
-    const bool starts_word = i + 1 < type.size() && lower(type[i + 1]);
-    if (i > 0 && upper(type[i]) && (starts_word || lower(type[i - 1]))) name += '_';
-    name += static_cast<char>(std::tolower(static_cast<unsigned char>(type[i])));
-  }
-  return name;
-}
 
 // LibTorch's casts of weights and of what meets them, to `dtype`, or no casts, while it lives. Without LibTorch's cache
 // of casts, which would keep those of the weights beyond the update.

@@ -1,0 +1,61 @@
+#include "tutti/keras/saving/keras_weights.h"
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "tutti/checkpoint/weights_internal.h"
+#include "tutti/core/str.h"
+#include "tutti/files/hdf5_reader.h"
+#include "tutti/files/hdf5_writer.h"
+#include "tutti/keras/model.h"
+#include "tutti/keras/saving/keras_variables.h"
+
+namespace tutti::keras {
+namespace {
+
+checkpoint::StoredWeight stored_weight(const std::shared_ptr<const files::Hdf5Reader>& file,
+                                       const KerasVariable& variable) {
+  const files::Hdf5Form form = file->form(variable.path);
+  const at::ScalarType own = variable.value.scalar_type();
+  return {.dtype = form.dtype == variable.dtype ? own : form.dtype,
+          .sizes = form.sizes,
+          .read = [file, own, path = variable.path] { return file->read(path).to(own); }};
+}
+
+}  // namespace
+
+void save_keras_weights(const Model& model, const std::filesystem::path& file) {
+  const KerasVariables found = keras_variables(model.model());
+  std::map<std::string, at::ScalarType> dtypes;
+  checkpoint::Weights weights;
+  for (const KerasVariable& variable : found.variables) {
+    weights[variable.path] = variable.value;
+    dtypes[variable.path] = variable.dtype;
+  }
+  checkpoint::write_on_chief(std::move(weights), [&](checkpoint::Weights datasets) {
+    for (auto& [path, value] : datasets) value = value.to(dtypes.at(path));
+    files::write_hdf5(file, datasets, found.groups);
+  });
+}
+
+void load_keras_weights(const Model& model, const std::filesystem::path& file) {
+  const KerasVariables found = keras_variables(model.model());
+  const auto open = std::make_shared<const files::Hdf5Reader>(file);
+  std::map<std::string, const KerasVariable*> variables;
+  for (const KerasVariable& variable : found.variables) variables[variable.path] = &variable;
+
+  const auto label = [](const KerasVariable& variable) { return str(variable.name, " (", variable.path, ')'); };
+  checkpoint::Weights weights;
+  for (const KerasVariable& variable : found.variables) weights[label(variable)] = variable.value;
+  checkpoint::StoredWeights stored;
+  for (const std::string& path : open->datasets()) {
+    if (const auto variable = variables.find(path); variable != variables.end())
+      stored[label(*variable->second)] = stored_weight(open, *variable->second);
+    else if (!path.starts_with("optimizer/"))  // whose state Python has in these files too
+      stored[path] = {};
+  }
+  checkpoint::overwrite_weights("load_weights", file, weights, stored, checkpoint::SharedNames::all);
+}
+
+}  // namespace tutti::keras
