@@ -24,7 +24,8 @@ void write(const std::string& name, const F& f, const std::vector<saved_model::S
            const std::map<std::string, Tensor>& variables = {}) {
   saved_model::save(root / name, {.signatures = {{"f", saved_model::Signature(f, {.inputs = inputs})}},
                                   .variables = variables,
-                                  .onnx = saved_model::OnnxOptions{}});
+                                  .onnx = saved_model::OnnxOptions{},
+                                  .pt2 = true});
   const auto loaded = saved_model::load(root / name).signature("f");
   torch::NoGradGuard no_grad;
   for (const int64_t batch : {1, 5, 64}) {

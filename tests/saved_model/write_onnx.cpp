@@ -1,4 +1,4 @@
-// Saves functions as ONNX, each with inputs of some batch sizes and what it gives for them: write_onnx FOLDER
+// Saves functions as ONNX and .pt2, each with inputs of some batch sizes and what it gives for them: write_onnx FOLDER
 // makes FOLDER/NAME/ (a saved model) and FOLDER/NAME_BATCH.safetensors (inputs "x0", "x1", … and results "y0", "y1", …,
 // in the order of the signature).
 #include <tutti/tutti.h>
@@ -36,9 +36,10 @@ Tensor sample(const saved_model::Spec& spec, int64_t batch) {
 template <class Function>
 void write_one(const std::string& name, const std::vector<saved_model::Spec>& inputs, const Function& f,
                const std::vector<int64_t>& batches, const saved_model::OnnxOptions& onnx) {
-  saved_model::save(
-      root / name,
-      {.signatures = {{"f", saved_model::Signature(f, {.inputs = inputs})}}, .torchscript = false, .onnx = onnx});
+  saved_model::save(root / name, {.signatures = {{"f", saved_model::Signature(f, {.inputs = inputs})}},
+                                  .torchscript = false,
+                                  .onnx = onnx,
+                                  .pt2 = true});
   const auto loaded = saved_model::load(root / name).signature("f");
   const torch::NoGradGuard no_grad;
   for (const int64_t batch : batches) {

@@ -52,6 +52,7 @@ struct ExportOptions {
   bool torchscript = false;                    // a file NAME.pt for each signature; not where text comes out
   // A file NAME.onnx for each signature; not where text comes out, as classes of heads do. Not in TF.
   std::optional<saved_model::OnnxOptions> onnx = {};
+  bool pt2 = false;  // a file NAME.pt2 for each signature; not where text comes out. Not in TF
 };
 
 class MetricFn;

@@ -146,7 +146,7 @@ std::filesystem::path Estimator::export_saved_model(const std::filesystem::path&
   run.store().write_global_step();
 
   saved_model::SaveOptions saved{
-      .variables = run.store().tensors(), .torchscript = options.torchscript, .onnx = options.onnx};
+      .variables = run.store().tensors(), .torchscript = options.torchscript, .onnx = options.onnx, .pt2 = options.pt2};
   saved.variables.erase("global_step");
   for (const auto& [name, output] : outputs)
     if (can_be_served(output, receiver)) saved.signatures.emplace(name, signature_of(run, receiver, name, output));

@@ -113,7 +113,7 @@ TEST(EstimatorExport, ExportersWriteWhatTheirOptionsSay) {
   const TemporaryFolder folder;
   const Estimator estimator(noisy_model, {.model_dir = folder / "model"});
   estimator.train(pairs(), {.steps = 1});
-  const ExportOptions options{.torchscript = true, .onnx = saved_model::OnnxOptions{}};
+  const ExportOptions options{.torchscript = true, .onnx = saved_model::OnnxOptions{}, .pt2 = true};
   const Evaluated evaluated{.export_path = folder / "export",
                             .checkpoint_path = *estimator.latest_checkpoint(),
                             .eval_result = {{"loss", 1}, {"global_step", 1}},
@@ -127,7 +127,7 @@ TEST(EstimatorExport, ExportersWriteWhatTheirOptionsSay) {
   for (const auto& exporter : exporters) {
     const auto exported = exporter->export_model(estimator, evaluated);
     ASSERT_TRUE(exported);
-    for (const char* file : {"serving_default.pt", "serving_default.onnx"})
+    for (const char* file : {"serving_default.pt", "serving_default.onnx", "serving_default.pt2"})
       EXPECT_TRUE(std::filesystem::exists(*exported / file)) << exporter->name() << ' ' << file;
   }
   EXPECT_THAT(error_of([&] {

@@ -15,6 +15,7 @@
 #include "tutti/export/description.h"
 #include "tutti/export/generalize.h"
 #include "tutti/export/onnx/write_onnx.h"
+#include "tutti/export/pt2/write_pt2.h"
 #include "tutti/export/saved_model.h"
 #include "tutti/export/steps.h"
 #include "tutti/export/torchscript.h"
@@ -186,6 +187,12 @@ void write_folder(FileSystem& files, const fs::path& folder, Contents& contents,
       const std::string name = program.name + ".pt";
       write_file(files, directory.path() / name,
                  [&](const auto& write) { write_torchscript(program, variables, write); });
+      add(name);
+    }
+    if (options.pt2) {
+      const std::string name = program.name + ".pt2";
+      const pt2::Source source{program, variables, contents.types_of[i], contents.places_of[i]};
+      write_file(files, directory.path() / name, [&](const auto& write) { pt2::write_pt2(source, write); });
       add(name);
     }
     if (!options.onnx) continue;

@@ -32,6 +32,7 @@ struct SaveOptions {
   std::map<std::string, Tensor> variables = {};
   bool torchscript = true;  // a file NAME.pt for each signature, which LibTorch and Python load without tutti
   std::optional<OnnxOptions> onnx = {};  // a file NAME.onnx for each signature, which ONNX's runtimes load
+  bool pt2 = false;                      // a file NAME.pt2 for each signature, which Python loads by torch.export.load
 };
 
 // Saves what the signatures do, with the variables that they use, as a folder: it is all there or not at all, whenever

@@ -9,10 +9,9 @@
 #include <torch/csrc/jit/runtime/operator.h>
 #include <torch/csrc/jit/serialization/export.h>
 
-#include <set>
-
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/export/python_names.h"
 #include "tutti/export/tensor_part.h"
 
 namespace tutti::saved_model {
@@ -20,17 +19,6 @@ namespace {
 
 namespace jit = torch::jit;
 using Kind = Argument::Kind;
-
-// A name that Python takes, and that is not taken yet.
-std::string identifier(const std::string& name, std::set<std::string>& taken) {
-  std::string made = name;
-  for (char& c : made)
-    if (!(c >= 'a' && c <= 'z') && !(c >= 'A' && c <= 'Z') && !(c >= '0' && c <= '9')) c = '_';
-  if (made.empty() || (made[0] >= '0' && made[0] <= '9')) made = '_' + made;
-  std::string unique = made;
-  for (int i = 1; !taken.insert(unique).second; ++i) unique = str(made, '_', i);
-  return unique;
-}
 
 class TorchScriptWriter {
  public:
@@ -83,11 +71,11 @@ class TorchScriptWriter {
   jit::Value* self_;
   std::vector<jit::Value*> values_;  // by number; null for text
   std::vector<jit::Value*> sizes_;   // those that were asked for
-  std::set<std::string> names_ = {"self"};
+  PythonNames names_;
 };
 
 void TorchScriptWriter::add_input(int number, const std::string& name) {
-  jit::Value* const input = graph_->addInput(identifier(name, names_));
+  jit::Value* const input = graph_->addInput(names_.add(name));
   input->setType(c10::TensorType::get());
   value(number) = input;
 }
@@ -99,9 +87,9 @@ void TorchScriptWriter::add_inputs() {
 
 void TorchScriptWriter::add_variables(const std::vector<Tensor>& variables) {
   std::vector<std::string> names;
-  std::set<std::string> taken;
+  PythonNames attributes;
   for (size_t i = 0; i < variables.size(); ++i) {
-    names.push_back(identifier(program_.variables[i], taken));
+    names.push_back(attributes.add(program_.variables[i]));
     const bool is_parameter = variables[i].requires_grad();
     module_.register_attribute(names.back(), c10::TensorType::get(), variables[i], is_parameter, !is_parameter);
   }
