@@ -88,7 +88,7 @@ class Shrinker {
     text >> dtype >> requires_grad;
     input = Input{.slot = statement.result, .dtype = static_cast<at::ScalarType>(dtype)};
     for (int64_t size; text >> size;) input->sizes.push_back(size);
-    input->requires_grad = requires_grad != 0;
+    input->requires_grad = requires_grad != 0 && (at::isFloatingType(input->dtype) || at::isComplexType(input->dtype));
     input->axes.assign(input->sizes.size(), -1);
     for (size_t d = 0; d < best_.mesh.size() && d < input->axes.size() && best_.place != Place::replicas; ++d)
       input->axes[d] = static_cast<int>(d);

@@ -235,6 +235,18 @@ TEST_P(InPlaceViews, ThatLibTorchDoesNotTrackWriteWhatTheyShow) {
   }
 }
 
+TEST_P(InPlaceViews, OfRepeatedElementsWriteThemWhereverTheyShow) {
+  const torch::NoGradGuard no_grad;
+  const Tensor value = torch::arange(1.0, 5.0);
+  const Mesh mesh({{"x", 2}}, configure_logical_cpus(2), {.merge = GetParam()});
+  const Tensor plain = value.clone(), x = distribute_tensor(value, Layout({"x"}, mesh));
+  for (const Tensor& whole : {plain, x}) {
+    whole.expand({4, 4}).diagonal().mul_(10);
+    whole.expand({4, 4}).select(0, 2).slice(0, 1, 4, 2).add_(1);
+  }
+  EXPECT_TRUE(gather(x).equal(plain)) << gather(x);
+}
+
 TEST_P(InPlaceViews, WithoutAnAxisThatIsShardedWriteWhatTheyShow) {
   const torch::NoGradGuard no_grad;
   const Tensor value = torch::arange(11.0).view({11, 1, 1});

@@ -75,7 +75,9 @@ void CopiedView::write_back() {
   };
   std::vector<at::IValue> arguments = arguments_;
   const Tensor gathered_whole = gathered(impl.spec(), impl.meta(), impl.read_here());
-  const Tensor whole = names_strides(cause) ? laid_out(gathered_whole, tensor.strides()) : gathered_whole.contiguous();
+  const bool lies_so =
+      names_strides(cause) || repeats_elements(tensor);  // then a write to any place of an element counts
+  const Tensor whole = lies_so ? laid_out(gathered_whole, tensor.strides()) : gathered_whole.contiguous();
   arguments[0] = whole;
   copy_into(result_of(std::move(arguments)), gathered(spec_, meta_, copy_));
   put(whole, impl.spec(), impl.write_here());
