@@ -71,8 +71,12 @@ c10::List<std::optional<at::Tensor>> optional_tensors_of(const Argument& argumen
 }  // namespace
 
 Runner::Runner(Program program, std::vector<Tensor> variables, std::vector<Step> steps, at::Device device,
-               const std::string& source)
-    : program_(std::move(program)), variables_(std::move(variables)), steps_(std::move(steps)), device_(device) {
+               const std::string& source, InputCheck check_inputs)
+    : program_(std::move(program)),
+      variables_(std::move(variables)),
+      steps_(std::move(steps)),
+      device_(device),
+      check_inputs_(std::move(check_inputs)) {
   size_t num_steps = 0;
   for (const Call& call : program_.calls) calls_.push_back(prepare(call, num_steps, source));
   find_last_uses();
@@ -153,6 +157,7 @@ void Runner::check(const std::vector<Value>& inputs) const {
     const auto fits = [](int64_t size, int64_t wanted) { return wanted == kUnknown || size == wanted; };
     if (!std::ranges::equal(sizes, spec.shape, fits)) fail(spec, str("of shape ", str_list(sizes)));
   }
+  if (check_inputs_) check_inputs_(inputs);
 }
 
 std::vector<Value> Runner::run(const std::vector<Value>& inputs) const {

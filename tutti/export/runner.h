@@ -18,11 +18,14 @@ class Runner {
  public:
   using Step = std::function<Value(const std::vector<Value>& inputs)>;
 
-  // `variables` and `steps` in the program's order. `source` names the program in messages.
+  using InputCheck = std::function<void(const std::vector<Value>& inputs)>;
+
+  // `variables` and `steps` in the program's order. `source` names the program in messages. `check_inputs` may refuse
+  // inputs that the program's specs describe.
   // Throws: unimplemented for a call that this library or its LibTorch does not know; data_loss for one that its op
   // does not take.
   Runner(Program program, std::vector<Tensor> variables, std::vector<Step> steps, at::Device device,
-         const std::string& source);
+         const std::string& source, InputCheck check_inputs = {});
   Runner(const Runner&) = delete;
   Runner& operator=(const Runner&) = delete;
 
@@ -52,6 +55,7 @@ class Runner {
   std::vector<Tensor> variables_;
   std::vector<Step> steps_;
   at::Device device_;
+  InputCheck check_inputs_;
   std::vector<PreparedCall> calls_;
   int num_values_ = 0;
 };

@@ -10,6 +10,7 @@
 #include "tutti/core/str.h"
 #include "tutti/export/checksum.h"
 #include "tutti/export/description.h"
+#include "tutti/export/pt2/read_pt2.h"
 #include "tutti/export/runner.h"
 #include "tutti/export/steps.h"
 #include "tutti/tensor/torch_device.h"
@@ -155,6 +156,22 @@ SavedModel load(const fs::path& folder, const LoadOptions& options) {
     model.signatures_.emplace(program.name, LoadedSignature(std::make_shared<Runner>(
                                                 program, std::move(variables), std::move(steps), device, source)));
   }
+  return model;
+}
+
+SavedModel load_pt2(const fs::path& file, const LoadOptions& options) {
+  require_global_view("saved_model::load_pt2");
+  const at::Device device = torch_device(options.device);
+  pt2::ReadProgram read = pt2::read_pt2(file);
+  SavedModel model;
+  for (const auto& [name, value] : read.variables)
+    model.variables_.emplace(name, placed(value, {name, value.requires_grad()}, device));
+  std::vector<Tensor> variables;
+  for (const std::string& name : read.program.variables) variables.push_back(model.variables_.at(name));
+  const std::string name = read.program.name;
+  model.signatures_.emplace(name, LoadedSignature(std::make_shared<Runner>(
+                                      std::move(read.program), std::move(variables), std::vector<Runner::Step>(),
+                                      device, str("load_pt2: '", file.string(), '\''), std::move(read.check_inputs))));
   return model;
 }
 

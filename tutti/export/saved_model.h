@@ -81,6 +81,7 @@ class SavedModel {
 
  private:
   friend SavedModel load(const std::filesystem::path& folder, const LoadOptions& options);
+  friend SavedModel load_pt2(const std::filesystem::path& file, const LoadOptions& options);
 
   std::map<std::string, Tensor> variables_;
   std::map<std::string, LoadedSignature> signatures_;
@@ -90,5 +91,11 @@ class SavedModel {
 // Throws: not_found; data_loss for a folder that is damaged or no saved model; unimplemented for what this library does
 // not know, by its name and version: a newer format, a step of preprocessing, an operator.
 SavedModel load(const std::filesystem::path& folder, const LoadOptions& options = {});
+
+// A program that Python wrote by torch.export.save, or save() as NAME.pt2: a model with one signature, "forward". Its
+// inputs have the names of the module's arguments, its outputs those of the keys of a dictionary, or "output_0" and so
+// on. The file may come from anybody: it is checked, and only public operators of LibTorch's are run.
+// Throws: not_found; data_loss for a damaged file; unimplemented, by name and with the way out, for what is not read.
+SavedModel load_pt2(const std::filesystem::path& file, const LoadOptions& options = {});
 
 }  // namespace tutti::saved_model

@@ -1,7 +1,6 @@
 #include "tutti/export/pt2/exported_program.h"
 
 #include <c10/core/Layout.h>
-#include <c10/core/MemoryFormat.h>
 #include <caffe2/serialize/versions.h>
 #include <torch/version.h>
 
@@ -14,6 +13,7 @@
 #include "tutti/core/str.h"
 #include "tutti/export/call_schema.h"
 #include "tutti/export/pt2/json_parts.h"
+#include "tutti/export/pt2/schema_codes.h"
 #include "tutti/export/pt2/symbolic_size.h"
 #include "tutti/export/pt2/variable_paths.h"
 #include "tutti/export/python_names.h"
@@ -29,44 +29,6 @@ constexpr int kSchemaMajor = 8;
 constexpr int kSchemaMinor = 20;
 constexpr int kPositional = 1;
 constexpr int kKeyword = 2;
-
-std::optional<int> schema_dtype(at::ScalarType dtype) {
-  switch (dtype) {
-    case at::kByte: return 1;
-    case at::kChar: return 2;
-    case at::kShort: return 3;
-    case at::kInt: return 4;
-    case at::kLong: return 5;
-    case at::kHalf: return 6;
-    case at::kFloat: return 7;
-    case at::kDouble: return 8;
-    case at::kComplexHalf: return 9;
-    case at::kComplexFloat: return 10;
-    case at::kComplexDouble: return 11;
-    case at::kBool: return 12;
-    case at::kBFloat16: return 13;
-    case at::kUInt16: return 28;
-    case at::kFloat8_e4m3fn: return 29;
-    case at::kFloat8_e5m2: return 30;
-    case at::kFloat8_e4m3fnuz: return 31;
-    case at::kFloat8_e5m2fnuz: return 32;
-    case at::kUInt32: return 34;
-    case at::kUInt64: return 35;
-    default: return {};
-  }
-}
-
-std::optional<int> schema_memory_format(int64_t format) {
-  switch (static_cast<at::MemoryFormat>(format)) {
-    case at::MemoryFormat::Contiguous: return 1;
-    case at::MemoryFormat::ChannelsLast: return 2;
-    case at::MemoryFormat::ChannelsLast3d: return 3;
-    case at::MemoryFormat::Preserve: return 4;
-    default: return {};
-  }
-}
-
-constexpr int kSchemaStrided = 7;
 
 // Those that take a number of Python's where their schema has a tensor.
 bool takes_numbers_as_tensors(std::string_view op) {
@@ -298,15 +260,15 @@ std::string ProgramWriter::enumerated(const Argument& argument, const c10::Argum
   switch (kind_of(schema)) {
     case c10::TypeKind::ScalarTypeType:
       kind = "as_scalar_type";
-      code = schema_dtype(static_cast<at::ScalarType>(number));
+      code = code_of_dtype(static_cast<at::ScalarType>(number));
       break;
     case c10::TypeKind::MemoryFormatType:
       kind = "as_memory_format";
-      code = schema_memory_format(number);
+      code = code_of_memory_format(number);
       break;
     case c10::TypeKind::LayoutType:
       kind = "as_layout";
-      if (static_cast<at::Layout>(number) == at::kStrided) code = kSchemaStrided;
+      code = code_of_layout(number);
       break;
     default: return {};
   }
@@ -364,7 +326,7 @@ std::vector<std::string> ProgramWriter::arguments(const Call& call, const c10::F
 std::string ProgramWriter::new_value(int value, std::string_view wanted) {
   const ValueType& type = source_.types[static_cast<size_t>(value)];
   if (!type.is_known()) refuse_call("which gives a tensor of as many axes as the sizes or values of its inputs say");
-  if (!schema_dtype(type.dtype)) refuse_call(str("which gives a tensor of dtype ", at::toString(type.dtype)));
+  if (!code_of_dtype(type.dtype)) refuse_call(str("which gives a tensor of dtype ", at::toString(type.dtype)));
   return define(value, wanted);
 }
 
@@ -384,7 +346,7 @@ std::string ProgramWriter::result(const Call::Result& result, std::string_view w
 }
 
 void ProgramWriter::check_dtype(const ValueType& type, const std::string& what) const {
-  if (!schema_dtype(type.dtype)) refuse(str(what, " of dtype ", at::toString(type.dtype)));
+  if (!code_of_dtype(type.dtype)) refuse(str(what, " of dtype ", at::toString(type.dtype)));
 }
 
 void ProgramWriter::add_variables() {
@@ -519,13 +481,13 @@ std::string json_tensor_meta(const ValueType& type, bool requires_grad, int& num
     const bool is_empty = extents[axis].is_constant && *extents[axis].value == 0;
     if (!is_empty) stride = stride * extents[axis];
   }
-  return json_object({{"dtype", json_integer(schema_dtype(type.dtype).value())},
+  return json_object({{"dtype", json_integer(code_of_dtype(type.dtype).value())},
                       {"sizes", json_list(sizes)},
                       {"requires_grad", requires_grad ? "true" : "false"},
                       {"device", json_object({{"type", "\"cpu\""}, {"index", "null"}})},
                       {"strides", json_list(strides)},
                       {"storage_offset", json_kind("as_int", "0")},
-                      {"layout", json_integer(kSchemaStrided)}});
+                      {"layout", json_integer(code_of_layout(static_cast<int64_t>(at::kStrided)).value())}});
 }
 
 }  // namespace tutti::saved_model::pt2
