@@ -54,8 +54,23 @@ def write(name, module, sample, shapes=None):
             results = [results[key] for key in sorted(results)]
         elif torch.is_tensor(results):
             results = [results]
+        inputs = torch.utils._pytree.tree_leaves(inputs)
         tensors = {f"x{i}": x for i, x in enumerate(inputs)} | {f"y{i}": y for i, y in enumerate(results)}
         write_tensors(ROOT / f"{name}_{batch}.safetensors", tensors)
+
+
+class Shared(nn.Module):
+    """One weight by two names, a view of it, and a buffer that is no part of the state_dict; inputs in structures."""
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.other = nn.Linear(4, 4, bias=False), nn.Linear(4, 4, bias=False)
+        self.other.weight = self.one.weight
+        self.row = nn.Parameter(self.one.weight.detach()[1])
+        self.register_buffer("table", torch.arange(40.0).reshape(10, 4)[2:8:2], persistent=False)
+
+    def forward(self, pair, by_name):
+        return self.one(pair[0]) + self.row, self.other(pair[1]) @ self.table.t(), by_name["b"] - by_name["a"]
 
 
 class Calls(nn.Module):
@@ -114,6 +129,14 @@ def write_functions():
           lambda batch: (torch.randn(batch, batch + 3, 3),), free)
 
 
+def write_structures():
+    def sample(batch):
+        return (torch.randn(batch, 4), torch.randn(batch, 4)), {"b": torch.randn(batch), "a": torch.randn(batch)}
+
+    batch = {0: torch.export.Dim("batch", max=1000)}
+    write("structures", Shared(), sample, ((batch, batch), {"b": batch, "a": batch}))
+
+
 def main():
     shutil.rmtree(ROOT, ignore_errors=True)
     ROOT.mkdir(parents=True)
@@ -121,6 +144,7 @@ def main():
     torch.manual_seed(1)
     write_layers()
     write_functions()
+    write_structures()
     return subprocess.run([sys.argv[3], ROOT], check=False).returncode
 
 
