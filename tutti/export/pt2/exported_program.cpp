@@ -30,22 +30,19 @@ constexpr int kSchemaMinor = 20;
 constexpr int kPositional = 1;
 constexpr int kKeyword = 2;
 
-// Those that take a number of Python's where their schema has a tensor.
-bool takes_numbers_as_tensors(std::string_view op) {
-  constexpr std::array<std::string_view, 9> kOps = {"add",      "sub",      "mul",         "div",         "divide",
-                                                    "multiply", "subtract", "true_divide", "floor_divide"};
-  std::string_view name = op.substr(std::string_view("aten::").size());
-  name = name.substr(0, name.find('.'));
-  if (name.ends_with('_')) name.remove_suffix(1);
-  return std::ranges::find(kOps, name) != kOps.end();
-}
-
 // "linear" of "aten::linear", "add" of "aten::add_.Tensor".
 std::string_view base_of(std::string_view op) {
   std::string_view name = op.substr(std::string_view("aten::").size());
   name = name.substr(0, name.find('.'));
   while (name.ends_with('_')) name.remove_suffix(1);
   return name;
+}
+
+// Those that take a number of Python's where their schema has a tensor.
+bool takes_numbers_as_tensors(std::string_view op) {
+  constexpr std::array<std::string_view, 9> kNames = {"add",      "sub",      "mul",         "div",         "divide",
+                                                      "multiply", "subtract", "true_divide", "floor_divide"};
+  return std::ranges::find(kNames, base_of(op)) != kNames.end();
 }
 
 // "torch.ops.aten.add.Tensor"

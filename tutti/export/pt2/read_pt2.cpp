@@ -108,12 +108,13 @@ void ProgramReader::add_record(const Payload& payload, const std::string& folder
     fail(ErrorCode::unimplemented, str("has ", json_text(name), " of a dtype that this library does not know"));
   if (meta.sizes.size() != meta.strides.size() || meta.sizes.size() > 64)
     damaged(str("the strides of ", json_text(name), " are not those of its sizes"));
-  int64_t end = constant(meta.offset), bytes = 0;
+  int64_t end = constant(meta.offset), bytes = 0, num_bytes = static_cast<int64_t>(c10::elementSize(*meta.dtype));
   bool overflow = false, is_empty = false;
   for (size_t axis = 0; axis < meta.sizes.size(); ++axis) {
     int64_t reach = 0;
     const int64_t size = constant(meta.sizes[axis]);
     is_empty |= size == 0;
+    overflow |= __builtin_mul_overflow(num_bytes, std::max<int64_t>(size, 1), &num_bytes);
     overflow |= __builtin_mul_overflow(std::max<int64_t>(size, 1) - 1, constant(meta.strides[axis]), &reach);
     overflow |= __builtin_add_overflow(end, reach, &end);
   }

@@ -14,8 +14,11 @@
 
 #include "tests/support/temporary_folder.h"
 #include "tutti/core/error.h"
+#include "tutti/device/logical_devices.h"
+#include "tutti/distribute/mirrored_strategy.h"
 #include "tutti/export/same_bits.h"
 #include "tutti/export/saved_model.h"
+#include "tutti/tensor/mesh_tensor.h"
 
 namespace tutti::saved_model::pt2 {
 namespace {
@@ -128,6 +131,16 @@ TEST_F(ReadPt2Test, HasParametersThatCanBeTrained) {
   EXPECT_FALSE(model.variables().at("net.mean").requires_grad());
 }
 
+TEST_F(ReadPt2Test, MakesVariablesOfAStrategy) {
+  const Tensor w = at::randn({3, 4}).requires_grad_(true);
+  const fs::path file = saved([&](const Tensor& x) { return at::linear(x, w); }, kRowsOfFour, {{"w", w}});
+  MirroredStrategy strategy({.devices = configure_logical_cpus(2)});
+  const SavedModel model = strategy.build([&] { return load_pt2(file); });
+  EXPECT_TRUE(is_mesh_tensor(model.variables().at("w")));
+  const Tensor x = at::randn({6, 4});
+  EXPECT_TRUE(same_bits(model.signature("forward")(x).at("output_0").tensor().detach(), at::linear(x, w).detach()));
+}
+
 TEST_F(ReadPt2Test, RefusesByNameWhatItDoesNotRead) {
   EXPECT_THAT(error_with("aten.linear.default", "aten._to_copy.default"),
               AllOf(HasSubstr("aten._to_copy"), HasSubstr("it is not public")));
@@ -155,6 +168,13 @@ TEST_F(ReadPt2Test, HoldsLengthsAgainstTheFile) {
   EXPECT_THAT(error_with("{\"as_int\": 3}", "{\"as_int\": 9223372036854775807}", config), HasSubstr("more elements"));
   EXPECT_THAT(error_with("{\"as_int\": 3}", "{\"as_int\": -3}", config), HasSubstr("is damaged"));
   EXPECT_THAT(error_with("{\"as_int\": 3}", "{\"as_int\": 4}", config), HasSubstr("has less than"));
+  auto repeated = records();  // rows that lie in one place
+  std::string& meta = repeated.at(config);
+  meta.replace(meta.find("{\"as_int\": 3}"), 13, "{\"as_int\": 4000000000000000000}");
+  const size_t strides = meta.find("\"strides\": [{\"as_int\": 4}");
+  ASSERT_NE(strides, std::string::npos);
+  meta.replace(strides, 26, "\"strides\": [{\"as_int\": 0}");
+  EXPECT_THROW(load_pt2(archive_of(repeated)), Error);
   auto without = records();
   without.erase("data/weights/weight_0");
   EXPECT_THROW(load_pt2(archive_of(without)), Error);
