@@ -235,6 +235,7 @@
 #include "tutti/keras/optimizers/sgd.h"
 #include "tutti/keras/progbar.h"
 #include "tutti/keras/regularizers.h"
+#include "tutti/keras/saving/load_model.h"
 #include "tutti/keras/sequential.h"
 #include "tutti/keras/sidecar_evaluator.h"
 #include "tutti/keras/symbolic_tensor.h"

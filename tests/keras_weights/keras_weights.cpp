@@ -1,6 +1,7 @@
 // keras_weights FOLDER: for each model below reads what read_and_write.py has left there, NAME.weights.h5 and the
 // inputs NAME.x.npz, and writes its predictions, NAME.y.npz, and the weights again, NAME.again.weights.h5; then weights
 // of its own, NAME.own.weights.h5, with their predictions, NAME.own.npz. The models are those of read_and_write.py.
+// Of NAME.keras, where there is one, the predictions go to NAME.file.npz.
 #include <tutti/tutti.h>
 
 #include <filesystem>
@@ -168,6 +169,9 @@ int main(int, char** arguments) {
     model.load_weights(folder / (name + ".weights.h5"));
     files::write_npz(folder / (name + ".y.npz"), numbered(model.predict_on_batch(x)));
     model.save_weights(folder / (name + ".again.weights.h5"));
+
+    if (const auto file = folder / (name + ".keras"); std::filesystem::exists(file))
+      files::write_npz(folder / (name + ".file.npz"), numbered(load_model(file).predict_on_batch(x)));
 
     const Model own = make();
     const torch::NoGradGuard no_grad;

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cstring>
 #include <fstream>
+#include <istream>
 #include <map>
 #include <span>
+#include <sstream>
 #include <utility>
 
 #include "tutti/core/bytes.h"
@@ -80,13 +82,9 @@ struct Hdf5Values {
 
 class Hdf5Reader::File {
  public:
-  explicit File(const std::filesystem::path& path)
-      : name_(str("HDF5: '", path.string(), '\'')), stream_(path, std::ios::binary) {
-    if (!std::filesystem::is_regular_file(path))
-      throw Error(ErrorCode::not_found, str("HDF5: there is no file '", path.string(), "'"));
-    if (!stream_) throw Error(ErrorCode::unavailable, str("HDF5: cannot open '", path.string(), "'"));
-    size_ = std::filesystem::file_size(path);
-    budget_ = full_budget();
+  // `size` is that of what the stream gives.
+  File(std::unique_ptr<std::istream> stream, uint64_t size, const std::string& name)
+      : name_(str("HDF5: '", name, '\'')), stream_(std::move(stream)), size_(size), budget_(full_budget()) {
     list_group(root(), "", 0);
   }
 
@@ -116,9 +114,9 @@ class Hdf5Reader::File {
       std::memcpy(to, values.compact.data(), values.compact.size());
       return;
     }
-    stream_.seekg(static_cast<std::streamoff>(values.address));
-    stream_.read(static_cast<char*>(to), static_cast<std::streamsize>(values.num_bytes));
-    if (!stream_) damaged("has become shorter since it was opened");
+    stream_->seekg(static_cast<std::streamoff>(values.address));
+    stream_->read(static_cast<char*>(to), static_cast<std::streamsize>(values.num_bytes));
+    if (!*stream_) damaged("has become shorter since it was opened");
   }
 
  private:
@@ -138,9 +136,9 @@ class Hdf5Reader::File {
     if (count > budget_) damaged("its parts refer to each other again and again");
     budget_ -= count;
     std::string result(count, '\0');
-    stream_.seekg(static_cast<std::streamoff>(address));
-    stream_.read(result.data(), static_cast<std::streamsize>(count));
-    if (!stream_) damaged(str("it cannot be read at byte ", address));
+    stream_->seekg(static_cast<std::streamoff>(address));
+    stream_->read(result.data(), static_cast<std::streamsize>(count));
+    if (!*stream_) damaged(str("it cannot be read at byte ", address));
     return result;
   }
   Fields fields(std::string bytes) const { return {std::move(bytes), name_}; }
@@ -317,13 +315,24 @@ class Hdf5Reader::File {
   }
 
   std::string name_;
-  std::ifstream stream_;
-  uint64_t size_ = 0;
-  uint64_t budget_ = 0;                       // how many bytes bytes() still gives
+  std::unique_ptr<std::istream> stream_;
+  uint64_t size_;
+  uint64_t budget_;                           // how many bytes bytes() still gives
   std::map<std::string, uint64_t> datasets_;  // where their headers are
 };
 
-Hdf5Reader::Hdf5Reader(const std::filesystem::path& path) : file_(std::make_unique<File>(path)) {}
+Hdf5Reader::Hdf5Reader(const std::filesystem::path& path) {
+  if (!std::filesystem::is_regular_file(path))
+    throw Error(ErrorCode::not_found, str("HDF5: there is no file '", path.string(), "'"));
+  auto stream = std::make_unique<std::ifstream>(path, std::ios::binary);
+  if (!*stream) throw Error(ErrorCode::unavailable, str("HDF5: cannot open '", path.string(), "'"));
+  file_ = std::make_unique<File>(std::move(stream), std::filesystem::file_size(path), path.string());
+}
+
+Hdf5Reader::Hdf5Reader(std::string bytes, const std::string& name) {
+  const uint64_t size = bytes.size();
+  file_ = std::make_unique<File>(std::make_unique<std::istringstream>(std::move(bytes)), size, name);
+}
 
 Hdf5Reader::~Hdf5Reader() = default;
 

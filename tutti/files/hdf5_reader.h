@@ -26,6 +26,8 @@ class Hdf5Reader {
  public:
   // Throws: not_found; unavailable if it cannot be opened.
   explicit Hdf5Reader(const std::filesystem::path& path);
+  // The bytes of a file; `name` is for messages.
+  Hdf5Reader(std::string bytes, const std::string& name);
   ~Hdf5Reader();
   Hdf5Reader(const Hdf5Reader&) = delete;
   Hdf5Reader& operator=(const Hdf5Reader&) = delete;

@@ -3,6 +3,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "tutti/checkpoint/weights_internal.h"
 #include "tutti/core/str.h"
@@ -23,6 +24,25 @@ checkpoint::StoredWeight stored_weight(const std::shared_ptr<const files::Hdf5Re
           .read = [file, own, path = variable.path] { return file->read(path).to(own); }};
 }
 
+void load_from(const std::shared_ptr<const files::Hdf5Reader>& open, const Model& model,
+               const std::filesystem::path& file) {
+  const KerasVariables found = keras_variables(model.model());
+  std::map<std::string, const KerasVariable*> variables;
+  for (const KerasVariable& variable : found.variables) variables[variable.path] = &variable;
+
+  const auto label = [](const KerasVariable& variable) { return str(variable.name, " (", variable.path, ')'); };
+  checkpoint::Weights weights;
+  for (const KerasVariable& variable : found.variables) weights[label(variable)] = variable.value;
+  checkpoint::StoredWeights stored;
+  for (const std::string& path : open->datasets()) {
+    if (const auto variable = variables.find(path); variable != variables.end())
+      stored[label(*variable->second)] = stored_weight(open, *variable->second);
+    else if (!path.starts_with("optimizer/"))  // whose state Python has in these files too
+      stored[path] = {};
+  }
+  checkpoint::overwrite_weights("load_weights", file, weights, stored, checkpoint::SharedNames::all);
+}
+
 }  // namespace
 
 void save_keras_weights(const Model& model, const std::filesystem::path& file) {
@@ -40,22 +60,11 @@ void save_keras_weights(const Model& model, const std::filesystem::path& file) {
 }
 
 void load_keras_weights(const Model& model, const std::filesystem::path& file) {
-  const KerasVariables found = keras_variables(model.model());
-  const auto open = std::make_shared<const files::Hdf5Reader>(file);
-  std::map<std::string, const KerasVariable*> variables;
-  for (const KerasVariable& variable : found.variables) variables[variable.path] = &variable;
+  load_from(std::make_shared<const files::Hdf5Reader>(file), model, file);
+}
 
-  const auto label = [](const KerasVariable& variable) { return str(variable.name, " (", variable.path, ')'); };
-  checkpoint::Weights weights;
-  for (const KerasVariable& variable : found.variables) weights[label(variable)] = variable.value;
-  checkpoint::StoredWeights stored;
-  for (const std::string& path : open->datasets()) {
-    if (const auto variable = variables.find(path); variable != variables.end())
-      stored[label(*variable->second)] = stored_weight(open, *variable->second);
-    else if (!path.starts_with("optimizer/"))  // whose state Python has in these files too
-      stored[path] = {};
-  }
-  checkpoint::overwrite_weights("load_weights", file, weights, stored, checkpoint::SharedNames::all);
+void load_keras_weights(const Model& model, const std::filesystem::path& file, std::string bytes) {
+  load_from(std::make_shared<const files::Hdf5Reader>(std::move(bytes), file.string()), model, file);
 }
 
 }  // namespace tutti::keras

@@ -1,0 +1,266 @@
+#include "tutti/keras/saving/load_model.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "tutti/core/error.h"
+#include "tutti/core/json.h"
+#include "tutti/core/str.h"
+#include "tutti/files/archive.h"
+#include "tutti/keras/saving/builtin_layers.h"
+#include "tutti/keras/saving/keras_weights.h"
+#include "tutti/keras/sequential.h"
+
+namespace tutti::keras {
+namespace {
+
+using layers::Layer;
+using Members = std::map<std::string, std::string>;
+
+// A place in the graph: the output of a layer's call.
+struct PlaceName {
+  std::string layer;
+  int64_t call = 0;
+  int64_t output = 0;
+  friend auto operator<=>(const PlaceName&, const PlaceName&) = default;
+};
+
+class ModelReader {
+ public:
+  ModelReader(std::string file, const LoadModelOptions& options) : file_(std::move(file)), options_(options) {}
+
+  Model read_model(const std::string& json) {
+    const Members object = members(json);
+    const std::string class_name = text(object, "class_name");
+    if (class_name != "Sequential" && class_name != "Functional")
+      unsupported(str("the model is a ", class_name, "; Sequential and Functional models are supported"));
+    return model_of(object, class_name);
+  }
+
+ private:
+  [[noreturn]] void unsupported(const std::string& what) const {
+    throw Error(ErrorCode::unimplemented, str("load_model: ", file_, ": ", what));
+  }
+  [[noreturn]] void damaged(const std::string& what) const {
+    throw Error(ErrorCode::data_loss, str("load_model: ", file_, ": ", what));
+  }
+
+  Members members(const std::string& json) const { return json_members(json, file_); }
+  const std::string& member(const Members& object, const std::string& key) const {
+    const auto found = object.find(key);
+    if (found == object.end()) damaged(str("an object in config.json has no ", key));
+    return found->second;
+  }
+  std::string text(const Members& object, const std::string& key) const {
+    return JsonReader(member(object, key), file_).text();
+  }
+  static bool is_there(const Members& object, const std::string& key) {
+    const auto found = object.find(key);
+    return found != object.end() && found->second != "null";
+  }
+
+  Model model_of(const Members& object, const std::string& class_name) {
+    const Members config = members(member(object, "config"));
+    const Model model = class_name == "Sequential" ? sequential(config) : functional(config);
+    if (is_there(config, "trainable") && config.at("trainable") == "false") model.set_trainable(false);
+    return model;
+  }
+
+  Model sequential(const Members& config) {
+    std::vector<Layer> layers;
+    for (const std::string& layer : json_elements(member(config, "layers"), file_)) layers.push_back(make_layer(layer));
+    const Sequential model(std::move(layers), text(config, "name"));
+    if (!model.built() && is_there(config, "build_input_shape"))
+      model.build(LayerConfig(str("{\"shape\":", config.at("build_input_shape"), '}'), file_).shape("shape"));
+    return model;
+  }
+
+  // A layer that is in the file more than once is one layer, where Keras has given it a number.
+  Layer make_layer(const std::string& json) {
+    const Members object = members(json);
+    if (!is_there(object, "shared_object_id")) return make_new_layer(object);
+    const std::string& id = object.at("shared_object_id");
+    if (const auto found = shared_.find(id); found != shared_.end()) return found->second;
+    return shared_.emplace(id, make_new_layer(object)).first->second;
+  }
+
+  Layer make_new_layer(const Members& object) {
+    const std::string class_name = text(object, "class_name");
+    if (class_name == "Sequential" || class_name == "Functional") return model_of(object, class_name);
+    const std::string& json = member(object, "config");
+    const Members plain = members(json);
+    const std::string name = is_there(plain, "name") ? text(plain, "name") : class_name;
+    LayerConfig config(json, str("load_model: ", file_, ": the layer ", name, " (", class_name, ')'));
+    config.skip({"name", "trainable", "dtype"});
+
+    const DTypePolicyGuard policy(policy_of(plain, config));
+    const Layer layer = layer_of(class_name, object, config);
+    config.finish();
+    if (is_there(plain, "name")) layer.impl()->rename(name);
+    if (is_there(plain, "trainable") && plain.at("trainable") == "false") layer.set_trainable(false);
+    return layer;
+  }
+
+  Layer layer_of(const std::string& class_name, const Members& object, LayerConfig& config) {
+    if (is_there(object, "registered_name")) {
+      const std::string registered = text(object, "registered_name");
+      const auto custom = options_.custom_layers.find(registered);
+      if (custom != options_.custom_layers.end()) return custom->second(config);
+      if (registered.find('>') != std::string::npos)
+        config.refuse(str("is registered as ", registered, "; name a function that makes it in custom_layers"));
+    }
+    const LayerMaker make = builtin_layer(class_name);
+    if (!make) config.refuse("is of a class that is not supported; custom_layers may have a function that makes it");
+    return make(config, [this](const std::string& json) { return make_layer(json); });
+  }
+
+  // What an InputLayer has is the dtype of what goes in, which is no policy.
+  DTypePolicy policy_of(const Members& config, const LayerConfig& layer) const {
+    if (!is_there(config, "dtype") || config.contains("batch_shape")) return DTypePolicy::of_weights;
+    const std::string& dtype = config.at("dtype");
+    const std::string name = dtype.starts_with('{') ? text(members(member(members(dtype), "config")), "name")
+                                                    : JsonReader(dtype, file_).text();
+    static const std::map<std::string, DTypePolicy> policies{{"float32", DTypePolicy::float32},
+                                                             {"float64", DTypePolicy::float64},
+                                                             {"float16", DTypePolicy::float16},
+                                                             {"bfloat16", DTypePolicy::bfloat16},
+                                                             {"mixed_float16", DTypePolicy::mixed_float16},
+                                                             {"mixed_bfloat16", DTypePolicy::mixed_bfloat16}};
+    const auto found = policies.find(name);
+    if (found == policies.end()) layer.refuse(str("has the dtype policy ", name, ", which is not supported"));
+    return found->second;
+  }
+
+  // --- Graphs.
+  struct Call {
+    Layer layer;
+    PlaceName name;
+    std::vector<PlaceName> inputs;
+  };
+
+  Model functional(const Members& config) {
+    std::map<PlaceName, SymbolicTensor> places;
+    std::vector<Call> open;
+    for (const std::string& json : json_elements(member(config, "layers"), file_)) {
+      const Members object = members(json);
+      const std::string name = text(object, "name");
+      if (text(object, "class_name") == "InputLayer") {
+        places.insert({PlaceName{name}, input(object)});
+        continue;
+      }
+      const Layer layer = make_layer(json);
+      for (const std::string& node : json_elements(member(object, "inbound_nodes"), file_)) {
+        const auto call = static_cast<int64_t>(
+            std::ranges::count_if(open, [&](const Call& other) { return other.name.layer == name; }));
+        open.push_back({layer, {name, call}, inputs_of(node, name)});
+      }
+    }
+    call_all(std::move(open), places);
+    std::vector<SymbolicTensor> inputs, outputs;
+    for (const PlaceName& place : ends(member(config, "input_layers"))) inputs.push_back(found(places, place));
+    for (const PlaceName& place : ends(member(config, "output_layers"))) outputs.push_back(found(places, place));
+    return Model({.inputs = inputs, .outputs = outputs, .name = text(config, "name")});
+  }
+
+  SymbolicTensor input(const Members& object) {
+    const Members config = members(member(object, "config"));
+    const Shape shape =
+        LayerConfig(member(object, "config"), str("load_model: ", file_, ": an InputLayer")).shape("batch_shape");
+    if (shape.empty()) damaged("an InputLayer has a batch_shape without axes");
+    return Input({.shape = {shape.begin() + 1, shape.end()}, .batch = shape[0], .name = text(config, "name")});
+  }
+
+  // Each as soon as what it takes is there.
+  void call_all(std::vector<Call> open, std::map<PlaceName, SymbolicTensor>& places) const {
+    while (!open.empty()) {
+      const size_t before = open.size();
+      std::erase_if(open, [&](const Call& call) {
+        std::vector<SymbolicTensor> arguments;
+        for (const PlaceName& input : call.inputs) {
+          const auto place = places.find(input);
+          if (place == places.end()) return false;
+          arguments.push_back(place->second);
+        }
+        const std::vector<SymbolicTensor> outputs = call.layer.outputs(arguments);
+        for (size_t i = 0; i < outputs.size(); ++i)
+          places.insert({PlaceName{call.name.layer, call.name.call, static_cast<int64_t>(i)}, outputs[i]});
+        return true;
+      });
+      if (open.size() == before) damaged(str("the layer ", open[0].name.layer, " takes what no layer gives"));
+    }
+  }
+
+  const SymbolicTensor& found(const std::map<PlaceName, SymbolicTensor>& places, const PlaceName& place) const {
+    const auto one = places.find(place);
+    if (one == places.end()) damaged(str("the model has no output ", place.output, " of ", place.layer));
+    return one->second;
+  }
+
+  // The arguments of a call: places, or lists of them.
+  std::vector<PlaceName> inputs_of(const std::string& node, const std::string& layer) const {
+    const Members object = members(node);
+    for (const auto& [name, value] : members(member(object, "kwargs")))
+      if (value != "null" && value != "false")
+        unsupported(str("the layer ", layer, " is called with ", name, " = ", value, ", which is not supported"));
+    std::vector<PlaceName> inputs;
+    for (const std::string& argument : json_elements(member(object, "args"), file_)) {
+      if (argument.starts_with('['))
+        for (const std::string& one : json_elements(argument, file_)) inputs.push_back(place_of(one, layer));
+      else
+        inputs.push_back(place_of(argument, layer));
+    }
+    return inputs;
+  }
+
+  PlaceName place_of(const std::string& argument, const std::string& layer) const {
+    const auto refuse = [&] {
+      unsupported(str("the layer ", layer, " is called on ", argument, ", which is no place"));
+    };
+    if (!argument.starts_with('{')) refuse();
+    const Members object = members(argument);
+    if (text(object, "class_name") != "__keras_tensor__") refuse();
+    return history(member(members(member(object, "config")), "keras_history"));
+  }
+
+  // ["dense", 0, 0]
+  PlaceName history(const std::string& json) const {
+    const std::vector<std::string> parts = json_elements(json, file_);
+    if (parts.size() != 3) damaged(str(json, " is no place"));
+    return {JsonReader(parts[0], file_).text(), JsonReader(parts[1], file_).integer(),
+            JsonReader(parts[2], file_).integer()};
+  }
+
+  // One place, or a list of them.
+  std::vector<PlaceName> ends(const std::string& json) const {
+    if (!json.starts_with('[')) unsupported("the inputs or outputs are a dictionary, which is not supported");
+    const std::vector<std::string> elements = json_elements(json, file_);
+    if (!elements.empty() && elements[0].starts_with('"')) return {history(json)};
+    std::vector<PlaceName> places;
+    for (const std::string& element : elements) places.push_back(history(element));
+    return places;
+  }
+
+  std::string file_;
+  const LoadModelOptions& options_;
+  std::map<std::string, Layer> shared_;
+};
+
+}  // namespace
+
+Model load_model(const std::filesystem::path& file, const LoadModelOptions& options) {
+  std::optional<std::string> config, weights;
+  const auto wanted = [](const std::string& member) { return member == "config.json" || member == "model.weights.h5"; };
+  files::read_archive(file, wanted, [&](const std::string& member, std::string bytes) {
+    (member == "config.json" ? config : weights) = std::move(bytes);
+  });
+  if (!config || !weights)
+    throw Error(ErrorCode::data_loss,
+                str("load_model: '", file.string(), "' has no ", config ? "model.weights.h5" : "config.json"));
+  const Model model = ModelReader(str('\'', file.string(), '\''), options).read_model(*config);
+  load_keras_weights(model, file, std::move(*weights));
+  return model;
+}
+
+}  // namespace tutti::keras
