@@ -1,0 +1,8 @@
+#pragma once
+
+// Recorded functions, and what may be called in them.
+#include "tutti/function/function.h"
+#include "tutti/function/host_call.h"
+#include "tutti/function/print.h"
+#include "tutti/function/program.h"
+#include "tutti/function/repeat.h"
