@@ -20,7 +20,14 @@
 #include <ATen/ops/threshold.h>
 #include <ATen/ops/where.h>
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <string_view>
+#include <utility>
+
+#include "tutti/core/error.h"
+#include "tutti/core/str.h"
 
 namespace tutti::keras::activations {
 namespace {
@@ -66,63 +73,104 @@ Tensor squareplus_of(const Tensor& x, const Parameters& p) { return (x + (x.squa
 Tensor threshold_of(const Tensor& x, const Parameters& p) { return at::threshold(x, p[0], p[1]); }
 
 Activation with_axis(const char* name, Tensor (*function)(const Tensor&, const Parameters&), int64_t axis) {
-  return {.name = name, .parametrized = function, .parameters = {static_cast<double>(axis)}};
+  return {name, function, {static_cast<double>(axis)}};
 }
 
 }  // namespace
 
-constinit const Activation celu{.name = "celu", .parametrized = celu_of, .parameters = {1}};
-constinit const Activation elu{.name = "elu", .parametrized = elu_of, .parameters = {1}};
+constinit const Activation celu{"celu", celu_of, {1}};
+constinit const Activation elu{"elu", elu_of, {1}};
 constinit const Activation exponential{"exponential", [](const Tensor& x) { return x.exp(); }};
 constinit const Activation gelu{"gelu", [](const Tensor& x) { return at::gelu(x); }};
-constinit const Activation glu{.name = "glu", .parametrized = glu_of, .parameters = {-1}};
-constinit const Activation hard_shrink{.name = "hard_shrink", .parametrized = hard_shrink_of, .parameters = {0.5}};
+constinit const Activation glu{"glu", glu_of, {-1}};
+constinit const Activation hard_shrink{"hard_shrink", hard_shrink_of, {0.5}};
 constinit const Activation hard_sigmoid{"hard_sigmoid", [](const Tensor& x) { return at::hardsigmoid(x); }};
 constinit const Activation hard_silu{"hard_silu", [](const Tensor& x) { return at::hardswish(x); }};
 constinit const Activation hard_tanh{"hard_tanh", [](const Tensor& x) { return at::hardtanh(x, -1, 1); }};
-constinit const Activation leaky_relu{.name = "leaky_relu", .parametrized = leaky_relu_of, .parameters = {0.2}};
+constinit const Activation leaky_relu{"leaky_relu", leaky_relu_of, {0.2}};
 constinit const Activation linear{};
 constinit const Activation log_sigmoid{"log_sigmoid", [](const Tensor& x) { return at::log_sigmoid(x); }};
-constinit const Activation log_softmax{.name = "log_softmax", .parametrized = log_softmax_of, .parameters = {-1}};
+constinit const Activation log_softmax{"log_softmax", log_softmax_of, {-1}};
 constinit const Activation mish{"mish", [](const Tensor& x) { return at::mish(x); }};
 constinit const Activation relu{"relu", [](const Tensor& x) { return x.relu(); }};
 constinit const Activation relu6{"relu6", [](const Tensor& x) { return at::hardtanh(x, 0, 6); }};
 constinit const Activation selu{"selu", [](const Tensor& x) { return at::selu(x); }};
 constinit const Activation sigmoid{"sigmoid", [](const Tensor& x) { return x.sigmoid(); }};
 constinit const Activation silu{"silu", [](const Tensor& x) { return at::silu(x); }};
-constinit const Activation soft_shrink{.name = "soft_shrink", .parametrized = soft_shrink_of, .parameters = {0.5}};
-constinit const Activation softmax{.name = "softmax", .parametrized = softmax_of, .parameters = {-1}};
+constinit const Activation soft_shrink{"soft_shrink", soft_shrink_of, {0.5}};
+constinit const Activation softmax{"softmax", softmax_of, {-1}};
 constinit const Activation softplus{"softplus", [](const Tensor& x) { return at::softplus(x); }};
 constinit const Activation softsign{"softsign", [](const Tensor& x) { return x / (1 + x.abs()); }};
 constinit const Activation sparse_plus{"sparse_plus", sparse_plus_of};
 constinit const Activation sparse_sigmoid{"sparse_sigmoid", [](const Tensor& x) { return ((x + 1) / 2).clamp(0, 1); }};
-constinit const Activation sparsemax{.name = "sparsemax", .parametrized = sparsemax_of, .parameters = {-1}};
-constinit const Activation squareplus{.name = "squareplus", .parametrized = squareplus_of, .parameters = {4}};
+constinit const Activation sparsemax{"sparsemax", sparsemax_of, {-1}};
+constinit const Activation squareplus{"squareplus", squareplus_of, {4}};
 constinit const Activation tanh{"tanh", [](const Tensor& x) { return x.tanh(); }};
 constinit const Activation tanh_shrink{"tanh_shrink", [](const Tensor& x) { return x - x.tanh(); }};
 
-CELU::CELU(double alpha) : Activation{.name = "celu", .parametrized = celu_of, .parameters = {alpha}} {}
-ELU::ELU(double alpha) : Activation{.name = "elu", .parametrized = elu_of, .parameters = {alpha}} {}
+namespace {
+
+constexpr std::pair<std::string_view, const Activation*> kByName[] = {{"celu", &celu},
+                                                                      {"elu", &elu},
+                                                                      {"exponential", &exponential},
+                                                                      {"gelu", &gelu},
+                                                                      {"glu", &glu},
+                                                                      {"hard_shrink", &hard_shrink},
+                                                                      {"hard_sigmoid", &hard_sigmoid},
+                                                                      {"hard_silu", &hard_silu},
+                                                                      {"hard_swish", &hard_swish},
+                                                                      {"hard_tanh", &hard_tanh},
+                                                                      {"leaky_relu", &leaky_relu},
+                                                                      {"linear", &linear},
+                                                                      {"log_sigmoid", &log_sigmoid},
+                                                                      {"log_softmax", &log_softmax},
+                                                                      {"mish", &mish},
+                                                                      {"relu", &relu},
+                                                                      {"relu6", &relu6},
+                                                                      {"selu", &selu},
+                                                                      {"sigmoid", &sigmoid},
+                                                                      {"silu", &silu},
+                                                                      {"soft_shrink", &soft_shrink},
+                                                                      {"softmax", &softmax},
+                                                                      {"softplus", &softplus},
+                                                                      {"softsign", &softsign},
+                                                                      {"sparse_plus", &sparse_plus},
+                                                                      {"sparse_sigmoid", &sparse_sigmoid},
+                                                                      {"sparsemax", &sparsemax},
+                                                                      {"squareplus", &squareplus},
+                                                                      {"swish", &swish},
+                                                                      {"tanh", &tanh},
+                                                                      {"tanh_shrink", &tanh_shrink}};
+
+}  // namespace
+
+Activation::Activation(const char* name) {
+  const auto* const found =
+      std::ranges::find(kByName, std::string_view(name), [](const auto& one) { return one.first; });
+  if (found != std::end(kByName)) {
+    *this = *found->second;
+    return;
+  }
+  std::string known;
+  for (const auto& [one, activation] : kByName) known += str(known.empty() ? "" : ", ", one);
+  throw Error(ErrorCode::invalid_argument, str("there is no activation \"", name, "\"; there are ", known));
+}
+
+CELU::CELU(double alpha) : Activation{"celu", celu_of, {alpha}} {}
+ELU::ELU(double alpha) : Activation{"elu", elu_of, {alpha}} {}
 GELU::GELU(const GELUOptions& options)
     : Activation{"gelu", options.approximate ? [](const Tensor& x) { return at::gelu(x, "tanh"); } : gelu.function} {}
 GLU::GLU(int64_t axis) : Activation(with_axis("glu", glu_of, axis)) {}
-HardShrink::HardShrink(double threshold)
-    : Activation{.name = "hard_shrink", .parametrized = hard_shrink_of, .parameters = {threshold}} {}
-LeakyReLU::LeakyReLU(double negative_slope)
-    : Activation{.name = "leaky_relu", .parametrized = leaky_relu_of, .parameters = {negative_slope}} {}
+HardShrink::HardShrink(double threshold) : Activation{"hard_shrink", hard_shrink_of, {threshold}} {}
+LeakyReLU::LeakyReLU(double negative_slope) : Activation{"leaky_relu", leaky_relu_of, {negative_slope}} {}
 LogSoftmax::LogSoftmax(int64_t axis) : Activation(with_axis("log_softmax", log_softmax_of, axis)) {}
 ReLU::ReLU(const ReLUOptions& options)
-    : Activation{.name = "relu",
-                 .parametrized = relu_of,
-                 .parameters = {options.negative_slope, options.max_value, options.threshold}} {}
+    : Activation{"relu", relu_of, {options.negative_slope, options.max_value, options.threshold}} {}
 Softmax::Softmax(int64_t axis) : Activation(with_axis("softmax", softmax_of, axis)) {}
-SoftShrink::SoftShrink(double threshold)
-    : Activation{.name = "soft_shrink", .parametrized = soft_shrink_of, .parameters = {threshold}} {}
+SoftShrink::SoftShrink(double threshold) : Activation{"soft_shrink", soft_shrink_of, {threshold}} {}
 Sparsemax::Sparsemax(int64_t axis) : Activation(with_axis("sparsemax", sparsemax_of, axis)) {}
-SquarePlus::SquarePlus(double b) : Activation{.name = "squareplus", .parametrized = squareplus_of, .parameters = {b}} {}
+SquarePlus::SquarePlus(double b) : Activation{"squareplus", squareplus_of, {b}} {}
 Threshold::Threshold(const ThresholdOptions& options)
-    : Activation{.name = "threshold",
-                 .parametrized = threshold_of,
-                 .parameters = {options.threshold, options.default_value}} {}
+    : Activation{"threshold", threshold_of, {options.threshold, options.default_value}} {}
 
 }  // namespace tutti::keras::activations

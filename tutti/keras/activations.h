@@ -4,21 +4,32 @@
 
 #include <array>
 #include <limits>
+#include <string>
 
 #include "tutti/core/tensor_fwd.h"
 
 namespace tutti::keras::activations {
 
-// An elementwise (softmax and its like: last-axis) function with the name that Keras gives it. A captureless lambda
-// makes a new one:
+// An elementwise (softmax and its like: last-axis) function with the name that Keras gives it: one of those below, also
+// by its name, {.activation = "relu"}. A captureless lambda makes a new one:
 //   constexpr Activation cube{"cube", [](const Tensor& x) { return x.pow(3); }};
 struct Activation {
   using Parameters = std::array<double, 3>;
+  using Function = Tensor (*)(const Tensor&);
+  using Parametrized = Tensor (*)(const Tensor&, const Parameters&);
 
   const char* name = "linear";
-  Tensor (*function)(const Tensor&) = nullptr;  // nullptr, and no parametrized one: x itself
-  Tensor (*parametrized)(const Tensor&, const Parameters&) = nullptr;
+  Function function = nullptr;  // nullptr, and no parametrized one: x itself
+  Parametrized parametrized = nullptr;
   Parameters parameters = {};
+
+  constexpr Activation() = default;
+  // Throws: invalid_argument for a name that is none of those below.
+  Activation(const char* name);
+  Activation(const std::string& name) : Activation(name.c_str()) {}
+  constexpr Activation(const char* name, Function function) : name(name), function(function) {}
+  constexpr Activation(const char* name, Parametrized parametrized, const Parameters& parameters)
+      : name(name), parametrized(parametrized), parameters(parameters) {}
 
   Tensor operator()(const Tensor& x) const {
     if (parametrized) return parametrized(x, parameters);

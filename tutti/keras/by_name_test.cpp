@@ -1,5 +1,6 @@
 // Optimizers, losses and metrics by their names in compile.
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/equal.h>
 #include <ATen/ops/one_hot.h>
 #include <ATen/ops/rand.h>
 #include <ATen/ops/randint.h>
@@ -7,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/error_of.h"
+#include "tutti/keras/activations.h"
 #include "tutti/keras/layers/core/dense.h"
 #include "tutti/keras/losses/binary_crossentropy.h"
 #include "tutti/keras/losses/categorical_crossentropy.h"
@@ -18,6 +20,7 @@ namespace tutti::keras {
 namespace {
 
 using layers::Dense;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 TEST(ByName, CompilesAModel) {
@@ -27,6 +30,20 @@ TEST(ByName, CompilesAModel) {
   EXPECT_EQ(model.model().optimizer().name(), "adam");
   EXPECT_TRUE(history.history.contains("mae"));
   EXPECT_TRUE(history.history.contains("RootMeanSquaredError"));
+}
+
+TEST(ByName, FindsActivations) {
+  const Tensor x = at::rand({2, 3}) - 0.5;
+  for (const std::string name : {"relu", "swish", "log_softmax", "linear", "leaky_relu"})
+    EXPECT_TRUE(at::equal(activations::Activation(name)(x), name == "relu"          ? x.relu()
+                                                            : name == "swish"       ? activations::silu(x)
+                                                            : name == "log_softmax" ? x.log_softmax(-1)
+                                                            : name == "linear"      ? x
+                                                                                    : activations::leaky_relu(x)));
+  const Dense dense({.units = 4, .activation = "relu"});
+  EXPECT_GE(dense(x).min().item<float>(), 0);
+  EXPECT_THAT(error_of([] { Dense({.units = 4, .activation = "rellu"}); }),
+              AllOf(HasSubstr("there is no activation \"rellu\"; there are celu, elu,"), HasSubstr(", relu,")));
 }
 
 TEST(ByName, CompilesAModelOfSeveralOutputs) {

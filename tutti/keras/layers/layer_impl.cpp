@@ -1,6 +1,7 @@
 #include "tutti/keras/layers/layer_impl.h"
 
 #include <ATen/autocast_mode.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
 #include <torch/nn/module.h>
@@ -16,6 +17,7 @@
 #include "tutti/keras/layers/torch_errors_internal.h"
 #include "tutti/keras/variable_notes.h"
 #include "tutti/keras/weight_source.h"
+#include "tutti/keras/weights_to_come.h"
 #include "tutti/tensor/view.h"
 
 namespace tutti::keras::layers {
@@ -264,7 +266,10 @@ void LayerImpl::rename(std::string name) {
 
 Tensor LayerImpl::add_weight(const std::string& name, const Shape& shape, const WeightOptions& options) {
   Tensor value;
-  const auto make = [&] { return options.initializer(shape, variable_dtype(dtype_policy_)); };
+  const at::ScalarType dtype = variable_dtype(dtype_policy_);
+  const auto make = [&] {
+    return WeightsToCome::in_force() ? at::empty(shape, dtype) : options.initializer(shape, dtype);
+  };
   if (has_source()) {
     const std::string path = str(name_, '/', name);
     const auto make_noted = [&] {

@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/keras/activations.h"
 #include "tutti/keras/layers/activations/activation.h"
@@ -48,16 +49,13 @@ T named(LayerConfig& config, const std::string& option, const std::map<std::stri
 }
 
 activations::Activation activation_of(LayerConfig& config, const std::string& option = "activation") {
-  using namespace activations;
-  if (!config.has(option)) return linear;
-  std::map<std::string, Activation> by_name;
-  for (const Activation* one :
-       {&celu,        &elu,        &exponential, &gelu,           &glu,        &hard_shrink, &hard_sigmoid, &hard_silu,
-        &hard_tanh,   &leaky_relu, &linear,      &log_sigmoid,    &mish,       &relu,        &relu6,        &selu,
-        &sigmoid,     &silu,       &log_softmax, &soft_shrink,    &softmax,    &tanh,        &softplus,     &softsign,
-        &sparse_plus, &sparsemax,  &squareplus,  &sparse_sigmoid, &tanh_shrink})
-    by_name[one->name] = *one;
-  return named(config, option, by_name);
+  if (!config.has(option)) return activations::linear;
+  const std::string name = config.text(option);
+  try {
+    return name;
+  } catch (const Error& error) {
+    config.refuse(str("has ", option, " = \"", name, "\", which is not supported: ", error.what()));
+  }
 }
 
 layers::DataFormat data_format_of(LayerConfig& config) {

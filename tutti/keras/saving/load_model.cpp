@@ -12,6 +12,7 @@
 #include "tutti/keras/saving/builtin_layers.h"
 #include "tutti/keras/saving/keras_weights.h"
 #include "tutti/keras/sequential.h"
+#include "tutti/keras/weights_to_come.h"
 
 namespace tutti::keras {
 namespace {
@@ -258,6 +259,7 @@ Model load_model(const std::filesystem::path& file, const LoadModelOptions& opti
   if (!config || !weights)
     throw Error(ErrorCode::data_loss,
                 str("load_model: '", file.string(), "' has no ", config ? "model.weights.h5" : "config.json"));
+  const WeightsToCome to_come;
   const Model model = ModelReader(str('\'', file.string(), '\''), options).read_model(*config);
   load_keras_weights(model, file, std::move(*weights));
   return model;

@@ -6,6 +6,7 @@
 #include <archive_entry.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include "tests/support/error_of.h"
 #include "tests/support/temporary_folder.h"
@@ -99,6 +100,22 @@ TEST_F(LoadModel, MakesLayersOfOnesOwnByTheirRegisteredNames) {
   const Model model = load(config, {.custom_layers = {{"mine>Dense", make}}});
   const Tensor x = at::rand({4, 3});
   EXPECT_TRUE(at::equal(model.predict(x), saved_.predict(x)));
+}
+
+int64_t peak_memory() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss * int64_t{1024};
+}
+
+TEST_F(LoadModel, TakesNoMemoryForWeightsThatTheFileLacks) {
+  const std::string huge =
+      R"({"class_name": "Dense", "config": {"name": "d", "units": 200000000, "activation": "linear",
+      "use_bias": false}})";
+  const int64_t before = peak_memory();
+  EXPECT_THAT(error_of_loading(sequential_config(huge)),
+              AllOf(HasSubstr("failed_precondition"), HasSubstr("Float [3, 200000000] in the program")));
+  EXPECT_LT(peak_memory() - before, int64_t{200} << 20);
 }
 
 TEST_F(LoadModel, RefusesDamagedFiles) {
