@@ -235,7 +235,7 @@ class Shrinker {
                  input.axes.erase(first ? input.axes.begin() : input.axes.end() - 1);
                }
              }) &&
-             best_.inputs.size() > 0;
+             !best_.inputs.empty();
     return any &&
            std::any_of(best_.inputs.begin(), best_.inputs.end(), [](const Input& x) { return !x.sizes.empty(); });
   }

@@ -1,5 +1,7 @@
 #include "tutti/function/print.h"
 
+#include <ATen/core/Formatting.h>
+
 #include <charconv>
 #include <iostream>
 

@@ -70,7 +70,7 @@ std::vector<std::string> joined(std::vector<std::string> items, const std::vecto
 }
 
 c10::TypeKind kind_of(const c10::Argument& schema) {
-  const c10::TypePtr type = schema.real_type();
+  const c10::TypePtr& type = schema.real_type();
   const auto* const optional = type->castRaw<c10::OptionalType>();
   return optional ? optional->getElementType()->kind() : type->kind();
 }

@@ -53,8 +53,9 @@ void save_keras_weights(const Model& model, const std::filesystem::path& file) {
     weights[variable.path] = variable.value;
     dtypes[variable.path] = variable.dtype;
   }
-  checkpoint::write_on_chief(std::move(weights), [&](checkpoint::Weights datasets) {
-    for (auto& [path, value] : datasets) value = value.to(dtypes.at(path));
+  checkpoint::write_on_chief(std::move(weights), [&](const checkpoint::Weights& values) {
+    checkpoint::Weights datasets;
+    for (const auto& [path, value] : values) datasets[path] = value.to(dtypes.at(path));
     files::write_hdf5(file, datasets, found.groups);
   });
 }
