@@ -32,6 +32,52 @@ constexpr const char* kDocumentedRefusals[] = {
     "of a view of separate buffers: ",
 };
 
+// An error that one side gives and the other does not, and why that is right.
+struct KnownError {
+  const char* text;
+  const char* why;
+  const char* op = "";  // how its name begins
+  bool of_no_elements = false;
+  bool unless_both = false;  // whether it counts where the other side fails too
+};
+constexpr KnownError kErrorsOfMeshes[] = {
+    {.text = "view size is not compatible",
+     .why = "LibTorch's kron takes no transposed factor, but with an out=",
+     .op = "kron.out"},
+    {.text = "TensorAccessor expected 1 dims",
+     .why = "LibTorch's batch norm looks at the axes of statistics that it leaves alone, but of some strides",
+     .op = "native_batch_norm.out"},
+    {.text = "Dimension out of range",
+     .why = "LibTorch's cummin and cummax of no elements do not look at their axis",
+     .op = "cumm"},
+    {.text = "result type Complex",
+     .why = "LibTorch's convolution takes a complex bias of real images, but of none",
+     .op = "conv"},
+    {.text = "not implemented for",
+     .why = "LibTorch's kernels of no elements take types that they do not know",
+     .of_no_elements = true},
+    {.text = "must be divisible by",
+     .why = "how no elements lie decides whether LibTorch sees another type in them",
+     .op = "view",
+     .of_no_elements = true},
+};
+constexpr KnownError kErrorsOfLibTorch[] = {
+    {.text = "grad_input must be contiguous",
+     .why = "LibTorch's kernel insists on a gradient of its own making; pieces lie so"},
+    {.text = "leaf variable has been moved into the graph interior",
+     .why = "LibTorch's dropout of no elements returns its operand"},
+    {.text = "\" not implemented for '",
+     .why = "a kernel that LibTorch lacks for a type, which a mesh does without",
+     .unless_both = true},
+    {.text = "' is not implemented", .why = "a mesh knows derivatives that LibTorch's kernels lack"},
+    {.text = "INTERNAL ASSERT",
+     .why = "an internal error of LibTorch's, which a mesh does not have",
+     .unless_both = true},
+    {.text = "out=... arguments don't support automatic differentiation",
+     .why = "an out= beside a tensor with a gradient, which LibTorch refuses inside itself",
+     .unless_both = true},
+};
+
 double precision(at::ScalarType dtype) {
   if (dtype == at::kHalf) return 8e-3;
   if (dtype == at::kBFloat16) return 5e-2;
@@ -129,15 +175,10 @@ class Comparison {
       for (const char* text : kDocumentedRefusals)
         if (a->text.find(text) != std::string::npos) return pass_over(str("refused: ", text), a->text);
       const std::string at = is_call(*a) ? statement_name(program_.statements[a->statement]) : "reading";
-      if (at == "kron.out" && a->text.find("view size is not compatible") != std::string::npos)
-        return pass_over("LibTorch's kron takes no transposed factor, but with an out=", a->text);
-      if (at == "native_batch_norm.out" && a->text.find("TensorAccessor expected 1 dims") != std::string::npos)
-        return pass_over(
-            "LibTorch's batch norm looks at the axes of statistics that it leaves alone, but of some strides", a->text);
-      if ((at == "cummin" || at == "cummax") && a->text.find("Dimension out of range") != std::string::npos)
-        return pass_over("LibTorch's cummin and cummax of no elements do not look at their axis", a->text);
-      if (at.rfind("conv", 0) == 0 && a->text.find("result type Complex") != std::string::npos)
-        return pass_over("LibTorch's convolution takes a complex bias of real images, but of none", a->text);
+      for (const KnownError& known : kErrorsOfMeshes)
+        if (at.rfind(known.op, 0) == 0 && a->text.find(known.text) != std::string::npos &&
+            (!known.of_no_elements || (is_call(*a) && has_no_elements(program_.statements[a->statement].result))))
+          return pass_over(known.why, a->text);
       if (calls_product() && a->text.find("has been modified by an inplace operation") != std::string::npos)
         return pass_over("what a product keeps for its gradient: LibTorch's may be copies", a->text);
       return {"throws", where_ + at + ": " + a->text};
@@ -145,19 +186,9 @@ class Comparison {
     if (b && b->text.find("view size is not compatible") != std::string::npos && is_call(*b) &&
         statement_name(program_.statements[b->statement]).rfind("view", 0) != 0)
       return pass_over("LibTorch's kernel takes no view inside itself", b->text);
-    if (b && b->text.find("grad_input must be contiguous") != std::string::npos)
-      return pass_over("LibTorch's kernel insists on a gradient of its own making; pieces lie so", b->text);
-    if (b && b->text.find("leaf variable has been moved into the graph interior") != std::string::npos)
-      return pass_over("LibTorch's dropout of no elements returns its operand", b->text);
-    if (b && !a && b->text.find("\" not implemented for '") != std::string::npos)
-      return pass_over("a kernel that LibTorch lacks for a type, which a mesh does without", b->text);
-    if (b && b->text.find("derivative for") != std::string::npos &&
-        b->text.find("is not implemented") != std::string::npos)
-      return pass_over("a mesh knows derivatives that LibTorch's kernels lack", b->text);
-    if (b && !a && b->text.find("INTERNAL ASSERT") != std::string::npos)
-      return pass_over("an internal error of LibTorch's, which a mesh does not have", b->text);
-    if (b && !a && b->text.find("out=... arguments don't support automatic differentiation") != std::string::npos)
-      return pass_over("an out= beside a tensor with a gradient, which LibTorch refuses inside itself", b->text);
+    for (const KnownError& known : kErrorsOfLibTorch)
+      if (b && !(a && known.unless_both) && b->text.find(known.text) != std::string::npos)
+        return pass_over(known.why, b->text);
     if (b && (!a || b->statement < a->statement))
       return {"no error", where_ + statement_name(program_.statements[b->statement]) +
                               " gives no error; LibTorch's is: " + b->text};
@@ -212,11 +243,13 @@ class Comparison {
                 str(what, " differs by ", far, ": ", values_text(seen.value), " and not ", values_text(expected))};
     }
     // What a replica asked of requires_grad_() is its own; of a tensor that replicas share, so is the graph of a write.
-    const bool is_dropout_of_nothing =
-        expected.numel() == 0 && calls([](const std::string& op) { return op.find("dropout") != std::string::npos; });
-    if (is_dropout_of_nothing && seen.requires_grad != wanted.requires_grad)
+    const bool same_need = seen.requires_grad == wanted.requires_grad;
+    if (!same_need && expected.numel() == 0 &&
+        calls([](const std::string& op) { return op.find("dropout") != std::string::npos; }))
       passed_over_.insert("LibTorch's dropout of no elements returns its operand");
-    else if (all_ && seen.requires_grad != wanted.requires_grad && !seen.is_gradient && !is_shared(seen.slot))
+    else if (!same_need && is_result_of_gradient(seen.slot) && has_value_of_no_elements())
+      passed_over_.insert("the graph of a gradient by a view of no elements, which LibTorch's as_strided ends");
+    else if (all_ && !same_need && !seen.is_gradient && !is_shared(seen.slot))
       return {"requires_grad", str(what, " requires a gradient: ", seen.requires_grad, ", not ", wanted.requires_grad)};
     if (seen.is_gradient || strides_that_count(seen) == strides_that_count(wanted)) return {};
     if (resizes())
@@ -243,6 +276,21 @@ class Comparison {
   bool calls(const std::function<bool(const std::string& op)>& matches) const {
     return std::any_of(program_.statements.begin(), program_.statements.end(),
                        [&](const Statement& statement) { return statement.op && matches(op_name(*statement.op)); });
+  }
+
+  bool has_value_of_no_elements() const {
+    return std::any_of(wanted_.seen.begin(), wanted_.seen.end(),
+                       [](const Seen& seen) { return seen.value.defined() && seen.value.numel() == 0; });
+  }
+  // Of what a statement gives, the first in this slot.
+  bool has_no_elements(int first) const {
+    bool gives_any = false, all_empty = true;
+    for (const Seen& seen : wanted_.seen)
+      if (!seen.is_gradient && seen.slot >= first && seen.slot < first + Program::kResults && seen.value.defined()) {
+        gives_any = true;
+        all_empty &= seen.value.numel() == 0;
+      }
+    return gives_any && all_empty;
   }
 
   // What a kernel keeps depends on the path that it takes, as does its place in memory.

@@ -110,7 +110,7 @@ class Generator {
   }
 
   // Whether LibTorch reads or writes past an end: a transform below autograd whose axes count from the last, a copy of
-  // fewer tensors than there are, a batch norm that gets fewer numbers than channels.
+  // fewer tensors than there are, a batch norm that gets more or fewer numbers than there are channels, or with gaps.
   bool reaches_past_an_end(const Statement& statement) const {
     const std::string name = op_name(*statement.op);
     const auto& arguments = statement.arguments;
@@ -119,10 +119,10 @@ class Generator {
       return std::any_of(axes.begin(), axes.end(), [](int64_t axis) { return axis < 0; });
     }
     if (name.rfind("_foreach_copy", 0) == 0) return arguments[0].slots.size() != arguments[1].slots.size();
-    return name.find("native_batch_norm") != std::string::npos && lacks_channels(statement);
+    return name.find("native_batch_norm") != std::string::npos && misses_channels(statement);
   }
 
-  bool lacks_channels(const Statement& statement) const {
+  bool misses_channels(const Statement& statement) const {
     const auto operand = [&](size_t i) {
       const Argument& argument = statement.arguments[i];
       return argument.kind == Argument::Kind::tensor && argument.slots[0] >= 0 ? machine_.slots().at(argument.slots[0])
@@ -130,7 +130,8 @@ class Generator {
     };
     const Tensor input = operand(0);
     for (size_t i = 1; i < 5; ++i)  // weight, bias, and the running statistics where the overload has them
-      if (const Tensor values = operand(i); values.defined() && input.dim() >= 2 && values.numel() < input.size(1))
+      if (const Tensor values = operand(i);
+          values.defined() && input.dim() >= 2 && (values.numel() != input.size(1) || !values.is_contiguous()))
         return true;
     return false;
   }
