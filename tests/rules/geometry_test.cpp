@@ -259,8 +259,9 @@ TEST(Strides, OfALinearLayersGradientsAreLibTorchs) {
     }
 }
 
-void expect_strides_of_one_device(const Tensor& x, const std::vector<std::string>& axes, const TensorFunction& f) {
-  const Tensor wanted = f(x), seen = f(distribute_tensor(x, layout_on(line_of(2, /*merge=*/false), axes)));
+void expect_strides_of_one_device(const Tensor& x, const std::vector<std::string>& axes, const TensorFunction& f,
+                                  int devices = 2) {
+  const Tensor wanted = f(x), seen = f(distribute_tensor(x, layout_on(line_of(devices, /*merge=*/false), axes)));
   EXPECT_TRUE(are_same_strides(wanted.sizes(), seen.strides(), wanted.strides()))
       << seen.strides() << " and not " << wanted.strides();
   EXPECT_TRUE(gather(seen).allclose(wanted));
@@ -307,6 +308,22 @@ TEST(Strides, OfWhatIsFlippedAreThoseOfTheOperand) {
   for (const int64_t columns : {2, 6})
     expect_strides_of_one_device(torch::rand({columns, 4}).t(), kColumnsCut,
                                  [](const Tensor& t) { return t.flip({0}); });
+}
+
+TEST(Strides, OfReflectionsAreThoseOfTheImageNotOfAPiece) {
+  const Tensor image = torch::rand({1, 2, 3, 3}).contiguous(at::MemoryFormat::ChannelsLast);
+  for (const int64_t step : {1, 2}) {  // with a gap the image of one does not count as channels-last
+    const auto reflect = [&](const Tensor& t) {
+      return torch::reflection_pad2d(t.clone().slice(2, {}, {}, step).mul_(2), {1, 2, 0, 1});
+    };
+    expect_strides_of_one_device(image, {"-", "x", "-", "-"}, reflect, /*devices=*/3);
+  }
+}
+
+TEST(Views, OfAnotherTypeAreMadeOfPiecesWithoutElementsToo) {
+  const Tensor weight = torch::ones({1, 1}, at::kBFloat16), bias = torch::ones({1}, at::kBFloat16);
+  expect_like_one_device(torch::ones({1, 1, 1}, at::kBFloat16), {"-", "x", "-"},
+                         [&](const Tensor& t) { return torch::linear(t, weight, bias).view(at::kShort); });
 }
 
 TEST(Strides, OfAnglesAreThoseOfElementsButForComplexNumbers) {

@@ -363,6 +363,19 @@ TEST(BatchNorm, OfAVectorIsRefused) {
   });
 }
 
+TEST(BatchNorm, LearnsNothingOfNoElements) {
+  for (const auto& sizes : std::vector<std::vector<int64_t>>{{0, 0, 2}, {0, 3, 2}, {2, 3, 0}})
+    expect_like_one_device(torch::zeros(sizes), {"x", "-", "-"}, [](const Tensor& t) {
+      return std::get<0>(torch::native_batch_norm(t, {}, {}, {}, {}, /*training=*/true, 0.1, 1e-5));
+    });
+}
+
+TEST(Einsum, OfTwoTypesHasTheWiderOne) {
+  const Tensor x = torch::rand({1, 4, 2}).to(torch::kBFloat16), y = torch::rand({1, 2, 3});
+  for (const std::vector<std::string>& axes : {std::vector<std::string>{"x", "-", "-"}, {"-", "x", "-"}})
+    expect_like_one_device(x, axes, [&](const Tensor& t) { return torch::einsum("aij,ajk->ijk", {t, y}); });
+}
+
 TEST(Errors, OfWrongTypesAndNumbersAreLibTorchs) {
   const std::vector<TensorFunction> calls{
       [](const Tensor& t) { return torch::norm(t, 2, {0}, false, torch::kFloat); },

@@ -49,6 +49,17 @@ torch::jit::Stack result_of_convolution(at::ArrayRef<at::IValue> arguments) {
   return {is_line ? result.squeeze(2) : result};
 }
 
+// reflection_pad2d(image, [left, right, top, bottom])
+torch::jit::Stack result_of_reflection(at::ArrayRef<at::IValue> arguments) {
+  const at::Tensor& image = arguments[0].toTensor();
+  const std::vector<int64_t> padding = arguments[1].toIntVector();
+  if (image.dim() != 4 || padding.size() != 4) return {};
+  at::DimVector sizes(image.sizes());
+  sizes[2] += padding[2] + padding[3];
+  sizes[3] += padding[0] + padding[1];
+  return {at::empty(sizes, at::TensorOptions(at::kMeta).dtype(image.dtype()), image.suggest_memory_format())};
+}
+
 }  // namespace
 
 std::optional<torch::jit::Stack> results_of_kernel(const std::string& name, at::ArrayRef<at::IValue> arguments) {
@@ -58,6 +69,7 @@ std::optional<torch::jit::Stack> results_of_kernel(const std::string& name, at::
     return torch::jit::Stack{at::empty_like(without_memory(arguments[0].toTensor()))};
   if (name == "aten::flip") return torch::jit::Stack{at::empty_like(without_memory(arguments[0].toTensor()))};
   if (name == "aten::convolution" || name == "aten::_convolution") return result_of_convolution(arguments);
+  if (name == "aten::reflection_pad2d") return result_of_reflection(arguments);
   if (name == "aten::angle" && arguments[0].toTensor().is_complex())  // computed in row-major memory
     return torch::jit::Stack{at::empty(arguments[0].toTensor().sizes(), at::kMeta)};
   return {};

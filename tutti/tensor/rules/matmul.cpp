@@ -138,7 +138,8 @@ Results decompose_einsum(at::ArrayRef<at::IValue> a) {
   const std::string kept = equation.substr(equation.find("->") + 2);
   const auto factors = a[1].toTensorVector();
   const at::ScalarType type = factors[0].scalar_type();
-  if (sum_type(type) == type) return {};
+  const auto is_of_type = [&](const Tensor& tensor) { return tensor.scalar_type() == type; };
+  if (sum_type(type) == type || !std::all_of(factors.begin(), factors.end(), is_of_type)) return {};
   bool sums_parts = false;
   size_t factor = 0;
   int64_t axis = 0;

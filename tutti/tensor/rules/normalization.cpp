@@ -189,6 +189,7 @@ Results decompose_batch_norm(at::ArrayRef<IValue> a) {
   const Tensor weight = tensor_or_none(a[1]), bias = tensor_or_none(a[2]);
   Tensor running_mean = tensor_or_none(a[3]), running_variance = tensor_or_none(a[4]);
   const bool training = a[5].toBool();
+  if (training && input.numel() == 0) return {};  // which LibTorch refuses
   const double momentum = a[6].toDouble(), epsilon = a[7].toDouble();
   const Channels channels(input);
   Tensor mean, inverse;

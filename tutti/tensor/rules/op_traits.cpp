@@ -49,7 +49,9 @@ bool shares_memory_unsaid(const std::string& name) { return name.starts_with("at
 
 bool keeps_order(const std::string& name) { return name == "aten::view" || name == "aten::_unsafe_view"; }
 
-bool looks_at_strides_of_nothing(const std::string& name) { return name == "aten::view_as_complex"; }
+bool looks_at_strides_of_nothing(const std::string& name) {
+  return name == "aten::view_as_complex" || name == "aten::view";  // as another dtype
+}
 
 size_t argument_of_row_numbers(const std::string& name) {
   if (name == "aten::embedding" || name == "aten::embedding_bag" || name == "aten::_embedding_bag" ||
@@ -65,7 +67,8 @@ bool asks_if_contiguous(const std::string& name) {
 }
 
 bool chooses_strides(const std::string& name) {
-  return name.starts_with("aten::reflection_pad") || name.starts_with("aten::replication_pad") ||
+  const bool is_known = name == "aten::reflection_pad2d";  // results_of_kernel
+  return (name.starts_with("aten::reflection_pad") && !is_known) || name.starts_with("aten::replication_pad") ||
          name.starts_with("aten::log_sigmoid_forward") || name.ends_with("shuffle") ||
          name == "aten::slow_conv_transpose2d";
 }
