@@ -94,6 +94,16 @@ TEST(Recurrent, LstmOfDoublesFollowsItsBatch) {  // which LibTorch runs step by 
   });
 }
 
+TEST(Recurrent, LstmTakesWeightsThatLibTorchMakesMatricesOf) {
+  const Tensor ones = torch::ones({1, 1, 1});
+  expect_like_one_device(ones, {"-", "-", "-"}, [&](const Tensor& t) {
+    const Tensor weight = t.detach().clone().requires_grad_();
+    const Tensor y = std::get<0>(torch::lstm(ones, {ones, weight}, {t, ones}, false, 1, 1.0, true, false, true));
+    y.backward(torch::ones_like(y));
+    return weight.grad();
+  });
+}
+
 TEST(Recurrent, GruFollowsItsBatch) {
   expect_sharded_by_batch(3, [](const Network& net, const Tensor& x) {
     return listed(torch::gru(x, net.state, net.weights, true, kLayers, 0.0, true, true, true));

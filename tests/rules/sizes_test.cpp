@@ -142,6 +142,21 @@ TEST(Axes, TooFewOrTooManyAreRefused) {
   expect_like_one_device(torch::rand({4}), kCut, [](const Tensor& x) { return torch::reflection_pad1d(x, {1, 1}); });
 }
 
+TEST(Losses, OfLogitsBroadcastAsLibTorchDoes) {
+  const std::vector<Tensor> others{torch::rand({1}), torch::rand({3}), torch::rand({2, 3}), {}};
+  for (const int64_t reduction : {at::Reduction::None, at::Reduction::Mean})
+    for (const Tensor& target : others)
+      for (const Tensor& weight : others)
+        for (const Tensor& positive : others)
+          if (target.defined())
+            expect_like_one_device(
+                torch::rand({3}), kCut,
+                [&](const Tensor& x) {
+                  return torch::binary_cross_entropy_with_logits(x, target, weight, positive, reduction);
+                },
+                /*devices=*/3);
+}
+
 TEST(Axes, MoreThanTheAlphabetHasLettersAreGathered) {
   for (const int rank : {16, 26, 33, 64}) {
     SCOPED_TRACE(rank);

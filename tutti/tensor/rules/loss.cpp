@@ -9,6 +9,7 @@
 #include "tutti/tensor/rules/arguments.h"
 #include "tutti/tensor/rules/notation.h"
 #include "tutti/tensor/rules/rule_table.h"
+#include "tutti/tensor/size_check.h"
 
 namespace tutti {
 namespace {
@@ -152,6 +153,19 @@ constexpr const char* kSoftMargin = "aten::soft_margin_loss";
 constexpr const char* kSoftMarginBackward = "aten::soft_margin_loss_backward";
 constexpr const char* kBceLogits = "aten::binary_cross_entropy_with_logits";
 
+// binary_cross_entropy_with_logits(self, target, weight, pos_weight, reduction): LibTorch multiplies in place, so that
+// the others' sizes have to broadcast to the target's, and those of the target and of pos_weight to self's.
+Results decompose_bce_logits(at::ArrayRef<IValue> a) {
+  const Tensor &self = a[0].toTensor(), &target = a[1].toTensor();
+  const Tensor weight = tensor_or_none(a[2]), positive = tensor_or_none(a[3]);
+  if (self.sizes() != target.sizes() || weight.defined() || positive.defined()) {
+    if (positive.defined()) without_memory(self).mul_(without_memory(positive)).mul_(without_memory(target));
+    const Tensor loss = without_memory(target).mul_(without_memory(self));
+    if (weight.defined()) loss.mul_(without_memory(weight));
+  }
+  return decompose_loss<kBceLogits>(a);
+}
+
 }  // namespace
 
 void add_loss_rules(RuleTable& table) {
@@ -178,7 +192,7 @@ void add_loss_decompositions(DecompositionTable& table) {
   table["soft_margin_loss_backward"] = decompose_loss_backward<kSoftMarginBackward>;
   table["binary_cross_entropy"] = decompose_loss<kBce>;
   table["binary_cross_entropy_backward"] = decompose_loss_backward<kBceBackward>;
-  table["binary_cross_entropy_with_logits"] = decompose_loss<kBceLogits>;
+  table["binary_cross_entropy_with_logits"] = decompose_bce_logits;
 }
 
 }  // namespace tutti

@@ -18,10 +18,15 @@ void ask_for_whole_weights(Planner& p) {
   for (int weight = 1; weight <= 4; ++weight) p.operand(weight, unsharded(p.spec(weight)->rank()));
 }
 
+// Whether the weights are two matrices and two vectors: of others LibTorch makes such, and their gradients too.
+bool are_matrices(const Planner& p) {
+  return p.spec(1)->rank() == 2 && p.spec(2)->rank() == 2 && p.spec(3)->rank() == 1 && p.spec(4)->rank() == 1;
+}
+
 // mkldnn_rnn_layer(input, weight × 4, state, cell, …, train) -> (output, state, cell, workspace)
 bool layer(Planner& p) {
   const Spec *input = p.spec(0), *state = p.spec(5), *cell = p.spec(6);
-  if (input->rank() != 3 || state->rank() != 2 || cell->rank() != 2) return false;
+  if (input->rank() != 3 || state->rank() != 2 || cell->rank() != 2 || !are_matrices(p)) return false;
   const BatchLayouts batch{input->axes[1]};
   if (has_empty_piece(p, input->sizes[1], batch.dimension)) return false;
   p.operand(0, batch.sequence());
@@ -40,7 +45,7 @@ bool layer(Planner& p) {
 bool layer_backward(Planner& p) {
   constexpr int kWorkspace = 22;
   const Spec *input = p.spec(0), *state = p.spec(5), *cell = p.spec(6), *workspace = p.spec(kWorkspace);
-  if (!workspace || workspace->rank() != 1) return false;
+  if (!workspace || workspace->rank() != 1 || !are_matrices(p)) return false;
   const BatchLayouts batch{workspace->axes[0]};
   for (const int sequence : {0, 7, 10})
     if (p.spec(sequence)) p.operand(sequence, batch.sequence());
