@@ -69,7 +69,7 @@ constexpr KnownError kErrorsOfLibTorch[] = {
     {.text = "\" not implemented for '",
      .why = "a kernel that LibTorch lacks for a type, which a mesh does without",
      .unless_both = true},
-    {.text = "' is not implemented", .why = "a mesh knows derivatives that LibTorch's kernels lack"},
+    {.text = "derivative for", .why = "a mesh knows derivatives that LibTorch's kernels lack"},
     {.text = "INTERNAL ASSERT",
      .why = "an internal error of LibTorch's, which a mesh does not have",
      .unless_both = true},

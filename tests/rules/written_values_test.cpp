@@ -1,8 +1,12 @@
 // What is written in place is the value, whatever it is made of.
+#include <gmock/gmock.h>
+
 #include <sstream>
 
 #include "like_one_device.h"
 #include "tutti/collectives/communications.h"
+#include "tutti/distribute/mirrored_strategy.h"
+#include "tutti/tensor/registration.h"
 
 namespace tutti::rules {
 namespace {
@@ -11,6 +15,7 @@ using torch::Tensor;
 
 // Sums of two terms, 1 and 2, that nobody has taken yet: the value is 3.
 Tensor untaken_sum(const Mesh& mesh, at::IntArrayRef sizes) {
+  ensure_registered();
   const MeshShape* shape = MeshShape::of(mesh);
   const Spec* spec = intern(shape, unsharded(static_cast<int64_t>(sizes.size())), 1, sizes);
   return make_mesh_tensor(spec, Components{torch::full(sizes, 1.0), torch::full(sizes, 2.0)});
@@ -129,6 +134,23 @@ TEST(Storage, IsGatheredOnceForSaving) {
   EXPECT_EQ(gathers, 1);
   x.data().add_(1);
   EXPECT_TRUE(saved().equal(torch::arange(1.0, 7.0)));
+}
+
+TEST(Replicas, GiveATensorThatAllShareNoOtherSizes) {
+  MirroredStrategy strategy({.devices = configure_logical_cpus(2)});
+  const Tensor shared = strategy.build([] { return torch::ones({1, 1}); });
+  const Tensor left = torch::ones({2, 2, 1}), right = torch::ones({2, 1, 1});
+  const auto grow_self = [&] { shared.addbmm_(left, right); };
+  const auto grow_out = [&] {
+    Tensor out = shared;
+    torch::add_out(out, left, 1);
+  };
+  for (const std::function<void()>& grow : {std::function<void()>(grow_self), std::function<void()>(grow_out)}) {
+    EXPECT_THAT(
+        [&] { strategy.run(grow); },
+        testing::ThrowsMessage<Error>(testing::HasSubstr("to a tensor of shape [1, 1] that all replicas share")));
+    strategy.run([&] { EXPECT_TRUE((shared + 0).sizes().equals({1, 1})); });
+  }
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ void refuse_geometry(const c10::OperatorHandle& op, const Tensor& tensor) {
           str_list(tensor.sizes()), " that all replicas share; do it outside of run, or work on a view or a clone()"));
 }
 
-// The same of an op that has given its `out` argument the size of its result.
+// The same of an op that has given what it writes to the size of its result: an `out` argument, or addbmm_'s self.
 void refuse_resized(const c10::OperatorHandle& op, const Tensor& shared, const Tensor& own) {
   if (own.sizes() == shared.sizes()) return;
   const std::string wanted = str_list(own.sizes());
@@ -47,7 +47,8 @@ void refuse_resized(const c10::OperatorHandle& op, const Tensor& shared, const T
   throw Error(ErrorCode::failed_precondition,
               str(op.schema().name(), ": replica ", ThreadView::current().replica, " writes a result of shape ", wanted,
                   " to a tensor of shape ", str_list(shared.sizes()),
-                  " that all replicas share; make the tensor so large outside of run, or use the result without out="));
+                  " that all replicas share; make the tensor so large outside of run, or use the op "
+                  "that returns a new tensor"));
 }
 
 // Moves a tensor out of the buffer that it shares, which LibTorch cannot resize.
@@ -68,8 +69,7 @@ void note_write(const c10::OperatorHandle& op, const Tensor& tensor) {
   if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
 }
 
-void note_writes(const c10::OperatorHandle& op, const c10::Argument& argument, const at::IValue& value) {
-  if (!argument.alias_info() || !argument.alias_info()->isWrite()) return;
+void note_writes(const c10::OperatorHandle& op, const at::IValue& value) {
   if (value.isTensor()) note_write(op, value.toTensor());
   if (value.isTensorList())
     for (const Tensor& tensor : value.toTensorVector()) note_write(op, tensor);
@@ -130,21 +130,22 @@ void front_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack
   const bool sees_all = c10::impl::tls_is_dispatch_key_included(kFrontKey);  // on a thread that records, or did
   if (view.replica >= 0 && (!sees_all || has_mesh_tensor(torch::jit::last(*stack, op.schema().arguments().size())))) {
     const size_t first = stack->size() - op.schema().arguments().size();
-    c10::SmallVector<std::pair<Tensor, Tensor>, 2> outs;  // as all replicas share them, and this replica's own
+    c10::SmallVector<std::pair<Tensor, Tensor>, 2> written;  // as all replicas share them, and this replica's own
     for (size_t i = first; i < stack->size(); ++i) {
       const c10::Argument& argument = op.schema().arguments()[i - first];
-      const at::IValue before = argument.is_out() ? (*stack)[i] : at::IValue();
-      note_writes(op, argument, (*stack)[i]);
+      const bool is_written = argument.alias_info() && argument.alias_info()->isWrite();
+      const at::IValue before = is_written ? (*stack)[i] : at::IValue();
+      if (is_written) note_writes(op, before);
       localize((*stack)[i]);
-      const auto add_out = [&](const Tensor& shared, const Tensor& own) {
-        if (is_mesh_tensor(shared)) own_storage(outs.emplace_back(shared, own).second);
+      const auto add_written = [&](const Tensor& shared, const Tensor& own) {
+        if (is_mesh_tensor(shared)) own_storage(written.emplace_back(shared, own).second);
       };
-      if (before.isTensor()) add_out(before.toTensor(), (*stack)[i].toTensor());
+      if (before.isTensor()) add_written(before.toTensor(), (*stack)[i].toTensor());
       for (size_t item = 0; before.isTensorList() && item < before.toListRef().size(); ++item)
-        add_out(before.toListRef()[item].toTensor(), (*stack)[i].toListRef()[item].toTensor());
+        add_written(before.toListRef()[item].toTensor(), (*stack)[i].toListRef()[item].toTensor());
     }
     op.callBoxed(*stack);
-    for (const auto& [shared, own] : outs) refuse_resized(op, shared, own);
+    for (const auto& [shared, own] : written) refuse_resized(op, shared, own);
   } else if (view.scope) {
     run_in_scope(op, *view.scope, *stack);
   } else if (CallRecorder::current()) {
