@@ -1,11 +1,13 @@
 """Runs the .pt2 files that write_models and write_onnx have made by Python's torch.export, and compares the bits.
 
 read_pt2.py TORCH FOLDER PROGRAM...: runs the programs first, each of which fills the folder. TORCH is the folder of the
-LibTorch that they use. Exits with 77, which ctest counts as skipped, where that comes without its Python part, or what
+LibTorch that they use. With TUTTI_TEST_AOT=1 AOTInductor compiles some of them too, which takes minutes and a C++
+compiler. Exits with 77, which ctest counts as skipped, where that comes without its Python part, or what
 torch.export needs is not installed."""
 
 import json
 import logging
+import os
 import pathlib
 import shutil
 import struct
@@ -116,6 +118,20 @@ def check_decomposed(program):
                                                               torch.utils._pytree.tree_leaves(expected)))
 
 
+def check_compiled(root):
+    """AOTInductor's machine code gives torch.export's results, of any batch."""
+    import torch._inductor
+
+    for name in ("keras_mlp", "torch_cnn"):
+        program = torch.export.load(root / name / "f.pt2")
+        compiled = torch._inductor.aoti_load_package(
+            torch._inductor.aoti_compile_and_package(program, package_path=str(root / name / "f_compiled.pt2")))
+        for file in root.glob(name + "_[0-9]*.safetensors"):
+            seen, expected = compiled(read_tensors(file)["x0"]), read_tensors(file)["y0"]
+            assert torch.allclose(seen, expected, rtol=1e-5, atol=1e-5), file
+        print(f"{name}: compiled by AOTInductor")
+
+
 def main():
     root = pathlib.Path(sys.argv[2])
     shutil.rmtree(root, ignore_errors=True)
@@ -136,6 +152,10 @@ def main():
             num_wrong += len(wrong)
             print(*wrong, sep="\n", end="\n" if wrong else "")
         check_files(root)
+        if os.environ.get("TUTTI_TEST_AOT") == "1":
+            check_compiled(root)
+        else:
+            print("AOTInductor compiled nothing: TUTTI_TEST_AOT is not 1")
     assert not logged.lines, logged.lines
     print(f"{num_models} models by torch.export of {torch.__version__}, {num_wrong} wrong results")
     return 0 if num_models >= 12 and num_wrong == 0 else 1
