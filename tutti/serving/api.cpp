@@ -17,7 +17,6 @@ namespace {
 using saved_model::Outputs;
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t kReadAtOnce = 64 << 10;  // bytes whose reading holds nobody up
 constexpr int kNumReaders = 2;
 
 // What LibTorch refuses is the inputs' fault: an index outside of a table, sizes that do not fit.
@@ -78,7 +77,7 @@ bool take(std::string_view& text, std::string_view prefix) {
 
 Api::Api(const ModelRepository& repository, Metrics& metrics, const ApiOptions& options)
     : repository_(repository), metrics_(metrics), options_(options) {
-  for (int i = 0; i < kNumReaders; ++i) readers_.emplace_back([this] { read_later(); });
+  for (int i = 0; i < kNumReaders; ++i) readers_.emplace_back([this] { read_waiting(); });
 }
 
 Api::~Api() {
@@ -90,7 +89,15 @@ Api::~Api() {
   for (std::thread& reader : readers_) reader.join();
 }
 
-void Api::read_later() {
+void Api::read_later(std::function<void()> read) {
+  {
+    const std::lock_guard lock(mutex_);
+    waiting_.push_back(std::move(read));
+  }
+  changed_.notify_one();
+}
+
+void Api::read_waiting() {
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [&] { return is_ending_ || !waiting_.empty(); });
@@ -106,12 +113,7 @@ void Api::read_later() {
 void Api::handle(HttpRequest request, Reply reply) {
   reply = counted(request.path, std::move(reply));
   if (request.body.size() <= kReadAtOnce) return answer(request, reply);
-  {
-    const std::lock_guard lock(mutex_);
-    waiting_.push_back(
-        [this, shared = std::make_shared<HttpRequest>(std::move(request)), reply] { answer(*shared, reply); });
-  }
-  changed_.notify_one();
+  read_later([this, shared = std::make_shared<HttpRequest>(std::move(request)), reply] { answer(*shared, reply); });
 }
 
 Reply Api::counted(const std::string& path, Reply reply) const {
@@ -119,7 +121,7 @@ Reply Api::counted(const std::string& path, Reply reply) const {
   const bool is_known = target && std::ranges::count(repository_.names(), target->model) > 0;
   return [&metrics = metrics_, begin = Clock::now(), model = is_known ? target->model : std::string(),
           verb = is_known ? target->verb : std::string(), reply = std::move(reply)](HttpResponse response) {
-    metrics.add_request(model, verb, response.status, Clock::now() - begin);
+    metrics.add_request(model, verb, std::to_string(response.status), Clock::now() - begin);
     reply(std::move(response));
   };
 }
@@ -127,7 +129,8 @@ Reply Api::counted(const std::string& path, Reply reply) const {
 void Api::answer(const HttpRequest& request, const Reply& reply) {
   try {
     if (auto response = answer_at_once(request)) return reply(std::move(*response));
-    if (!may_enter(request)) {
+    const std::string* const authorization = request.header("authorization");
+    if (!may_enter(authorization ? *authorization : "")) {
       HttpResponse response = error_response(401, "the request must bear this server's token: Authorization: Bearer …");
       response.headers.emplace_back("WWW-Authenticate", "Bearer");
       return reply(std::move(response));
@@ -157,11 +160,8 @@ std::optional<HttpResponse> Api::answer_at_once(const HttpRequest& request) cons
   return HttpResponse{.body = is_live ? "{\"live\": true}\n" : "{\"ready\": true}\n"};
 }
 
-bool Api::may_enter(const HttpRequest& request) const {
-  if (options_.token.empty()) return true;
-  const std::string* const header = request.header("authorization");
-  std::string_view given = header ? std::string_view(*header) : std::string_view();
-  return take(given, "Bearer ") && same_secret(given, options_.token);
+bool Api::may_enter(std::string_view authorization) const {
+  return options_.token.empty() || (take(authorization, "Bearer ") && same_secret(authorization, options_.token));
 }
 
 std::optional<Api::Target> Api::target_of(std::string_view path) {

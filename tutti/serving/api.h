@@ -11,7 +11,9 @@
 #include <thread>
 #include <vector>
 
+#include "tutti/serving/grpc_message.h"
 #include "tutti/serving/http_server.h"
+#include "tutti/serving/inference_message.h"
 #include "tutti/serving/metrics.h"
 #include "tutti/serving/model_repository.h"
 
@@ -22,8 +24,8 @@ struct ApiOptions {
   std::chrono::milliseconds queue_timeout{30'000};
 };
 
-// What each request means: its path leads to a model, its body becomes a job, and outputs an answer. Large bodies are
-// read on threads of its own.
+// What each request means, over HTTP and gRPC: its path leads to a model, its body becomes a job, and outputs an
+// answer. Large bodies are read on threads of its own.
 class Api {
  public:
   Api(const ModelRepository& repository, Metrics& metrics, const ApiOptions& options);
@@ -32,8 +34,9 @@ class Api {
   Api(const Api&) = delete;
   Api& operator=(const Api&) = delete;
 
-  // Does not block.
+  // Do not block.
   void handle(HttpRequest request, Reply reply);
+  void handle(GrpcCall call, GrpcReply reply);
   // What /v2/health/ready says.
   void set_ready(bool is_ready) { is_ready_ = is_ready; }
 
@@ -48,13 +51,19 @@ class Api {
 
   void answer(const HttpRequest& request, const Reply& reply);
   std::optional<HttpResponse> answer_at_once(const HttpRequest& request) const;
-  bool may_enter(const HttpRequest& request) const;
+  bool may_enter(std::string_view authorization) const;
   static std::optional<Target> target_of(std::string_view path);
   HttpResponse describe(const Target& target) const;
   void infer_v1(const HttpRequest& request, const Target& target, const Reply& reply) const;
   void infer_v2(const HttpRequest& request, const Target& target, const Reply& reply) const;
   Reply counted(const std::string& path, Reply reply) const;
-  void read_later();
+  void answer(const GrpcCall& call, std::string& model, const GrpcReply& reply) const;
+  void infer(const ServedModel& model, const InferenceRequest& request, std::chrono::steady_clock::time_point deadline,
+             const GrpcReply& reply) const;
+  void read_later(std::function<void()> read);
+  void read_waiting();
+
+  static constexpr size_t kReadAtOnce = 64 << 10;  // bytes whose reading holds nobody up
 
   const ModelRepository& repository_;
   Metrics& metrics_;

@@ -5,6 +5,7 @@
 
 #include "tutti/core/json.h"
 #include "tutti/core/str.h"
+#include "tutti/serving/error_text.h"
 
 namespace tutti::serving {
 namespace {
@@ -71,11 +72,7 @@ std::string to_bytes(const HttpResponse& response, bool keeps_connection) {
 }
 
 HttpResponse error_response(int status, std::string_view what) {
-  std::string plain(what);
-  if (!is_utf8(plain))
-    for (char& c : plain)
-      if (static_cast<unsigned char>(c) >= 0x80) c = '?';
-  return {.status = status, .body = "{\"error\": " + json_text(plain) + "}\n"};
+  return {.status = status, .body = "{\"error\": " + json_text(error_text(what)) + "}\n"};
 }
 
 int http_status(ErrorCode code) {
