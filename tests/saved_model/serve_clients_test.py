@@ -6,11 +6,13 @@ PyPI's tritonclient over HTTP and gRPC, grpcio by itself, and Python's urllib wi
 documentation. Each block ```python of the page is run, and prints what its comments say. Exits with 77, which ctest counts as skipped, where a package is not installed."""
 
 import contextlib
+import http.client
 import io
 import json
 import re
 import shutil
 import signal
+import ssl
 import subprocess
 import sys
 import threading
@@ -42,7 +44,7 @@ class Server:
                                         stdout=subprocess.PIPE, text=True)
         self.ports = {}
         for line in self.process.stdout:
-            if found := re.match(r"at (\w+)://.*:(\d+)$", line):
+            if found := re.match(r"at (http|grpc)s?://.*:(\d+)$", line):
                 self.ports[found[1]] = int(found[2])
             if len(self.ports) == 2:
                 break
@@ -197,6 +199,55 @@ class Tritonclient(unittest.TestCase):
                     with self.assertRaisesRegex(InferenceServerException, "token"):
                         client.infer("double", [given], headers=headers)
                 client.infer("double", [given], headers={"authorization": "Bearer secret"})
+
+
+class Tls(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = ROOT / "certificates"
+        subprocess.run([TUTTI, "certificates", cls.folder, "localhost", "client"], check=True, timeout=60)
+        cls.authority, cls.certificate, cls.key = (str(cls.folder / name) for name in ("ca.pem", "localhost.pem", "localhost.key"))
+
+    def infer(self, module, client):
+        given = module.InferInput("x", [1, 2], "FP32")
+        given.set_data_from_numpy(np.array([[1, 2]], np.float32))
+        np.testing.assert_array_equal(client.infer("double", [given]).as_numpy("y"), [[2, 4]])
+
+    def test_clients_that_know_the_authority_are_served(self):
+        with Server("--tls-cert", self.certificate, "--tls-key", self.key, ROOT / "double") as server:
+            with urllib.request.urlopen(f"https://localhost:{server.ports['http']}/v1/models/double", timeout=60,
+                                        context=ssl.create_default_context(cafile=self.authority)) as answer:
+                self.assertEqual(answer.status, 200)
+            with tritonclient.http.InferenceServerClient(f"localhost:{server.ports['http']}", ssl=True,
+                                                         ssl_options={"ca_certs": self.authority}) as client:
+                self.infer(tritonclient.http, client)
+            with tritonclient.grpc.InferenceServerClient(f"localhost:{server.ports['grpc']}", ssl=True,
+                                                         root_certificates=self.authority) as client:
+                self.infer(tritonclient.grpc, client)
+            self.assertRaises(urllib.error.URLError, urllib.request.urlopen,  # no authority of this host's
+                              f"https://localhost:{server.ports['http']}/v1/models/double", timeout=60)
+            self.assertRaises((urllib.error.URLError, ConnectionError, http.client.HTTPException), urlopen, server, "/v2")
+
+    def test_clients_need_a_certificate_where_that_is_asked_for(self):
+        with Server("--tls-cert", self.certificate, "--tls-key", self.key, "--tls-client-ca", self.authority,
+                    ROOT / "double") as server:
+            own = {"private_key": str(self.folder / "client.key"), "certificate_chain": str(self.folder / "client.pem")}
+            for more in ({}, own):
+                with tritonclient.grpc.InferenceServerClient(f"localhost:{server.ports['grpc']}", ssl=True,
+                                                             root_certificates=self.authority, **more) as client:
+                    if more:
+                        self.infer(tritonclient.grpc, client)
+                    else:
+                        self.assertRaises(InferenceServerException, client.is_server_live)
+
+    def test_files_that_cannot_be_used_are_named(self):
+        for arguments, text in ((["--tls-cert", self.certificate], "one of them is not given"),
+                                (["--tls-cert", self.certificate, "--tls-key", self.folder / "client.key"], "client.key' is not that of"),
+                                (["--tls-cert", self.key, "--tls-key", self.key], "localhost.key")):
+            done = subprocess.run([TUTTI, "serve", "--port", "0", *map(str, arguments), ROOT / "double"], capture_output=True,
+                                  text=True, timeout=60)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(text, done.stderr)
 
 
 class Page(unittest.TestCase):

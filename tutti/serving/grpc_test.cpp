@@ -276,7 +276,7 @@ TEST_F(GrpcTest, BoundsTheBytesOfAllCalls) {
 
 TEST_F(GrpcTest, ARequestThatWaitsForTooLongIsRefused) {
   save_double(folder / "double");
-  start({.max_batch = 2, .batch_delay = 300ms});
+  start({.max_batch = 100, .batch_delay = 500ms});
   const GrpcAnswer late = client->call("ModelInfer", kRawDouble, {.timeout = 50ms});
   EXPECT_EQ(late.code, GrpcCode::deadline_exceeded) << late.error;
   EXPECT_EQ(answer("ModelInfer", kRawDouble), kRawDoubled);

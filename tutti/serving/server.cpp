@@ -9,6 +9,7 @@
 #include "tutti/serving/metrics.h"
 #include "tutti/serving/model_repository.h"
 #include "tutti/serving/rpc/grpc_server.h"
+#include "tutti/serving/rpc/tls.h"
 
 namespace tutti::serving {
 namespace {
@@ -32,22 +33,24 @@ RepositoryOptions repository_options(const ServerOptions& options) {
           .batch = {.max_rows = options.max_batch, .delay = options.batch_delay, .max_queued = options.max_queued}};
 }
 
-HttpServerOptions http_options(const ServerOptions& options) {
+HttpServerOptions http_options(const ServerOptions& options, const TlsCredentials& tls) {
   return {.host = options.host,
           .port = options.port,
           .limits = {.body_bytes = options.max_request_bytes},
           .max_connections = options.max_connections,
           .max_bytes = options.max_bytes,
-          .answer_timeout = 2 * options.request_timeout};
+          .answer_timeout = 2 * options.request_timeout,
+          .tls = tls};
 }
 
-GrpcServerOptions grpc_options(const ServerOptions& options) {
+GrpcServerOptions grpc_options(const ServerOptions& options, const TlsCredentials& tls) {
   return {.host = options.host,
           .port = *options.grpc_port,
           .max_message_bytes = options.max_request_bytes,
           .max_bytes = options.max_bytes,
           .max_calls = options.max_connections,
-          .answer_timeout = 2 * options.request_timeout};
+          .answer_timeout = 2 * options.request_timeout,
+          .tls = tls};
 }
 
 std::vector<ModelSource> sources_of(const ServerOptions& options) {
@@ -61,16 +64,18 @@ std::vector<ModelSource> sources_of(const ServerOptions& options) {
 // They end in the order from the last: no request comes, those that wait are read, and then computed.
 struct Server::Parts {
   explicit Parts(const ServerOptions& options)
-      : repository(sources_of(options), repository_options(options), metrics),
+      : tls(read_tls_files(options.tls_certificate, options.tls_key, options.tls_client_ca)),
+        repository(sources_of(options), repository_options(options), metrics),
         api(repository, metrics, {.token = options.token, .queue_timeout = options.request_timeout}),
-        http(http_options(options),
+        http(http_options(options, tls),
              [this](HttpRequest request, Reply reply) { api.handle(std::move(request), std::move(reply)); }) {
     if (options.grpc_port)
-      grpc = std::make_unique<GrpcServer>(grpc_options(options), [this](GrpcCall call, GrpcReply reply) {
+      grpc = std::make_unique<GrpcServer>(grpc_options(options, tls), [this](GrpcCall call, GrpcReply reply) {
         api.handle(std::move(call), std::move(reply));
       });
   }
 
+  TlsCredentials tls;
   Metrics metrics;
   ModelRepository repository;
   Api api;

@@ -22,6 +22,9 @@ struct ServerOptions {
   int port = 8501;                 // 0: one that is free
   std::optional<int> grpc_port{};  // none: no gRPC; 0: one that is free
   std::string token = {};          // that requests must bear; none where it is empty
+  // PEM files: of a certificate and its key, for TLS and nothing else by HTTP and by gRPC; empty: no TLS. With those of
+  // `tls_client_ca`, clients must have a certificate of one of these authorities.
+  std::filesystem::path tls_certificate = {}, tls_key = {}, tls_client_ca = {};
   // Batches: requests that wait are one call, up to `max_batch` rows; 1: none share a call.
   int64_t max_batch = 64;
   std::chrono::microseconds batch_delay{0};  // that a call waits for more
@@ -40,7 +43,8 @@ struct ServerOptions {
 class Server {
  public:
   // Loads all models. Throws: invalid_argument for options; not_found, data_loss and unimplemented for a model that
-  // can't be loaded; unavailable for a port that is taken.
+  // can't be loaded; unavailable and already_exists for a port that is taken; failed_precondition for files of TLS that
+  // can't be used.
   explicit Server(const ServerOptions& options);
   // stop() with 30 s of grace.
   ~Server();

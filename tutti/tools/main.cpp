@@ -107,6 +107,9 @@ int main(int argc, char** argv) {
   option("--max-bytes", served.server.max_bytes, "of all requests that are here");
   option("--max-connections", served.server.max_connections,
          "more are answered with 503; so many calls of gRPC besides");
+  option("--tls-cert", served.server.tls_certificate, "a file in PEM: TLS and nothing else, over HTTP and gRPC");
+  option("--tls-key", served.server.tls_key, "the certificate's key, in PEM");
+  option("--tls-client-ca", served.server.tls_client_ca, "authorities in PEM, whose certificates clients must have");
   option("--token-file", served.token_file, "its first line is what requests must bear: Authorization: Bearer …");
   option("--grace", serve_grace_seconds, "seconds from SIGTERM to the end");
   server.callback([&] {

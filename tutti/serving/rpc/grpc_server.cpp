@@ -302,6 +302,16 @@ void limit(grpc::ServerBuilder& builder, const GrpcServerOptions& options) {
   builder.SetResourceQuota(grpc::ResourceQuota("tutti_serving").Resize(options.max_bytes + kOfGrpc));
 }
 
+std::shared_ptr<grpc::ServerCredentials> credentials_of(const TlsCredentials& tls) {
+  if (tls.is_empty()) return grpc::InsecureServerCredentials();
+  grpc::SslServerCredentialsOptions options(tls.client_authority.empty()
+                                                ? GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE
+                                                : GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  options.pem_root_certs = tls.client_authority;
+  options.pem_key_cert_pairs.push_back({tls.key, tls.certificate});
+  return grpc::SslServerCredentials(options);
+}
+
 }  // namespace
 
 GrpcServer::GrpcServer(const GrpcServerOptions& options, Handler handler)
@@ -313,7 +323,7 @@ GrpcServer::GrpcServer(const GrpcServerOptions& options, Handler handler)
   rpc::check_can_listen(address);
   grpc::ServerBuilder builder;
   limit(builder, options);
-  builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &listening_->port);
+  builder.AddListeningPort(address, credentials_of(options.tls), &listening_->port);
   builder.RegisterCallbackGenericService(service_.get());
   listening_->server = builder.BuildAndStart();
   if (!listening_->server) throw Error(ErrorCode::unavailable, str("serving: gRPC can't listen at ", address));

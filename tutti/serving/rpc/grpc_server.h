@@ -7,6 +7,7 @@
 #include <string>
 
 #include "tutti/serving/grpc_message.h"
+#include "tutti/serving/rpc/tls.h"
 
 namespace tutti::serving {
 
@@ -18,6 +19,7 @@ struct GrpcServerOptions {
   int max_calls = 1024;                               // that are here
   std::chrono::milliseconds receive_timeout{10'000};  // for a message to arrive
   std::chrono::milliseconds answer_timeout{60'000};   // for the handler
+  TlsCredentials tls = {};                            // empty: none
 };
 
 // Takes calls of any method that have one message, and answers each with one or a code. It runs on gRPC's threads,
