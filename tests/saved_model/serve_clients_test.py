@@ -88,6 +88,10 @@ class TensorFlowServing(unittest.TestCase):
             self.assertEqual(urlopen(server, "/v1/models/half_plus_two:regress", regress), {"result": [2.5, 3.0]})
             signatures = urlopen(server, "/v1/models/half_plus_two/metadata")["metadata"]["signature_def"]["signature_def"]
             self.assertEqual(signatures["serving_default"]["inputs"]["x"]["dtype"], "DT_FLOAT")
+            pieces = (piece.encode() for piece in ('{"instances": ', "[1.0, 2.0", ", 5.0]}"))  # sent in chunks
+            request = urllib.request.Request(f"http://{server.http}/v1/models/half_plus_two:predict", pieces)
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                self.assertEqual(json.load(answer), {"predictions": [2.5, 3.0, 4.5]})
             with self.assertRaises(urllib.error.HTTPError) as caught:
                 urlopen(server, "/v1/models/half_plus_two:predict", '{"instances": ["one"]}')
             self.assertEqual(caught.exception.code, 400)
@@ -134,6 +138,18 @@ class Tritonclient(unittest.TestCase):
             given.set_data_from_numpy(x, binary_data=False)
             wanted = tritonclient.http.InferRequestedOutput("y", binary_data=False)
             np.testing.assert_array_equal(client.infer("double", [given], outputs=[wanted]).as_numpy("y"), 2 * x)
+
+    def test_it_infers_with_compression(self):
+        x = np.arange(2000, dtype=np.float32).reshape(1000, 2)
+        with Server(ROOT / "double") as server, tritonclient.http.InferenceServerClient(server.http) as client:
+            for is_binary in (True, False):
+                given = tritonclient.http.InferInput("x", x.shape, "FP32")
+                given.set_data_from_numpy(x, binary_data=is_binary)
+                wanted = [tritonclient.http.InferRequestedOutput("y", binary_data=is_binary)]
+                for request, response in (("gzip", None), ("deflate", None), (None, "gzip"), ("gzip", "gzip"), ("gzip", "deflate")):
+                    result = client.infer("double", [given], outputs=wanted, request_compression_algorithm=request,
+                                          response_compression_algorithm=response)
+                    np.testing.assert_array_equal(result.as_numpy("y"), 2 * x)
 
     def test_it_infers_of_every_datatype(self):
         numbers = {"BOOL": np.bool_, "UINT8": np.uint8, "INT8": np.int8, "INT16": np.int16, "INT32": np.int32,
@@ -205,7 +221,7 @@ class Tls(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.folder = ROOT / "certificates"
-        subprocess.run([TUTTI, "certificates", cls.folder, "localhost", "client"], check=True, timeout=60)
+        subprocess.run([TUTTI, "certificates", cls.folder, "localhost", "client"], check=True, timeout=60, stdout=subprocess.DEVNULL)
         cls.authority, cls.certificate, cls.key = (str(cls.folder / name) for name in ("ca.pem", "localhost.pem", "localhost.key"))
 
     def infer(self, module, client):

@@ -8,6 +8,7 @@
 #include "tutti/core/error.h"
 #include "tutti/core/json.h"
 #include "tutti/core/str.h"
+#include "tutti/serving/content_coding.h"
 #include "tutti/serving/rest_v1.h"
 #include "tutti/serving/rest_v2.h"
 
@@ -76,44 +77,28 @@ bool take(std::string_view& text, std::string_view prefix) {
 }  // namespace
 
 Api::Api(const ModelRepository& repository, Metrics& metrics, const ApiOptions& options)
-    : repository_(repository), metrics_(metrics), options_(options) {
-  for (int i = 0; i < kNumReaders; ++i) readers_.emplace_back([this] { read_waiting(); });
-}
+    : repository_(repository),
+      metrics_(metrics),
+      options_(options),
+      readers_(std::make_shared<BackgroundThreads>(kNumReaders)) {}
 
-Api::~Api() {
-  {
-    const std::lock_guard lock(mutex_);
-    is_ending_ = true;
-  }
-  changed_.notify_all();
-  for (std::thread& reader : readers_) reader.join();
-}
-
-void Api::read_later(std::function<void()> read) {
-  {
-    const std::lock_guard lock(mutex_);
-    waiting_.push_back(std::move(read));
-  }
-  changed_.notify_one();
-}
-
-void Api::read_waiting() {
-  std::unique_lock lock(mutex_);
-  while (true) {
-    changed_.wait(lock, [&] { return is_ending_ || !waiting_.empty(); });
-    if (waiting_.empty()) return;
-    const auto next = std::move(waiting_.front());
-    waiting_.pop_front();
-    lock.unlock();
-    next();
-    lock.lock();
-  }
-}
+Api::~Api() { readers_->end(); }
 
 void Api::handle(HttpRequest request, Reply reply) {
   reply = counted(request.path, std::move(reply));
-  if (request.body.size() <= kReadAtOnce) return answer(request, reply);
-  read_later([this, shared = std::make_shared<HttpRequest>(std::move(request)), reply] { answer(*shared, reply); });
+  if (accepts_gzip(request)) reply = compressed(std::move(reply));
+  if (request.body.size() <= kReadAtOnce && !request.header("content-encoding")) return answer(request, reply);
+  readers_->run([this, shared = std::make_shared<HttpRequest>(std::move(request)), reply] { answer(*shared, reply); });
+}
+
+Reply Api::compressed(Reply reply) const {
+  return [readers = readers_, reply = std::move(reply)](HttpResponse response) {
+    if (!is_worth_gzip(response)) return reply(std::move(response));
+    readers->run([reply, shared = std::make_shared<HttpResponse>(std::move(response))] {
+      encode_by_gzip(*shared);
+      reply(std::move(*shared));
+    });
+  };
 }
 
 Reply Api::counted(const std::string& path, Reply reply) const {
@@ -126,7 +111,7 @@ Reply Api::counted(const std::string& path, Reply reply) const {
   };
 }
 
-void Api::answer(const HttpRequest& request, const Reply& reply) {
+void Api::answer(HttpRequest& request, const Reply& reply) {
   try {
     if (auto response = answer_at_once(request)) return reply(std::move(*response));
     const std::string* const authorization = request.header("authorization");
@@ -144,6 +129,7 @@ void Api::answer(const HttpRequest& request, const Reply& reply) {
     if (request.method != (is_inference ? "POST" : "GET"))
       return reply(method_not_allowed(is_inference ? "POST" : "GET"));
     if (!is_inference) return reply(describe(*target));
+    decode_body(request, options_.max_body_bytes);
     target->is_v2 ? infer_v2(request, *target, reply) : infer_v1(request, *target, reply);
   } catch (...) {
     reply(response_to(std::current_exception()));

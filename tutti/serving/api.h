@@ -2,15 +2,11 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
-#include <deque>
-#include <functional>
-#include <mutex>
+#include <memory>
 #include <optional>
 #include <string>
-#include <thread>
-#include <vector>
 
+#include "tutti/serving/background_threads.h"
 #include "tutti/serving/grpc_message.h"
 #include "tutti/serving/http_server.h"
 #include "tutti/serving/inference_message.h"
@@ -22,6 +18,7 @@ namespace tutti::serving {
 struct ApiOptions {
   std::string token = {};  // that requests must bear; none where it is empty
   std::chrono::milliseconds queue_timeout{30'000};
+  size_t max_body_bytes = 64 << 20;  // of a request, without its compression
 };
 
 // What each request means, over HTTP and gRPC: its path leads to a model, its body becomes a job, and outputs an
@@ -49,7 +46,7 @@ class Api {
     std::string verb;  // "predict", "infer", "metadata", ""
   };
 
-  void answer(const HttpRequest& request, const Reply& reply);
+  void answer(HttpRequest& request, const Reply& reply);
   std::optional<HttpResponse> answer_at_once(const HttpRequest& request) const;
   bool may_enter(std::string_view authorization) const;
   static std::optional<Target> target_of(std::string_view path);
@@ -60,8 +57,7 @@ class Api {
   void answer(const GrpcCall& call, std::string& model, const GrpcReply& reply) const;
   void infer(const ServedModel& model, const InferenceRequest& request, std::chrono::steady_clock::time_point deadline,
              const GrpcReply& reply) const;
-  void read_later(std::function<void()> read);
-  void read_waiting();
+  Reply compressed(Reply reply) const;
 
   static constexpr size_t kReadAtOnce = 64 << 10;  // bytes whose reading holds nobody up
 
@@ -69,11 +65,7 @@ class Api {
   Metrics& metrics_;
   const ApiOptions options_;
   std::atomic<bool> is_ready_ = true;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::function<void()>> waiting_;
-  bool is_ending_ = false;
-  std::vector<std::thread> readers_;
+  const std::shared_ptr<BackgroundThreads> readers_;  // shared, as a reply may outlive this
 };
 
 }  // namespace tutti::serving

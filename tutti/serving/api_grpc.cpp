@@ -59,7 +59,7 @@ void Api::handle(GrpcCall call, GrpcReply reply) {
     reply(std::move(answer));
   };
   if (call.message.size() <= kReadAtOnce) return answer(call, *model, reply);
-  read_later([this, shared = std::make_shared<GrpcCall>(std::move(call)), model, reply = std::move(reply)] {
+  readers_->run([this, shared = std::make_shared<GrpcCall>(std::move(call)), model, reply = std::move(reply)] {
     answer(*shared, *model, reply);
   });
 }

@@ -66,7 +66,10 @@ struct Server::Parts {
   explicit Parts(const ServerOptions& options)
       : tls(read_tls_files(options.tls_certificate, options.tls_key, options.tls_client_ca)),
         repository(sources_of(options), repository_options(options), metrics),
-        api(repository, metrics, {.token = options.token, .queue_timeout = options.request_timeout}),
+        api(repository, metrics,
+            {.token = options.token,
+             .queue_timeout = options.request_timeout,
+             .max_body_bytes = options.max_request_bytes}),
         http(http_options(options, tls),
              [this](HttpRequest request, Reply reply) { api.handle(std::move(request), std::move(reply)); }) {
     if (options.grpc_port)
