@@ -60,7 +60,7 @@ function(tutti_unite target)
 endfunction()
 
 # tutti_library(NAME FOLDER...): a part of the library. Every source below tutti/FOLDER but main.cpp joins it; every
-# *_test.cpp joins the binary FOLDER_test. A .proto is compiled by protoc, to NAME.pb.h; it and the source beside it of the
+# *_test.cpp joins the binary FOLDER_test; those of FOLDER/rpc wait for tutti_rpc. A .proto is compiled by protoc, to NAME.pb.h; it and the source beside it of the
 # same name join NAME_proto, which sees protobuf and never LibTorch, whose folder of headers holds those of another
 # protobuf.
 function(tutti_library library)
@@ -86,7 +86,7 @@ endfunction()
 function(tutti_folder library name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cpp")
   set(tests ${sources})
-  list(FILTER sources EXCLUDE REGEX "(_test|/main)\\.cpp$|/cluster/rpc/")
+  list(FILTER sources EXCLUDE REGEX "(_test|/main)\\.cpp$|/rpc/")
   list(FILTER tests INCLUDE REGEX "_test\\.cpp$")
   file(GLOB_RECURSE protos CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.proto")
   foreach(proto IN LISTS protos)
@@ -102,6 +102,19 @@ function(tutti_folder library name)
     set_property(GLOBAL PROPERTY TUTTI_TESTS_${name} ${tests})
     set_property(GLOBAL PROPERTY TUTTI_LIBRARY_${name} ${library})
   endif()
+endfunction()
+
+# tutti_rpc(NAME LIBRARY FOLDER): the sources of FOLDER, which join the library. What speaks gRPC and OpenSSL never sees
+# LibTorch, and what their headers define stays inside.
+function(tutti_rpc name library folder)
+  file(GLOB sources CONFIGURE_DEPENDS "${folder}/*.cpp")
+  list(FILTER sources EXCLUDE REGEX "_test\\.cpp$")
+  add_library(${name} OBJECT ${sources})
+  set_target_properties(${name} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}")
+  target_link_libraries(${name} PRIVATE OpenSSL::SSL tutti::grpc tutti_options)
+  target_sources(${library} PRIVATE $<TARGET_OBJECTS:${name}>)
+  target_link_libraries(${library} PRIVATE OpenSSL::SSL tutti::grpc)
 endfunction()
 
 # tutti_protoc(FILE VARIABLE): has protoc compile the file; the source that it makes goes into the variable.

@@ -47,6 +47,34 @@ static void save_people(const std::filesystem::path& root) {
     logits << prediction.at("logits").tensor().item<float>() << '\n';
 }
 
+// TensorFlow Serving's half_plus_two, with its signatures; and "same", which gives back what it is given, of each
+// dtype.
+static void save_models_of_others(const std::filesystem::path& root) {
+  const auto half_plus_two = [](const std::string& output) {
+    return saved_model::Signature(
+        [output](const Tensor& x) {
+          return saved_model::Outputs{{output, x / 2 + 2}};
+        },
+        {.inputs = {saved_model::TensorSpec({.name = "x"})}});
+  };
+  saved_model::save(root / "half_plus_two",
+                    {.signatures = {{"serving_default", half_plus_two("y")}, {"regress", half_plus_two("outputs")}}});
+  const std::vector<std::pair<std::string, torch::ScalarType>> dtypes{
+      {"BOOL", torch::kBool},   {"UINT8", torch::kUInt8}, {"INT8", torch::kInt8},
+      {"INT16", torch::kInt16}, {"INT32", torch::kInt32}, {"INT64", torch::kInt64},
+      {"FP16", torch::kHalf},   {"FP32", torch::kFloat},  {"FP64", torch::kDouble}};
+  std::vector<saved_model::Spec> specs;
+  for (const auto& [name, dtype] : dtypes) specs.emplace_back(saved_model::TensorSpec({.name = name, .dtype = dtype}));
+  const auto same = [&](const saved_model::Inputs& inputs) {
+    saved_model::Outputs outputs;
+    for (const auto& [name, value] : inputs) outputs.emplace("same_" + name, value.tensor().clone());
+    return outputs;
+  };
+  saved_model::save(
+      root / "same",
+      {.signatures = {{"serving_default", saved_model::Signature(same, {.inputs = specs})}}, .torchscript = false});
+}
+
 int main(int, char** argv) {
   const std::filesystem::path root = argv[1];
   const auto spec = [](int64_t width) { return saved_model::TensorSpec({.name = "x", .shape = {kUnknown, width}}); };
@@ -75,6 +103,7 @@ int main(int, char** argv) {
                     {.signatures = {{"serving_default", saved_model::Signature(judge, {.inputs = {spec(4)}})}}});
 
   save_people(root);
+  save_models_of_others(root);
 
   keras::layers::StringLookup lookup({.vocabulary = std::vector<std::string>{"good", "bad"}});
   const auto read = [&](const Strings& text) { return saved_model::Outputs{{"word", lookup(text)}}; };

@@ -5,6 +5,7 @@
 #include <sys/time.h>
 
 #include <array>
+#include <cerrno>
 #include <stdexcept>
 
 namespace tutti::testing_support {
@@ -65,6 +66,24 @@ HttpAnswer HttpClient::receive() {
   answer.body = received_.substr(head_end + 4, length);
   received_.erase(0, head_end + 4 + length);
   return answer;
+}
+
+std::string HttpClient::receive_until(std::string_view text) {
+  std::array<char, 4096> piece;
+  while (received_.find(text) == std::string::npos) {
+    const ssize_t got = recv(socket_.number(), piece.data(), piece.size(), 0);
+    if (got <= 0) break;
+    received_.append(piece.data(), static_cast<size_t>(got));
+  }
+  return received_;
+}
+
+bool HttpClient::is_closed_after_what_it_says() {
+  std::array<char, 4096> piece;
+  ssize_t got = 0;
+  while ((got = recv(socket_.number(), piece.data(), piece.size(), 0)) > 0) {
+  }
+  return got == 0 || errno == ECONNRESET;
 }
 
 bool HttpClient::is_closed() {

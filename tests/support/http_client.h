@@ -29,7 +29,10 @@ class HttpClient {
   // The bytes as they are; false where the other side has closed.
   bool send(std::string_view bytes);
   HttpAnswer receive();
+  // All bytes up to this text, or to the end of the connection.
+  std::string receive_until(std::string_view text);
   bool is_closed();
+  bool is_closed_after_what_it_says();
 
  private:
   FileDescriptor socket_;

@@ -8,6 +8,7 @@
 #include "tutti/core/error.h"
 #include "tutti/core/json.h"
 #include "tutti/core/str.h"
+#include "tutti/serving/content_coding.h"
 #include "tutti/serving/rest_v1.h"
 #include "tutti/serving/rest_v2.h"
 
@@ -17,7 +18,6 @@ namespace {
 using saved_model::Outputs;
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t kReadAtOnce = 64 << 10;  // bytes whose reading holds nobody up
 constexpr int kNumReaders = 2;
 
 // What LibTorch refuses is the inputs' fault: an index outside of a table, sizes that do not fit.
@@ -77,41 +77,28 @@ bool take(std::string_view& text, std::string_view prefix) {
 }  // namespace
 
 Api::Api(const ModelRepository& repository, Metrics& metrics, const ApiOptions& options)
-    : repository_(repository), metrics_(metrics), options_(options) {
-  for (int i = 0; i < kNumReaders; ++i) readers_.emplace_back([this] { read_later(); });
-}
+    : repository_(repository),
+      metrics_(metrics),
+      options_(options),
+      readers_(std::make_shared<BackgroundThreads>(kNumReaders)) {}
 
-Api::~Api() {
-  {
-    const std::lock_guard lock(mutex_);
-    is_ending_ = true;
-  }
-  changed_.notify_all();
-  for (std::thread& reader : readers_) reader.join();
-}
-
-void Api::read_later() {
-  std::unique_lock lock(mutex_);
-  while (true) {
-    changed_.wait(lock, [&] { return is_ending_ || !waiting_.empty(); });
-    if (waiting_.empty()) return;
-    const auto next = std::move(waiting_.front());
-    waiting_.pop_front();
-    lock.unlock();
-    next();
-    lock.lock();
-  }
-}
+Api::~Api() { readers_->end(); }
 
 void Api::handle(HttpRequest request, Reply reply) {
   reply = counted(request.path, std::move(reply));
-  if (request.body.size() <= kReadAtOnce) return answer(request, reply);
-  {
-    const std::lock_guard lock(mutex_);
-    waiting_.push_back(
-        [this, shared = std::make_shared<HttpRequest>(std::move(request)), reply] { answer(*shared, reply); });
-  }
-  changed_.notify_one();
+  if (accepts_gzip(request)) reply = compressed(std::move(reply));
+  if (request.body.size() <= kReadAtOnce && !request.header("content-encoding")) return answer(request, reply);
+  readers_->run([this, shared = std::make_shared<HttpRequest>(std::move(request)), reply] { answer(*shared, reply); });
+}
+
+Reply Api::compressed(Reply reply) const {
+  return [readers = readers_, reply = std::move(reply)](HttpResponse response) {
+    if (!is_worth_gzip(response)) return reply(std::move(response));
+    readers->run([reply, shared = std::make_shared<HttpResponse>(std::move(response))] {
+      encode_by_gzip(*shared);
+      reply(std::move(*shared));
+    });
+  };
 }
 
 Reply Api::counted(const std::string& path, Reply reply) const {
@@ -119,15 +106,16 @@ Reply Api::counted(const std::string& path, Reply reply) const {
   const bool is_known = target && std::ranges::count(repository_.names(), target->model) > 0;
   return [&metrics = metrics_, begin = Clock::now(), model = is_known ? target->model : std::string(),
           verb = is_known ? target->verb : std::string(), reply = std::move(reply)](HttpResponse response) {
-    metrics.add_request(model, verb, response.status, Clock::now() - begin);
+    metrics.add_request(model, verb, std::to_string(response.status), Clock::now() - begin);
     reply(std::move(response));
   };
 }
 
-void Api::answer(const HttpRequest& request, const Reply& reply) {
+void Api::answer(HttpRequest& request, const Reply& reply) {
   try {
     if (auto response = answer_at_once(request)) return reply(std::move(*response));
-    if (!may_enter(request)) {
+    const std::string* const authorization = request.header("authorization");
+    if (!may_enter(authorization ? *authorization : "")) {
       HttpResponse response = error_response(401, "the request must bear this server's token: Authorization: Bearer …");
       response.headers.emplace_back("WWW-Authenticate", "Bearer");
       return reply(std::move(response));
@@ -141,6 +129,7 @@ void Api::answer(const HttpRequest& request, const Reply& reply) {
     if (request.method != (is_inference ? "POST" : "GET"))
       return reply(method_not_allowed(is_inference ? "POST" : "GET"));
     if (!is_inference) return reply(describe(*target));
+    decode_body(request, options_.max_body_bytes);
     target->is_v2 ? infer_v2(request, *target, reply) : infer_v1(request, *target, reply);
   } catch (...) {
     reply(response_to(std::current_exception()));
@@ -157,11 +146,8 @@ std::optional<HttpResponse> Api::answer_at_once(const HttpRequest& request) cons
   return HttpResponse{.body = is_live ? "{\"live\": true}\n" : "{\"ready\": true}\n"};
 }
 
-bool Api::may_enter(const HttpRequest& request) const {
-  if (options_.token.empty()) return true;
-  const std::string* const header = request.header("authorization");
-  std::string_view given = header ? std::string_view(*header) : std::string_view();
-  return take(given, "Bearer ") && same_secret(given, options_.token);
+bool Api::may_enter(std::string_view authorization) const {
+  return options_.token.empty() || (take(authorization, "Bearer ") && same_secret(authorization, options_.token));
 }
 
 std::optional<Api::Target> Api::target_of(std::string_view path) {

@@ -2,16 +2,14 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
-#include <deque>
-#include <functional>
-#include <mutex>
+#include <memory>
 #include <optional>
 #include <string>
-#include <thread>
-#include <vector>
 
+#include "tutti/serving/background_threads.h"
+#include "tutti/serving/grpc_message.h"
 #include "tutti/serving/http_server.h"
+#include "tutti/serving/inference_message.h"
 #include "tutti/serving/metrics.h"
 #include "tutti/serving/model_repository.h"
 
@@ -20,10 +18,11 @@ namespace tutti::serving {
 struct ApiOptions {
   std::string token = {};  // that requests must bear; none where it is empty
   std::chrono::milliseconds queue_timeout{30'000};
+  size_t max_body_bytes = 64 << 20;  // of a request, without its compression
 };
 
-// What each request means: its path leads to a model, its body becomes a job, and outputs an answer. Large bodies are
-// read on threads of its own.
+// What each request means, over HTTP and gRPC: its path leads to a model, its body becomes a job, and outputs an
+// answer. Large bodies are read on threads of its own.
 class Api {
  public:
   Api(const ModelRepository& repository, Metrics& metrics, const ApiOptions& options);
@@ -32,8 +31,9 @@ class Api {
   Api(const Api&) = delete;
   Api& operator=(const Api&) = delete;
 
-  // Does not block.
+  // Do not block.
   void handle(HttpRequest request, Reply reply);
+  void handle(GrpcCall call, GrpcReply reply);
   // What /v2/health/ready says.
   void set_ready(bool is_ready) { is_ready_ = is_ready; }
 
@@ -46,25 +46,26 @@ class Api {
     std::string verb;  // "predict", "infer", "metadata", ""
   };
 
-  void answer(const HttpRequest& request, const Reply& reply);
+  void answer(HttpRequest& request, const Reply& reply);
   std::optional<HttpResponse> answer_at_once(const HttpRequest& request) const;
-  bool may_enter(const HttpRequest& request) const;
+  bool may_enter(std::string_view authorization) const;
   static std::optional<Target> target_of(std::string_view path);
   HttpResponse describe(const Target& target) const;
   void infer_v1(const HttpRequest& request, const Target& target, const Reply& reply) const;
   void infer_v2(const HttpRequest& request, const Target& target, const Reply& reply) const;
   Reply counted(const std::string& path, Reply reply) const;
-  void read_later();
+  void answer(const GrpcCall& call, std::string& model, const GrpcReply& reply) const;
+  void infer(const ServedModel& model, const InferenceRequest& request, std::chrono::steady_clock::time_point deadline,
+             const GrpcReply& reply) const;
+  Reply compressed(Reply reply) const;
+
+  static constexpr size_t kReadAtOnce = 64 << 10;  // bytes whose reading holds nobody up
 
   const ModelRepository& repository_;
   Metrics& metrics_;
   const ApiOptions options_;
   std::atomic<bool> is_ready_ = true;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::function<void()>> waiting_;
-  bool is_ending_ = false;
-  std::vector<std::thread> readers_;
+  const std::shared_ptr<BackgroundThreads> readers_;  // shared, as a reply may outlive this
 };
 
 }  // namespace tutti::serving

@@ -5,6 +5,7 @@
 
 #include "tutti/core/json.h"
 #include "tutti/core/str.h"
+#include "tutti/serving/error_text.h"
 
 namespace tutti::serving {
 namespace {
@@ -52,6 +53,19 @@ std::string lower_case(std::string_view text) {
   return lower;
 }
 
+bool has_control_character(std::string_view text) {
+  return std::ranges::any_of(text, [](char c) { return (c >= 0 && c < ' ' && c != '\t') || c == 0x7f; });
+}
+
+std::pair<std::string, std::string> header_of(std::string_view line) {
+  const size_t colon = line.find(':');
+  if (colon == std::string_view::npos || !is_token(line.substr(0, colon)))
+    throw HttpError(400, "a header is NAME: VALUE, on one line");
+  const std::string_view value = without_space(line.substr(colon + 1));
+  if (has_control_character(value)) throw HttpError(400, "a header has a control character");
+  return {lower_case(line.substr(0, colon)), std::string(value)};
+}
+
 }  // namespace
 
 const std::string* HttpRequest::header(std::string_view name) const {
@@ -71,11 +85,7 @@ std::string to_bytes(const HttpResponse& response, bool keeps_connection) {
 }
 
 HttpResponse error_response(int status, std::string_view what) {
-  std::string plain(what);
-  if (!is_utf8(plain))
-    for (char& c : plain)
-      if (static_cast<unsigned char>(c) >= 0x80) c = '?';
-  return {.status = status, .body = "{\"error\": " + json_text(plain) + "}\n"};
+  return {.status = status, .body = "{\"error\": " + json_text(error_text(what)) + "}\n"};
 }
 
 int http_status(ErrorCode code) {
@@ -112,17 +122,89 @@ std::optional<HttpRequest> HttpParser::next() {
     buffer_.erase(0, end + 4);
     take_meaning();
   }
-  if (buffer_.size() < body_bytes_) return std::nullopt;
+  if (!read_body()) return std::nullopt;
   expects_continue_ = false;
-  HttpRequest request = std::move(*request_);
-  request_.reset();
+  return std::exchange(request_, std::nullopt);
+}
+
+// Whether it is there whole.
+bool HttpParser::read_body() {
+  if (is_chunked_) return read_chunks();
+  if (buffer_.size() < body_bytes_) return false;
   if (buffer_.size() == body_bytes_) {
-    request.body = std::exchange(buffer_, {});
+    request_->body = std::exchange(buffer_, {});
   } else {
-    request.body = buffer_.substr(0, body_bytes_);
+    request_->body = buffer_.substr(0, body_bytes_);
     buffer_.erase(0, body_bytes_);
   }
-  return request;
+  return true;
+}
+
+// Takes the chunks that are there; whether the last one was among them.
+bool HttpParser::read_chunks() {
+  size_t at = 0;  // of the buffer; what is before it was read
+  bool is_over = false;
+  while (read_chunked(at, is_over)) {
+  }
+  buffer_.erase(0, at);
+  return is_over;
+}
+
+// One line, or what is there of a chunk's bytes. False at the end of the body, and of what is there.
+bool HttpParser::read_chunked(size_t& at, bool& is_over) {
+  switch (awaited_) {
+    case Awaited::chunk_size: {
+      constexpr size_t kMaxLine = 256;
+      const auto line = take_line(at, kMaxLine, 400);
+      if (line) begin_chunk(*line);
+      return line.has_value();
+    }
+    case Awaited::chunk_data: {
+      const size_t count = std::min(body_bytes_, buffer_.size() - at);
+      request_->body.append(buffer_, at, count);
+      at += count, body_bytes_ -= count;
+      if (body_bytes_ == 0) awaited_ = Awaited::chunk_end;
+      return body_bytes_ == 0;
+    }
+    case Awaited::chunk_end:
+      if (buffer_.size() - at < 2) return false;
+      if (std::string_view(buffer_).substr(at, 2) != "\r\n")
+        throw HttpError(400, "a chunk has more bytes than it says");
+      at += 2, awaited_ = Awaited::chunk_size;
+      return true;
+    case Awaited::trailer: {
+      const auto line = take_line(at, limits_.head_bytes - trailer_bytes_, 431);
+      if (!line) return false;
+      trailer_bytes_ += line->size() + 2;
+      is_over = line->empty();
+      if (!is_over) header_of(*line);
+      return !is_over;
+    }
+  }
+  return false;
+}
+
+// Without its end; nothing where that is not there yet.
+std::optional<std::string_view> HttpParser::take_line(size_t& at, size_t limit, int status) const {
+  const std::string_view rest = std::string_view(buffer_).substr(at), line = rest.substr(0, limit);
+  const size_t end = line.find("\r\n");
+  if (end == std::string_view::npos && rest.size() >= limit)
+    throw HttpError(status, "a line of a chunked body is too long");
+  if (end == std::string_view::npos) return std::nullopt;
+  at += end + 2;
+  return line.substr(0, end);
+}
+
+// "1a" or "1a;name=value", of which the latter means nothing here.
+void HttpParser::begin_chunk(std::string_view line) {
+  const std::string_view digits = line.substr(0, line.find(';'));
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), body_bytes_, 16);
+  const bool is_number = end == digits.data() + digits.size() && error != std::errc::invalid_argument;
+  if (!is_number || has_control_character(line))
+    throw HttpError(400, "a chunk of the body does not begin with its size, in hexadecimal digits");
+  if (error != std::errc() || body_bytes_ > limits_.body_bytes - request_->body.size())
+    throw HttpError(413, str("the body has more than the ", limits_.body_bytes, " bytes that are allowed"));
+  awaited_ = body_bytes_ == 0 ? Awaited::trailer : Awaited::chunk_data;
 }
 
 void HttpParser::read_head(std::string_view head) {
@@ -133,7 +215,7 @@ void HttpParser::read_head(std::string_view head) {
     if (std::exchange(is_first, false))
       read_request_line(line);
     else
-      read_header(line);
+      request_->headers.push_back(header_of(line));
     if (end == std::string_view::npos) return;
     head.remove_prefix(end + 2);
   }
@@ -154,16 +236,6 @@ void HttpParser::read_request_line(std::string_view line) {
   request_->path = target.substr(0, target.find('?'));
 }
 
-void HttpParser::read_header(std::string_view line) {
-  const size_t colon = line.find(':');
-  if (colon == std::string_view::npos || !is_token(line.substr(0, colon)))
-    throw HttpError(400, "a header is NAME: VALUE, on one line");
-  const std::string_view value = without_space(line.substr(colon + 1));
-  if (std::ranges::any_of(value, [](char c) { return (c >= 0 && c < ' ' && c != '\t') || c == 0x7f; }))
-    throw HttpError(400, "a header has a control character");
-  request_->headers.emplace_back(lower_case(line.substr(0, colon)), std::string(value));
-}
-
 // What the headers say of the body and the connection. Two that disagree would let a request hide in another.
 void HttpParser::take_meaning() {
   const auto only = [&](std::string_view name) -> const std::string* {
@@ -173,12 +245,15 @@ void HttpParser::take_meaning() {
     return request_->header(name);
   };
   if (is_version_1_1_ && !only("host")) throw HttpError(400, "the header Host is missing");
-  if (request_->header("transfer-encoding"))
-    throw HttpError(501, "Transfer-Encoding is not read here; send a Content-Length");
-  if (request_->header("content-encoding"))
-    throw HttpError(415, "Content-Encoding is not read here; send the body as it is");
-  body_bytes_ = 0;
-  if (const std::string* const length = only("content-length")) {
+  const std::string *const length = only("content-length"), *const coding = only("transfer-encoding");
+  is_chunked_ = coding != nullptr;
+  if (coding && (length || !is_version_1_1_))
+    throw HttpError(400, "Transfer-Encoding comes without a Content-Length, and in HTTP/1.1 alone");
+  if (coding && lower_case(*coding) != "chunked")
+    throw HttpError(501, "of the transfer codings, chunked alone is read here");
+  awaited_ = Awaited::chunk_size;
+  body_bytes_ = trailer_bytes_ = 0;
+  if (length) {
     const auto [end, error] = std::from_chars(length->data(), length->data() + length->size(), body_bytes_);
     const bool is_number = length->find_first_not_of("0123456789") == std::string::npos && !length->empty();
     if (!is_number) throw HttpError(400, "Content-Length is no number");
@@ -190,7 +265,7 @@ void HttpParser::take_meaning() {
   request_->keeps_connection = is_version_1_1_ ? wish != "close" : wish == "keep-alive";
   if (const std::string* const expected = only("expect")) {
     if (lower_case(*expected) != "100-continue") throw HttpError(417, "only 100-continue can be expected");
-    expects_continue_ = body_bytes_ > 0;
+    expects_continue_ = is_chunked_ || body_bytes_ > 0;
   }
 }
 

@@ -51,7 +51,8 @@ struct HttpLimits {
   size_t body_bytes = 64 << 20;
 };
 
-// Takes HTTP/1.1 requests (RFC 9112) out of the bytes of a connection, one after the other. For bytes from anywhere:
+// Takes HTTP/1.1 requests (RFC 9112), chunked ones too, out of the bytes of a connection, one after the other. What is
+// behind the last chunk is checked and left out. For bytes from anywhere:
 // it keeps what it was given, and never more than the limits and what came in one piece.
 class HttpParser {
  public:
@@ -62,21 +63,30 @@ class HttpParser {
   std::optional<HttpRequest> next();
   // Whether the sender waits to be told that its body is welcome; true once for a request.
   bool take_expects_continue() { return std::exchange(expects_continue_, false); }
-  size_t num_bytes() const { return buffer_.size(); }
+  size_t num_bytes() const { return buffer_.size() + (request_ ? request_->body.size() : 0); }
   // Whether a request has begun and is not there whole.
   bool is_within_request() const { return request_.has_value() || !buffer_.empty(); }
 
  private:
   void read_head(std::string_view head);
   void read_request_line(std::string_view line);
-  void read_header(std::string_view line);
   void take_meaning();
+  bool read_body();
+  bool read_chunks();
+  bool read_chunked(size_t& at, bool& is_over);
+  void begin_chunk(std::string_view line);
+  std::optional<std::string_view> take_line(size_t& at, size_t limit, int status) const;
+
+  enum class Awaited { chunk_size, chunk_data, chunk_end, trailer };
 
   HttpLimits limits_;
   std::string buffer_;
-  std::optional<HttpRequest> request_;  // whose head was read
+  std::optional<HttpRequest> request_;  // whose head was read, and some of its chunks
   bool is_version_1_1_ = true;
-  size_t body_bytes_ = 0;
+  bool is_chunked_ = false;
+  size_t body_bytes_ = 0;  // or of a chunk, those that are missing
+  Awaited awaited_ = Awaited::chunk_size;
+  size_t trailer_bytes_ = 0;
   bool expects_continue_ = false;
 };
 

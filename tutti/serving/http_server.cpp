@@ -19,6 +19,7 @@
 #include "tutti/core/file_descriptor.h"
 #include "tutti/core/log.h"
 #include "tutti/core/str.h"
+#include "tutti/serving/rpc/socket_stream.h"
 
 namespace tutti::serving {
 namespace {
@@ -81,14 +82,16 @@ struct PendingAnswer {
 struct Connection {
   enum class State { receiving, answering, sending, parting };
 
-  Connection(FileDescriptor of, HttpLimits limits) : socket(std::move(of)), parser(limits) {}
+  Connection(FileDescriptor socket, const TlsContext* tls, HttpLimits limits)
+      : stream(std::move(socket), tls), parser(limits) {}
 
-  FileDescriptor socket;
+  SocketStream stream;
   HttpParser parser;
   State state = State::receiving;
   uint32_t events = EPOLLIN;  // that epoll tells of
   uint64_t num_bytes = 0;     // held for it
   bool is_within_request = false;
+  bool is_open = false;  // and no longer in the handshake of TLS
   bool keeps = true;
   std::string out = {};
   size_t num_sent = 0;
@@ -156,6 +159,7 @@ class HttpServer::Loop {
 
   const HttpServerOptions options_;
   const Handler handler_;
+  const std::unique_ptr<const TlsContext> tls_;  // null: plain
   std::shared_ptr<Outbox> outbox_ = std::make_shared<Outbox>();
   FileDescriptor listener_;
   FileDescriptor epoll_{epoll_create1(EPOLL_CLOEXEC)};
@@ -173,7 +177,10 @@ class HttpServer::Loop {
 };
 
 HttpServer::Loop::Loop(const HttpServerOptions& options, Handler handler)
-    : options_(options), handler_(std::move(handler)), listener_(listen_at(options.host, options.port)) {
+    : options_(options),
+      handler_(std::move(handler)),
+      tls_(options.tls.is_empty() ? nullptr : std::make_unique<const TlsContext>(options.tls)),
+      listener_(listen_at(options.host, options.port)) {
   port_ = port_of(listener_);
   if (!epoll_ || !outbox_->waker)
     throw Error(ErrorCode::resource_exhausted, str("serving: epoll: ", std::strerror(errno)));
@@ -240,7 +247,7 @@ void HttpServer::Loop::serve(uint64_t id, uint32_t events) {
   Connection& connection = found->second;
   if (events & (EPOLLERR | EPOLLHUP)) return close(id);
   if (connection.state == State::answering) return watch(id, connection, 0);  // it waits for its turn
-  if (events & EPOLLOUT) return send_rest(id, connection);
+  if (connection.state == State::sending) return send_rest(id, connection);
   receive(id, connection);
 }
 
@@ -257,9 +264,13 @@ void HttpServer::Loop::accept_all() {
     const uint64_t id = next_connection_++;
     epoll_event event{.events = EPOLLIN, .data = {.u64 = id}};
     epoll_ctl(epoll_.number(), EPOLL_CTL_ADD, socket.number(), &event);
-    Connection& connection = connections_.emplace(id, Connection(std::move(socket), options_.limits)).first->second;
-    connection.deadline = Clock::now() + options_.idle_timeout;
-    if (connections_.size() > static_cast<size_t>(options_.max_connections))
+    Connection& connection =
+        connections_.emplace(id, Connection(std::move(socket), tls_.get(), options_.limits)).first->second;
+    connection.is_open = !tls_;
+    connection.deadline = Clock::now() + (tls_ ? options_.receive_timeout : options_.idle_timeout);
+    const bool is_one_too_many = connections_.size() > static_cast<size_t>(options_.max_connections);
+    if (is_one_too_many && tls_) close(id);  // a handshake would be work for nothing
+    if (is_one_too_many && !tls_)
       respond(id, connection, error_response(503, str("there are ", options_.max_connections, " connections")), false);
   }
 }
@@ -275,15 +286,22 @@ void HttpServer::Loop::listen_again(bool listens) {
 void HttpServer::Loop::receive(uint64_t id, Connection& connection) {
   constexpr int kMaxPieces = 16;  // then others have their turn
   thread_local std::array<char, 65536> piece;
+  bool has_more = false;
   for (int i = 0; i < kMaxPieces; ++i) {
-    const ssize_t length = recv(connection.socket.number(), piece.data(), piece.size(), 0);
-    if (length < 0 && errno == EINTR) continue;
-    if (length < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
-    if (length <= 0) return close(id);
+    const SocketStream::Moved moved = connection.stream.receive(piece);
+    if (moved.state == SocketStream::State::ended) return close(id);
+    if (moved.state != SocketStream::State::moved) {
+      watch(id, connection, moved.state == SocketStream::State::waits_to_send ? EPOLLOUT : EPOLLIN);
+      break;
+    }
+    has_more = true;
     if (connection.state == State::parting) continue;
-    connection.parser.add({piece.data(), static_cast<size_t>(length)});
-    if (static_cast<size_t>(length) < piece.size()) break;
+    connection.parser.add({piece.data(), moved.num_bytes});
+    if (moved.num_bytes < piece.size()) break;
   }
+  const bool has_opened =
+      connection.stream.is_open() && !std::exchange(connection.is_open, connection.stream.is_open());
+  if (!has_more && !has_opened) return;  // TLS's own words, for which its deadline stands
   if (connection.state == State::parting) return;
   count_bytes(connection, 0);
   if (num_bytes_ > options_.max_bytes)
@@ -300,7 +318,7 @@ void HttpServer::Loop::take_requests(uint64_t id, Connection& connection) {
   }
   if (connection.parser.take_expects_continue()) {
     constexpr std::string_view kGoOn = "HTTP/1.1 100 Continue\r\n\r\n";
-    [[maybe_unused]] const auto sent = send(connection.socket.number(), kGoOn.data(), kGoOn.size(), MSG_NOSIGNAL);
+    connection.stream.send(kGoOn);  // where that does not go, the client sends its body anyway
   }
   const bool was_within = std::exchange(connection.is_within_request, connection.parser.is_within_request());
   if (connection.is_within_request && !was_within) connection.deadline = Clock::now() + options_.receive_timeout;
@@ -341,12 +359,12 @@ void HttpServer::Loop::respond(uint64_t id, Connection& connection, const HttpRe
 
 void HttpServer::Loop::send_rest(uint64_t id, Connection& connection) {
   while (connection.num_sent < connection.out.size()) {
-    const ssize_t length = send(connection.socket.number(), connection.out.data() + connection.num_sent,
-                                connection.out.size() - connection.num_sent, MSG_NOSIGNAL);
-    if (length < 0 && errno == EINTR) continue;
-    if (length < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return watch(id, connection, EPOLLOUT);
-    if (length < 0) return close(id);
-    connection.num_sent += static_cast<size_t>(length);
+    const SocketStream::Moved moved =
+        connection.stream.send(std::string_view(connection.out).substr(connection.num_sent));
+    if (moved.state == SocketStream::State::ended) return close(id);
+    if (moved.state != SocketStream::State::moved)
+      return watch(id, connection, moved.state == SocketStream::State::waits_to_send ? EPOLLOUT : EPOLLIN);
+    connection.num_sent += moved.num_bytes;
   }
   connection.out = {};
   count_bytes(connection, 0);
@@ -363,7 +381,7 @@ void HttpServer::Loop::send_rest(uint64_t id, Connection& connection) {
 void HttpServer::Loop::part(Connection& connection) {
   connection.state = State::parting;
   connection.deadline = Clock::now() + kFarewell;
-  shutdown(connection.socket.number(), SHUT_WR);
+  connection.stream.end_sending();
 }
 
 void HttpServer::Loop::end_overdue() {
@@ -386,7 +404,7 @@ void HttpServer::Loop::end_overdue() {
 void HttpServer::Loop::watch(uint64_t id, Connection& connection, uint32_t events) {
   if (std::exchange(connection.events, events) == events) return;
   epoll_event event{.events = events, .data = {.u64 = id}};
-  epoll_ctl(epoll_.number(), EPOLL_CTL_MOD, connection.socket.number(), &event);
+  epoll_ctl(epoll_.number(), EPOLL_CTL_MOD, connection.stream.number(), &event);
 }
 
 void HttpServer::Loop::count_bytes(Connection& connection, uint64_t in_flight) {

@@ -11,9 +11,10 @@ void Metrics::Durations::add(double seconds) {
   sum += seconds;
 }
 
-void Metrics::add_request(const std::string& model, std::string_view method, int status, Seconds duration) {
+void Metrics::add_request(const std::string& model, std::string_view method, std::string_view status,
+                          Seconds duration) {
   const std::lock_guard lock(mutex_);
-  ++requests_[{model, std::string(method), status}];
+  ++requests_[{model, std::string(method), std::string(status)}];
   durations_[model].add(duration.count());
 }
 

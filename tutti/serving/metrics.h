@@ -16,8 +16,9 @@ class Metrics {
  public:
   using Seconds = std::chrono::duration<double>;
 
-  // `model` is one that is served, or empty: a stranger's word would be a series of its own.
-  void add_request(const std::string& model, std::string_view method, int status, Seconds duration);
+  // `model` is one that is served, or empty: a stranger's word would be a series of its own. `status`: "200",
+  // "NOT_FOUND".
+  void add_request(const std::string& model, std::string_view method, std::string_view status, Seconds duration);
   void add_batch(const std::string& model, int64_t num_requests, int64_t num_rows, Seconds duration);
   void set_queued(const std::string& model, int64_t num_requests);
 
@@ -38,7 +39,7 @@ class Metrics {
   };
 
   mutable std::mutex mutex_;
-  std::map<std::tuple<std::string, std::string, int>, uint64_t> requests_;  // by model, method, status
+  std::map<std::tuple<std::string, std::string, std::string>, uint64_t> requests_;  // by model, method, status
   std::map<std::string, Durations> durations_;
   std::map<std::string, Batches> batches_;
   std::map<std::string, int64_t> queued_;

@@ -3,9 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
-#include <cstring>
 #include <functional>
 #include <optional>
 #include <set>
@@ -13,6 +11,7 @@
 #include "tutti/core/json.h"
 #include "tutti/core/str.h"
 #include "tutti/serving/json_values.h"
+#include "tutti/serving/v2_tensors.h"
 
 namespace tutti::serving {
 namespace {
@@ -21,25 +20,6 @@ using saved_model::Inputs;
 using saved_model::Outputs;
 using saved_model::Spec;
 using saved_model::Value;
-
-constexpr std::array<std::pair<std::string_view, at::ScalarType>, 10> kDatatypes = {{{"BOOL", at::kBool},
-                                                                                     {"UINT8", at::kByte},
-                                                                                     {"INT8", at::kChar},
-                                                                                     {"INT16", at::kShort},
-                                                                                     {"INT32", at::kInt},
-                                                                                     {"INT64", at::kLong},
-                                                                                     {"FP16", at::kHalf},
-                                                                                     {"BF16", at::kBFloat16},
-                                                                                     {"FP32", at::kFloat},
-                                                                                     {"FP64", at::kDouble}}};
-
-std::string datatype_of(bool is_text, at::ScalarType dtype) {
-  if (is_text) return "BYTES";
-  const auto found = std::ranges::find(kDatatypes, dtype, [](const auto& entry) { return entry.second; });
-  if (found == kDatatypes.end())
-    throw Error(ErrorCode::unimplemented, str("the protocol has no datatype for ", at::toString(dtype)));
-  return std::string(found->first);
-}
 
 // The JSON part and, behind it, bytes of tensors.
 std::pair<std::string_view, std::string_view> parts_of(const HttpRequest& request) {
@@ -77,7 +57,6 @@ class V2Reader {
   Value value_of(const Input& input, const Spec& spec);
   const Spec& spec_of(const Input& input) const;
   Value binary_value(const Input& input, const Spec& spec);
-  Value binary_text(const Input& input, std::string_view bytes) const;
 
   std::string_view text_, binary_;  // binary_: what is left of it
   const std::vector<Spec>& specs_;
@@ -157,28 +136,8 @@ void V2Reader::read_input() {
 }
 
 const Spec& V2Reader::spec_of(const Input& input) const {
-  const auto found = std::ranges::find(specs_, input.name, &Spec::name);
-  if (found == specs_.end()) {
-    std::vector<std::string> names;
-    for (const Spec& spec : specs_) names.push_back(spec.name);
-    refuse_request(str("there is no input '", input.name, "'; there are ", str_list(names)));
-  }
-  const std::string wanted = datatype_of(found->is_text, found->dtype);
-  if (input.datatype != wanted)
-    refuse_request(
-        str("the input '", input.name, "' has the datatype '", input.datatype, "'; ", wanted, " is required"));
-  const auto fits = [](int64_t size, int64_t spec) { return spec == kUnknown ? size >= 0 : size == spec; };
-  if (!input.shape || !std::ranges::equal(*input.shape, found->shape, fits))
-    refuse_request(str("the input '", input.name, "' has ",
-                       input.shape ? "the shape " + str_list(*input.shape) : std::string("no shape"), "; ",
-                       to_string(*found), " is required"));
-  // Without an element a request can have any number of rows and no byte for them.
-  constexpr int64_t kMaxEmpty = 65536;
-  if (num_elements_of(*input.shape) == 0 &&
-      std::ranges::any_of(*input.shape, [](int64_t size) { return size > kMaxEmpty; }))
-    refuse_request(
-        str("the input '", input.name, "' has the shape ", str_list(*input.shape), ", which has no element"));
-  return *found;
+  if (!input.shape) refuse_request(str("the input '", input.name, "' has no shape"));
+  return v2_spec(specs_, input.name, input.datatype, *input.shape);
 }
 
 Value V2Reader::value_of(const Input& input, const Spec& spec) {
@@ -193,33 +152,7 @@ Value V2Reader::binary_value(const Input& input, const Spec& spec) {
                        binary_.size(), " bytes are left of the body"));
   const std::string_view bytes = binary_.substr(0, static_cast<size_t>(*input.num_binary));
   binary_.remove_prefix(bytes.size());
-  if (spec.is_text) return binary_text(input, bytes);
-  const int64_t count = num_elements_of(*input.shape);
-  const auto size = static_cast<int64_t>(c10::elementSize(spec.dtype));
-  if (static_cast<int64_t>(bytes.size()) % size != 0 || static_cast<int64_t>(bytes.size()) / size != count)
-    refuse_request(str("the input '", spec.name, "' has ", bytes.size(), " bytes; its shape ", str_list(*input.shape),
-                       " is of ", count, " elements of ", size));
-  const auto is_no_boolean = [](char c) { return c != 0 && c != 1; };
-  if (spec.dtype == at::kBool && std::ranges::any_of(bytes, is_no_boolean))
-    refuse_request(str("the input '", spec.name, "' has bytes that are no booleans"));
-  return tensor_of(bytes, *input.shape, spec.dtype);
-}
-
-// Each with its length in front, of four bytes, the lowest first.
-Value V2Reader::binary_text(const Input& input, std::string_view bytes) const {
-  std::vector<std::string> texts;
-  while (!bytes.empty()) {
-    uint32_t length = 0;
-    if (bytes.size() >= sizeof length) std::memcpy(&length, bytes.data(), sizeof length);
-    if (bytes.size() < sizeof length || bytes.size() - sizeof length < length)
-      refuse_request(str("the input '", input.name, "' ends in the middle of a text"));
-    texts.emplace_back(bytes.substr(sizeof length, length));
-    bytes.remove_prefix(sizeof length + length);
-  }
-  if (static_cast<int64_t>(texts.size()) != num_elements_of(*input.shape))
-    refuse_request(
-        str("the input '", input.name, "' has ", texts.size(), " texts; its shape is ", str_list(*input.shape)));
-  return Strings(std::move(texts), *input.shape);
+  return v2_value(spec, *input.shape, bytes);
 }
 
 void V2Reader::read_output() {
@@ -240,21 +173,6 @@ void V2Reader::read_output() {
   call_.question.outputs.push_back(std::move(output));
 }
 
-// The bytes of a value as the extension sends them.
-std::string binary_of(const Value& value) {
-  std::string bytes;
-  if (!value.is_text()) {
-    const Tensor tensor = value.tensor().detach().cpu().contiguous();
-    if (tensor.numel() > 0) bytes.assign(static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes());
-    return bytes;
-  }
-  for (const std::string& text : value.text().values()) {
-    const auto length = static_cast<uint32_t>(text.size());
-    bytes.append(reinterpret_cast<const char*>(&length), sizeof length).append(text);
-  }
-  return bytes;
-}
-
 std::vector<V2Question::Output> wanted_outputs(const V2Question& question, const Outputs& outputs) {
   if (!question.outputs.empty()) return question.outputs;
   std::vector<V2Question::Output> all;
@@ -266,7 +184,7 @@ std::string specs_text(const std::vector<Spec>& specs) {
   std::string text = "[";
   for (const Spec& spec : specs) {
     if (text.size() > 1) text += ", ";
-    text += str("{\"name\": ", json_text(spec.name), ", \"datatype\": \"", datatype_of(spec.is_text, spec.dtype),
+    text += str("{\"name\": ", json_text(spec.name), ", \"datatype\": \"", v2_datatype(spec.is_text, spec.dtype),
                 "\", \"shape\": ", str_list(spec.shape), '}');
   }
   return text += ']';
@@ -301,10 +219,10 @@ HttpResponse v2_answer(const V2Question& question, const std::string& model, int
     const Value& value = found->second;
     if (text.back() != '[') text += ", ";
     text += "{\"name\": " + json_text(name) + ", \"datatype\": \"" +
-            datatype_of(value.is_text(), value.is_text() ? at::kByte : value.tensor().scalar_type()) +
-            "\", \"shape\": " + (value.is_text() ? str_list(value.text().shape()) : str_list(value.tensor().sizes()));
+            v2_datatype(value.is_text(), value.is_text() ? at::kByte : value.tensor().scalar_type()) +
+            "\", \"shape\": " + str_list(v2_shape(value));
     if (is_binary) {
-      const std::string bytes = binary_of(value);
+      const std::string bytes = v2_bytes(value);
       text += str(", \"parameters\": {\"binary_data_size\": ", bytes.size(), "}}");
       binary += bytes;
       continue;
@@ -321,7 +239,8 @@ HttpResponse v2_answer(const V2Question& question, const std::string& model, int
 }
 
 std::string v2_server_metadata() {
-  return "{\"name\": \"tutti\", \"version\": \"0.1.0\", \"extensions\": [\"binary_tensor_data\"]}\n";
+  return str("{\"name\": \"", kServerName, "\", \"version\": \"", kServerVersion,
+             "\", \"extensions\": [\"binary_tensor_data\"]}\n");
 }
 
 std::string v2_metadata(const ServedModel& model, const std::vector<VersionStatus>& versions) {

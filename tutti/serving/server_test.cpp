@@ -13,6 +13,7 @@
 #include "tests/support/http_client.h"
 #include "tests/support/served_models.h"
 #include "tests/support/temporary_folder.h"
+#include "tutti/serving/content_coding.h"
 
 namespace tutti::serving {
 namespace {
@@ -261,6 +262,38 @@ TEST_F(ServerTest, SpeaksToClientsThatWaitToBeAsked) {
   EXPECT_THAT(client->receive().body, HasSubstr("extensions"));
   EXPECT_THAT(client->receive().body, HasSubstr("live"));
   EXPECT_TRUE(client->is_closed());
+}
+
+TEST_F(ServerTest, TakesChunkedAndCompressedRequestsAndGivesCompressedAnswers) {
+  save_double(folder / "double");
+  start({.max_request_bytes = 100'000});
+  const std::string path = "/v1/models/double:predict", body = R"({"instances": [[1, 2]]})";
+  const std::string doubled = "{\"predictions\": [[2.0, 4.0]]}\n";
+  ASSERT_TRUE(client->send("POST " + path + " HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\na\r\n" +
+                           body.substr(0, 10) + "\r\n"));
+  std::this_thread::sleep_for(20ms);
+  ASSERT_TRUE(client->send("d\r\n" + body.substr(10) + "\r\n0\r\n\r\n"));
+  EXPECT_EQ(client->receive().body, doubled);
+
+  HttpResponse compressed{.body = body + std::string(2000, ' ')};
+  encode_by_gzip(compressed);
+  const std::string gzip = "Content-Encoding: gzip\r\n";
+  EXPECT_EQ(client->post(path, compressed.body, gzip).body, doubled);
+  HttpResponse bomb{.body = body + std::string(200'000, ' ')};
+  encode_by_gzip(bomb);
+  EXPECT_THAT(refusal(path, bomb.body, gzip), HasSubstr("413"));
+  EXPECT_THAT(refusal(path, body, gzip), HasSubstr("400"));
+  EXPECT_THAT(refusal(path, body, "Content-Encoding: br\r\n"), HasSubstr("415"));
+
+  std::string many = R"({"instances": [[1, 2])";
+  for (int i = 0; i < 1000; ++i) many += ", [1, 2]";
+  const std::string plain = answer(path, many + "]}");
+  HttpAnswer answer = client->post(path, many + "]}", "Accept-Encoding: gzip\r\n");
+  EXPECT_EQ(answer.headers["Content-Encoding"], "gzip");
+  EXPECT_LT(answer.body.size(), plain.size() / 10);
+  HttpRequest other_way{.headers = {{"content-encoding", "gzip"}}, .body = answer.body};
+  decode_body(other_way, 1 << 20);
+  EXPECT_EQ(other_way.body, plain);
 }
 
 TEST_F(ServerTest, ServesTheNewestVersionThatCanBeLoaded) {

@@ -95,6 +95,8 @@ int main(int argc, char** argv) {
   };
   option("--host", served.server.host, "the address; 0.0.0.0 for all of this host's");
   option("--port", served.server.port, "0: one that is free");
+  server.add_option("--grpc-port", served.server.grpc_port,
+                    "of the Open Inference Protocol over gRPC; 0: one that is free");
   option("--max-batch", served.server.max_batch, "rows of a call that requests share; 1: none do");
   option("--batch-delay-us", batch_delay_us, "microseconds that a call waits for more requests");
   option("--max-queued", served.server.max_queued, "requests for a signature; more are answered with 429");
@@ -103,7 +105,11 @@ int main(int argc, char** argv) {
   option("--poll", poll_seconds, "seconds between looks at the folders");
   option("--max-request-bytes", served.server.max_request_bytes, "of one request");
   option("--max-bytes", served.server.max_bytes, "of all requests that are here");
-  option("--max-connections", served.server.max_connections, "more are answered with 503");
+  option("--max-connections", served.server.max_connections,
+         "more are answered with 503; so many calls of gRPC besides");
+  option("--tls-cert", served.server.tls_certificate, "a file in PEM: TLS and nothing else, over HTTP and gRPC");
+  option("--tls-key", served.server.tls_key, "the certificate's key, in PEM");
+  option("--tls-client-ca", served.server.tls_client_ca, "authorities in PEM, whose certificates clients must have");
   option("--token-file", served.token_file, "its first line is what requests must bear: Authorization: Bearer …");
   option("--grace", serve_grace_seconds, "seconds from SIGTERM to the end");
   server.callback([&] {

@@ -51,7 +51,10 @@ int serve(ServeOptions options, std::ostream& out) {
   for (const std::string& folder : options.folders) options.server.models.push_back(parse_served(folder));
   if (!options.token_file.empty()) options.server.token = read_token(options.token_file);
   serving::Server server(options.server);
-  options.server.log(str("at http://", options.server.host, ':', server.port()));
+  const char* const s = options.server.tls_certificate.empty() ? "" : "s";
+  if (options.server.grpc_port)
+    options.server.log(str("at grpc", s, "://", options.server.host, ':', server.grpc_port()));
+  options.server.log(str("at http", s, "://", options.server.host, ':', server.port()));
   wait_for_end(signals, -1);
   options.server.log("ending: requests that are here are answered");
   constexpr int kLookMs = 20;

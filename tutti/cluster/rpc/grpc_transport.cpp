@@ -1,13 +1,9 @@
-// The one source that includes gRPC's headers. It never sees LibTorch's.
-#include <grpc/support/log.h>
+// It includes gRPC's headers, and never sees LibTorch's.
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-
+#include "tutti/cluster/rpc/grpc_runtime.h"
 #include "tutti/cluster/rpc/host_address.h"
 #include "tutti/cluster/rpc/transport.h"
 #include "tutti/core/error.h"
@@ -20,42 +16,6 @@ using grpc::ByteBuffer;
 using grpc::Slice;
 
 constexpr const char* kMethod = "/tutti/stream";
-
-// A call that comes to nothing, on a channel that is never closed.
-class FirstCall final : public grpc::ClientBidiReactor<ByteBuffer, ByteBuffer> {
- public:
-  FirstCall()
-      : channel_(grpc::CreateChannel("unix-abstract:tutti-nobody", grpc::InsecureChannelCredentials())),
-        stub_(channel_) {
-    stub_.PrepareBidiStreamingCall(&context_, kMethod, {}, this);
-    StartCall();
-    context_.TryCancel();
-  }
-
- private:
-  void OnDone(const grpc::Status&) override {}
-
-  const std::shared_ptr<grpc::Channel> channel_;
-  grpc::GenericStub stub_;
-  grpc::ClientContext context_;
-};
-
-// An assertion of gRPC's that does not hold ends the process: that is not kept quiet.
-void print_last_words(gpr_log_func_args* message) {
-  if (std::strstr(message->message, "assertion failed") != nullptr)
-    std::fprintf(stderr, "gRPC, %s:%d: %s\n", message->file, message->line, message->message);
-}
-
-// Before anything of gRPC is used. What it has to say comes as the end of a stream; GRPC_VERBOSITY brings its own log
-// back. The queue of its callbacks is shared by all channels and ends with the last one, at times by an abort of the
-// process (gRPC 1.51): so there is one channel for ever.
-void begin() {
-  static const FirstCall* const volatile first = [] {  // volatile, or it is nowhere, and looks like a leak
-    if (std::getenv("GRPC_VERBOSITY") == nullptr) gpr_set_log_function(print_last_words);
-    return new FirstCall;
-  }();
-  (void)first;
-}
 
 ByteBuffer to_buffer(const Outgoing& message) {
   Slice slices[2] = {Slice(message.head.data(), message.head.size()), Slice()};
@@ -209,7 +169,7 @@ std::shared_ptr<grpc::ServerCredentials> server_credentials(const Credentials& c
 }  // namespace
 
 std::unique_ptr<Stream> connect(const std::string& address, const Credentials& credentials) {
-  begin();
+  begin_grpc();
   const std::string target = resolve(address);
   const auto proof = credentials.is_empty()
                          ? grpc::InsecureChannelCredentials()
@@ -241,7 +201,7 @@ struct Server::Listening {
 
 Server::Server(const std::string& address, const Credentials& credentials, OnStream on_stream)
     : service_(std::make_unique<Service>(std::move(on_stream))), listening_(std::make_unique<Listening>()) {
-  begin();
+  begin_grpc();
   check_can_listen(address);
   grpc::ServerBuilder builder;
   limit(builder);
