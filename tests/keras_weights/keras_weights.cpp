@@ -2,7 +2,8 @@
 // inputs NAME.x.npz, and writes its predictions, NAME.y.npz, and the weights again, NAME.again.weights.h5; then weights
 // of its own, NAME.own.weights.h5, with their predictions, NAME.own.npz. The models are those of read_and_write.py.
 // Of NAME.keras, where there is one, the predictions go to NAME.file.npz, and the model, written again, to
-// NAME.again.keras; the model with weights of its own to NAME.own.keras.
+// NAME.again.keras; the model with weights of its own to NAME.own.keras. Of NAME.ENDING.h5, as Keras 2 had them, the
+// predictions go to NAME.ENDING.npz.
 #include <tutti/tutti.h>
 
 #include <filesystem>
@@ -215,6 +216,13 @@ int main(int, char** arguments) {
     model.load_weights(folder / (name + ".weights.h5"));
     files::write_npz(folder / (name + ".y.npz"), numbered(model.predict_on_batch(x)));
     model.save_weights(folder / (name + ".again.weights.h5"));
+
+    for (const std::string ending : {"legacy", "fixed", "saved"})
+      if (const auto legacy = folder / (name + '.' + ending + ".h5"); std::filesystem::exists(legacy)) {
+        const Model from_legacy = make();
+        from_legacy.load_weights(legacy);
+        files::write_npz(folder / (name + '.' + ending + ".npz"), numbered(from_legacy.predict_on_batch(x)));
+      }
 
     const auto file = folder / (name + ".keras");
     const bool is_whole = std::filesystem::exists(file);

@@ -22,6 +22,7 @@ except ImportError as error:
 
 from keras import Input, Model, Sequential
 from keras import layers as L
+from keras.src.legacy.saving import legacy_h5_format
 
 NUM_SAMPLES = 3
 RANDOM = numpy.random.default_rng(1)
@@ -199,6 +200,21 @@ def predictions(model, x):
     return [keras.ops.convert_to_numpy(keras.ops.cast(one, "float64")) for one in (y if isinstance(y, list) else [y])]
 
 
+def save_legacy(file, model, fixed):
+    """As Keras 2 had it; with texts of fixed lengths as older versions of h5py wrote them."""
+    with h5py.File(file, "w") as opened:
+        legacy_h5_format.save_weights_to_hdf5_group(opened, model)
+        if not fixed:
+            return
+        for group in [opened, *opened.values()]:
+            for name in ("layer_names", "weight_names"):
+                if name in group.attrs and len(group.attrs[name]):
+                    texts = numpy.array([text.encode() for text in group.attrs[name]], dtype="S")
+                    del group.attrs[name]
+                    for number, piece in enumerate(numpy.array_split(texts, 2)):
+                        group.attrs[f"{name}{number}"] = piece
+
+
 def load_npz(file):
     with numpy.load(file) as arrays:
         return [arrays[str(i)] for i in range(len(arrays.files))]
@@ -238,8 +254,11 @@ def main():
         dtypes[name] = model.weights[0].dtype
         numpy.savez(folder / f"{name}.x.npz", **{str(i): x for i, x in enumerate(inputs[name])})
         model.save_weights(folder / f"{name}.weights.h5")
+        for ending in ("legacy", "fixed"):
+            save_legacy(folder / f"{name}.{ending}.h5", model, ending == "fixed")
         if name in WHOLE:
             model.save(folder / f"{name}.keras")
+            model.save(folder / f"{name}.saved.h5")
     subprocess.run([program, folder], check=True)
     wrong = []
     for name, make in MODELS.items():
@@ -248,7 +267,11 @@ def main():
         model.load_weights(folder / f"{name}.own.weights.h5")
         written = difference(predictions(model, inputs[name]), load_npz(folder / f"{name}.own.npz"), dtypes[name])
         same = datasets(folder / f"{name}.weights.h5") == datasets(folder / f"{name}.again.weights.h5")
-        results = {"read": read, "written": written, "written again": "" if same else "other weights"}
+        legacy = {
+            ending: difference(load_npz(folder / f"{name}.{ending}.npz"), expected[name], dtypes[name])
+            for ending in ("legacy", "fixed", *(["saved"] if name in WHOLE else []))
+        }
+        results = {**legacy, "read": read, "written": written, "written again": "" if same else "other weights"}
         if name in WHOLE:
             own, again = (keras.saving.load_model(folder / f"{name}.{which}.keras") for which in ("own", "again"))
             results |= {

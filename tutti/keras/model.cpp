@@ -105,7 +105,7 @@ void Model::save_weights(const std::filesystem::path& file) const {
 }
 
 void Model::load_weights(const std::filesystem::path& file) const {
-  if (is_keras_file(file))
+  if (file.extension() == ".h5" || file.extension() == ".hdf5")
     load_keras_weights(*this, file);
   else
     checkpoint::load_every_weight(*this, file);

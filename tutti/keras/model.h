@@ -51,8 +51,8 @@ class Model : public layers::Layer {
   // The weights in a file, as its ending says: .safetensors or .npz, see tutti::save_weights and load_weights, or
   // .weights.h5, which Python's Keras 3 writes and reads, for sequential and functional models of its layers; in models
   // that are classes a layer's name is that of Python's attribute. Of Keras's files the optimizer's state is
-  // left out. Loading throws failed_precondition, before anything is changed, unless the file has
-  // every weight and no other.
+  // left out. Files of Keras 2, .h5 of any name, are read too, by the order of their layers. Loading throws
+  // failed_precondition, before anything is changed, unless the file has every weight and no other.
   void save_weights(const std::filesystem::path& file) const;
   void load_weights(const std::filesystem::path& file) const;
 

@@ -11,6 +11,7 @@
 #include "tutti/files/hdf5_writer.h"
 #include "tutti/keras/model.h"
 #include "tutti/keras/saving/keras_variables.h"
+#include "tutti/keras/saving/legacy_weights.h"
 #include "tutti/keras/saving/stored_variable.h"
 #include "tutti/tensor/mesh_tensor.h"
 
@@ -19,6 +20,7 @@ namespace {
 
 void load_from(const std::shared_ptr<const files::Hdf5Reader>& open, const Model& model,
                const std::filesystem::path& file) {
+  if (const auto group = legacy_weights_in(*open)) return load_legacy_weights(model, open, *group, file);
   const KerasVariables found = keras_variables(model.model());
   std::map<std::string, const KerasVariable*> variables;
   for (const KerasVariable& variable : found.variables) variables[variable.path] = &variable;
