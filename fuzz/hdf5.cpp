@@ -34,7 +34,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::map<std::string, Tensor> datasets;
   try {
     const files::Hdf5Reader file(path);
-    for (const std::string& place : file.datasets()) datasets[place] = file.read(place);
+    for (const std::string& place : file.datasets()) {
+      datasets[place] = file.read(place);
+      const std::string group = place.substr(0, place.find('/'));
+      if (file.has_group(group)) (void)file.texts(group, "weight_names");
+    }
+    (void)file.texts("", "layer_names");
   } catch (const Error& error) {
     if (error.code() != ErrorCode::data_loss && error.code() != ErrorCode::unimplemented) throw;
     return 0;

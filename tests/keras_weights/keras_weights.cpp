@@ -1,7 +1,9 @@
 // keras_weights FOLDER: for each model below reads what read_and_write.py has left there, NAME.weights.h5 and the
 // inputs NAME.x.npz, and writes its predictions, NAME.y.npz, and the weights again, NAME.again.weights.h5; then weights
 // of its own, NAME.own.weights.h5, with their predictions, NAME.own.npz. The models are those of read_and_write.py.
-// Of NAME.keras, where there is one, the predictions go to NAME.file.npz.
+// Of NAME.keras, where there is one, the predictions go to NAME.file.npz, and the model, written again, to
+// NAME.again.keras; the model with weights of its own to NAME.own.keras. Of NAME.ENDING.h5, as Keras 2 had them, the
+// predictions go to NAME.ENDING.npz.
 #include <tutti/tutti.h>
 
 #include <filesystem>
@@ -128,6 +130,50 @@ Model brains() {
   return stack({5}, {Dense({.units = 3})});
 }
 
+// A graph that is called twice, a chain in it, several ends.
+Model inner_model() {
+  const SymbolicTensor a = Input({.shape = {4}}), b = Input({.shape = {4}});
+  const SymbolicTensor sum = Subtract()({a, stack({4}, {Dense({.units = 4})})(b)});
+  return Model({.inputs = {a, b}, .outputs = {Dense({.units = 4})(sum), Multiply()({sum, b})}});
+}
+
+Model models_in_models() {
+  const SymbolicTensor x = Input({.shape = {4}}), y = Input({.shape = {4}});
+  const Model inner = inner_model();
+  const std::vector<SymbolicTensor> once = inner.outputs({x, y}), twice = inner.outputs({once[1], once[0]});
+  return Model({.inputs = {x, y}, .outputs = {twice[1], Dense({.units = 2})(once[0]), twice[0]}});
+}
+
+Model states() {
+  const SymbolicTensor x = Input({.shape = {5, 4}});
+  const std::vector<SymbolicTensor> first =
+      LSTM({.units = 3, .return_sequences = true, .return_state = true}).outputs({x});
+  return Model({.inputs = {x}, .outputs = {LSTM({.units = 3})({first[0], first[1], first[2]}), first[2]}});
+}
+
+Model cut() {
+  const SymbolicTensor x = Input({.shape = {4}});
+  const SymbolicTensor middle = Dense({.units = 5})(x);
+  return Model({.inputs = {middle}, .outputs = {Dense({.units = 2})(middle)}});
+}
+
+struct Shift : LayerImpl {
+  explicit Shift(double by) : LayerImpl("Shift", ""), by(by) {}
+  Tensor call(const Tensor& x, const CallOptions&) const override { return x + by; }
+  const double by;
+};
+
+Model own_layer() { return stack({5}, {Dense({.units = 4}), Layer(std::make_shared<Shift>(0.5))}); }
+
+const LoadModelOptions kReadShift{.custom_layers = {{"tests>Shift", [](LayerConfig& config) {
+                                                       return Layer(std::make_shared<Shift>(config.number("by")));
+                                                     }}}};
+const SaveModelOptions kWriteShift{
+    .custom_layers = {{"Shift", {"tests>Shift", [](const Layer& layer, LayerConfig& config) {
+                                   double by = dynamic_cast<const Shift&>(*layer.impl()).by;
+                                   config.option("by", by);
+                                 }}}}};
+
 class TwoLayers : public ModelImpl {
  public:
   TwoLayers() : ModelImpl("TwoLayers") {}
@@ -149,7 +195,8 @@ const std::map<std::string, std::function<Model()>> kModels{
     {"norms", norms},   {"text", text},           {"recurrent", recurrent}, {"both_directions", both_directions},
     {"cells", cells},   {"films", films},         {"attention", attention}, {"branches", branches},
     {"nested", nested}, {"numbers", numbers},     {"doubles", doubles},     {"halves", halves},
-    {"brains", brains}, {"own_class", own_class},
+    {"brains", brains}, {"own_class", own_class}, {"states", states},       {"models_in_models", models_in_models},
+    {"cut", cut},       {"own_layer", own_layer},
 };
 
 std::map<std::string, Tensor> numbered(const std::vector<Tensor>& tensors) {
@@ -170,13 +217,26 @@ int main(int, char** arguments) {
     files::write_npz(folder / (name + ".y.npz"), numbered(model.predict_on_batch(x)));
     model.save_weights(folder / (name + ".again.weights.h5"));
 
-    if (const auto file = folder / (name + ".keras"); std::filesystem::exists(file))
-      files::write_npz(folder / (name + ".file.npz"), numbered(load_model(file).predict_on_batch(x)));
+    for (const std::string ending : {"legacy", "fixed", "saved"})
+      if (const auto legacy = folder / (name + '.' + ending + ".h5"); std::filesystem::exists(legacy)) {
+        const Model from_legacy = make();
+        from_legacy.load_weights(legacy);
+        files::write_npz(folder / (name + '.' + ending + ".npz"), numbered(from_legacy.predict_on_batch(x)));
+      }
+
+    const auto file = folder / (name + ".keras");
+    const bool is_whole = std::filesystem::exists(file);
+    if (is_whole) {
+      const Model whole = load_model(file, kReadShift);
+      files::write_npz(folder / (name + ".file.npz"), numbered(whole.predict_on_batch(x)));
+      whole.save(folder / (name + ".again.keras"), kWriteShift);
+    }
 
     const Model own = make();
     const torch::NoGradGuard no_grad;
     for (const Weight& weight : own.weights()) Tensor(weight.value).uniform_(0.1, 0.4);
     own.save_weights(folder / (name + ".own.weights.h5"));
+    if (is_whole) own.save(folder / (name + ".own.keras"), kWriteShift);
     files::write_npz(folder / (name + ".own.npz"), numbered(own.predict_on_batch(x)));
   }
 }

@@ -22,6 +22,7 @@ except ImportError as error:
 
 from keras import Input, Model, Sequential
 from keras import layers as L
+from keras.src.legacy.saving import legacy_h5_format
 
 NUM_SAMPLES = 3
 RANDOM = numpy.random.default_rng(1)
@@ -58,6 +59,45 @@ def nested():
     x = Input((4,))
     y = stack((4,), L.Dense(4), stack((4,), L.Dense(4), L.BatchNormalization()))(x)
     return Model(x, L.Add()([inner(y), shared(x), inner(x)]))
+
+
+def inner_model():
+    a, b = Input((4,)), Input((4,))
+    y = L.Subtract()([a, stack((4,), L.Dense(4))(b)])
+    return Model([a, b], [L.Dense(4)(y), L.Multiply()([y, b])])
+
+
+def models_in_models():
+    x, y = Input((4,)), Input((4,))
+    inner = inner_model()
+    once = inner([x, y])
+    twice = inner([once[1], once[0]])
+    return Model([x, y], [twice[1], L.Dense(2)(once[0]), twice[0]])
+
+
+def states():
+    x = Input((5, 4))
+    y, h, c = L.LSTM(3, return_sequences=True, return_state=True)(x)
+    return Model(x, [L.LSTM(3)(y, initial_state=[h, c]), c])
+
+
+def cut():
+    x = Input((4,))
+    middle = L.Dense(5)(x)
+    return Model(middle, L.Dense(2)(middle))
+
+
+@keras.saving.register_keras_serializable("tests")
+class Shift(L.Layer):
+    def __init__(self, by, **kwargs):
+        super().__init__(**kwargs)
+        self.by = by
+
+    def call(self, x):
+        return x + self.by
+
+    def get_config(self):
+        return {**super().get_config(), "by": self.by}
 
 
 def numbers():
@@ -127,12 +167,16 @@ MODELS = {
     "halves": of_dtype("float16", lambda dtype: L.Dense(3, dtype=dtype)),
     "brains": of_dtype("bfloat16", lambda dtype: L.Dense(3, dtype=dtype)),
     "own_class": own_class,
+    "states": states,
+    "models_in_models": models_in_models,
+    "cut": cut,
+    "own_layer": lambda: stack((5,), L.Dense(4), Shift(0.5)),
 }  # fmt: skip
 
 
-# Those whose .keras files are read too.
+# Those whose .keras files are read and written too.
 WHOLE = {"mlp", "images", "signals", "volumes", "norms", "text", "recurrent", "both_directions", "branches", "numbers",
-         "doubles", "halves"}  # fmt: skip
+         "doubles", "halves", "brains", "states", "models_in_models", "cut", "own_layer"}  # fmt: skip
 
 
 def randomize(model):
@@ -154,6 +198,21 @@ def predictions(model, x):
     with torch.no_grad():
         y = model(x if len(x) > 1 else x[0], training=False)
     return [keras.ops.convert_to_numpy(keras.ops.cast(one, "float64")) for one in (y if isinstance(y, list) else [y])]
+
+
+def save_legacy(file, model, fixed):
+    """As Keras 2 had it; with texts of fixed lengths as older versions of h5py wrote them."""
+    with h5py.File(file, "w") as opened:
+        legacy_h5_format.save_weights_to_hdf5_group(opened, model)
+        if not fixed:
+            return
+        for group in [opened, *opened.values()]:
+            for name in ("layer_names", "weight_names"):
+                if name in group.attrs and len(group.attrs[name]):
+                    texts = numpy.array([text.encode() for text in group.attrs[name]], dtype="S")
+                    del group.attrs[name]
+                    for number, piece in enumerate(numpy.array_split(texts, 2)):
+                        group.attrs[f"{name}{number}"] = piece
 
 
 def load_npz(file):
@@ -195,8 +254,11 @@ def main():
         dtypes[name] = model.weights[0].dtype
         numpy.savez(folder / f"{name}.x.npz", **{str(i): x for i, x in enumerate(inputs[name])})
         model.save_weights(folder / f"{name}.weights.h5")
+        for ending in ("legacy", "fixed"):
+            save_legacy(folder / f"{name}.{ending}.h5", model, ending == "fixed")
         if name in WHOLE:
             model.save(folder / f"{name}.keras")
+            model.save(folder / f"{name}.saved.h5")
     subprocess.run([program, folder], check=True)
     wrong = []
     for name, make in MODELS.items():
@@ -205,11 +267,23 @@ def main():
         model.load_weights(folder / f"{name}.own.weights.h5")
         written = difference(predictions(model, inputs[name]), load_npz(folder / f"{name}.own.npz"), dtypes[name])
         same = datasets(folder / f"{name}.weights.h5") == datasets(folder / f"{name}.again.weights.h5")
-        whole = name in WHOLE and difference(load_npz(folder / f"{name}.file.npz"), expected[name], dtypes[name])
-        results = {"read": read, "whole": whole, "written": written, "written again": "" if same else "other weights"}
+        legacy = {
+            ending: difference(load_npz(folder / f"{name}.{ending}.npz"), expected[name], dtypes[name])
+            for ending in ("legacy", "fixed", *(["saved"] if name in WHOLE else []))
+        }
+        results = {**legacy, "read": read, "written": written, "written again": "" if same else "other weights"}
+        if name in WHOLE:
+            own, again = (keras.saving.load_model(folder / f"{name}.{which}.keras") for which in ("own", "again"))
+            results |= {
+                "whole": difference(load_npz(folder / f"{name}.file.npz"), expected[name], dtypes[name]),
+                "whole written": difference(
+                    predictions(own, inputs[name]), load_npz(folder / f"{name}.own.npz"), dtypes[name]
+                ),
+                "whole written again": difference(predictions(again, inputs[name]), expected[name], dtypes[name]),
+            }
         wrong += [f"{name}: {way}: {what}" for way, what in results.items() if what]
     print(*wrong, sep="\n")
-    print(f"{len(MODELS)} models of Keras {keras.__version__}, HDF5 {h5py.version.hdf5_version}, {len(wrong)} wrong")
+    print(f"{len(MODELS)} models of Keras {keras.__version__}, {len(WHOLE)} whole ones, HDF5 {h5py.version.hdf5_version}, {len(wrong)} wrong")
     return 1 if wrong else 0
 
 

@@ -4,13 +4,15 @@
 #include <archive_entry.h>
 #include <locale.h>
 
+#include <algorithm>
+
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 
 namespace tutti::files {
 namespace {
 
-constexpr size_t kMaxBytes = size_t{2} << 30;
+constexpr uint64_t kMaxBytes = uint64_t{2} << 30;
 constexpr size_t kBlock = 64 * 1024;
 
 // While it lives, the calling thread's locale has UTF-8: libarchive loses names that the locale cannot write.
@@ -81,9 +83,11 @@ void ArchiveReader::fail() const {
 }
 
 void read_archive(const std::filesystem::path& archive, FunctionRef<bool(const std::string& path)> wanted,
-                  FunctionRef<void(std::string path, std::string bytes)> visit) {
-  ArchiveReader reader(archive);
-  size_t total = 0;
+                  FunctionRef<void(std::string path, std::string bytes)> visit, ArchiveFormat format) {
+  ArchiveReader reader(archive, format);
+  // What lies in it as it is cannot be more than it has itself.
+  const uint64_t max_bytes = std::max<uint64_t>(kMaxBytes, std::filesystem::file_size(archive));
+  uint64_t total = 0;
   for (std::string path; reader.next(path);) {
     if (!wanted(path)) continue;
     std::string bytes;  // grows with what is there, whatever the archive says
@@ -91,8 +95,9 @@ void read_archive(const std::filesystem::path& archive, FunctionRef<bool(const s
       bytes.resize(filled + kBlock);
       read = reader.read(bytes.data() + filled, kBlock);
       bytes.resize(filled + read);
-      if ((total += read) > kMaxBytes)
-        throw Error(ErrorCode::data_loss, str("read_archive: '", archive.string(), "' holds more than 2 GB"));
+      if ((total += read) > max_bytes)
+        throw Error(ErrorCode::data_loss,
+                    str("read_archive: '", archive.string(), "' holds more than 2 GB, and more than it has itself"));
     }
     bytes.shrink_to_fit();
     visit(path, std::move(bytes));

@@ -36,8 +36,10 @@ class ArchiveReader {
 };
 
 // `visit` gets the path and the bytes of each regular file whose path is `wanted`.
-// Throws: what ArchiveReader throws; data_loss too for files of more than 2 GB in all.
+// Throws: what ArchiveReader throws; data_loss too for files of more than 2 GB in all, if they are more than the
+// archive.
 void read_archive(const std::filesystem::path& archive, FunctionRef<bool(const std::string& path)> wanted,
-                  FunctionRef<void(std::string path, std::string bytes)> visit);
+                  FunctionRef<void(std::string path, std::string bytes)> visit,
+                  ArchiveFormat format = ArchiveFormat::any);
 
 }  // namespace tutti::files

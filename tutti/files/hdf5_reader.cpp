@@ -7,6 +7,7 @@
 #include <fstream>
 #include <istream>
 #include <map>
+#include <optional>
 #include <span>
 #include <sstream>
 #include <utility>
@@ -32,8 +33,10 @@ enum Hdf5Message : uint16_t {
   kLink = 0x06,
   kExternalFiles = 0x07,
   kLayout = 0x08,
+  kAttribute = 0x0C,
   kContinuation = 0x10,
   kSymbolTable = 0x11,
+  kAttributeInfo = 0x15,
 };
 
 // Little-endian numbers and bytes, from the front.
@@ -89,6 +92,26 @@ class Hdf5Reader::File {
   }
 
   const std::map<std::string, uint64_t>& datasets() const { return datasets_; }
+  const std::map<std::string, uint64_t>& groups() const { return groups_; }
+
+  std::optional<std::vector<std::string>> texts(const std::string& group, const std::string& attribute) {
+    const auto found = groups_.find(group);
+    if (found == groups_.end()) throw Error(ErrorCode::invalid_argument, str(name_, " has no group '", group, "'"));
+    budget_ = full_budget();
+    const Hdf5Header header = header_at(found->second);
+    if (const std::string* const info = header.find(kAttributeInfo)) {
+      Fields one = fields(*info);
+      one.skip(1);
+      one.skip((one.number(1) & 1) != 0 ? 2 : 0);
+      if (one.number(8) != kUndefined)
+        unsupported(str('\'', group, "' has so many attributes that they lie in a heap", kRewrite));
+    }
+    const auto [first, last] = header.messages.equal_range(kAttribute);
+    for (auto message = first; message != last; ++message)
+      if (auto texts = texts_of(message->second, attribute, str("the attribute ", attribute, " of '", group, "' ")))
+        return texts;
+    return std::nullopt;
+  }
 
   Hdf5Values values(const std::string& path) {
     const auto found = datasets_.find(path);
@@ -195,6 +218,8 @@ class Hdf5Reader::File {
   void list_group(uint64_t address, const std::string& path, size_t depth) {
     if (depth > kMaxDepth) damaged(str("it has more than ", kMaxDepth, " groups in each other"));
     const Hdf5Header header = header_at(address);
+    if (header.find(kSymbolTable) || header.find(kLinkInfo))
+      groups_[path.substr(0, path.empty() ? 0 : path.size() - 1)] = address;
     if (const std::string* const table = header.find(kSymbolTable)) {
       Fields addresses = fields(*table);
       const uint64_t tree = addresses.number(8);
@@ -271,10 +296,90 @@ class Hdf5Reader::File {
     list_group(address, str(path, name, '/'), depth + 1);
   }
 
+  // Of an attribute's message, if it is the one of that name.
+  std::optional<std::vector<std::string>> texts_of(const std::string& message, const std::string& name,
+                                                   const std::string& where) {
+    Fields attribute = fields(message);
+    const uint64_t version = attribute.number(1), flags = attribute.number(1);
+    if (version < 1 || version > 3) damaged(str("there is an attribute of version ", version));
+    const uint64_t name_size = attribute.number(2), type_size = attribute.number(2), space_size = attribute.number(2);
+    attribute.skip(version == 3 ? 1 : 0);
+    const auto part = [&](uint64_t size) {
+      std::string bytes = attribute.text(size);
+      attribute.skip(version == 1 ? (8 - size % 8) % 8 : 0);
+      return bytes;
+    };
+    if (part(name_size) != name + '\0') return std::nullopt;
+    if (version > 1 && (flags & 3) != 0) unsupported(where + "has a datatype or shape that objects share");
+    const std::string type_bytes = part(type_size);
+    uint64_t count = 1;
+    for (const int64_t size : sizes_in(part(space_size), where))
+      if (size < 0 || __builtin_mul_overflow(count, static_cast<uint64_t>(size), &count))
+        damaged(where + "has more elements than memory can hold");
+    return count == 0 ? std::vector<std::string>() : texts_in(attribute, fields(type_bytes), count, where);
+  }
+
+  // Of fixed lengths, or each in a heap of the file.
+  std::vector<std::string> texts_in(Fields& values, Fields type, uint64_t count, const std::string& where) {
+    constexpr uint64_t kFixed = 3, kAnyLength = 9;
+    const uint64_t kind = type.number(1) & 0x0F, flags = type.number(1);
+    type.skip(2);
+    const uint64_t size = type.number(4);
+    if (kind != kFixed && (kind != kAnyLength || (flags & 0x0F) != 1)) unsupported(where + "is no text");
+    if (kind == kFixed && size == 0) damaged(where + "has texts of no bytes");
+    std::vector<std::string> texts;
+    for (uint64_t i = 0; i < count; ++i) {
+      if (kind == kAnyLength) {
+        const uint64_t length = values.number(4), heap = values.number(8);
+        texts.push_back(text_in_heap(heap, values.number(4), length, where));
+      } else {
+        std::string text = values.text(size);
+        const size_t end = text.find_last_not_of((flags & 0x0F) == 2 ? ' ' : '\0');
+        texts.push_back(text.substr(0, (flags & 0x0F) == 0 ? text.find('\0') : end + 1));
+      }
+    }
+    return texts;
+  }
+
+  std::string text_in_heap(uint64_t address, uint64_t index, uint64_t length, const std::string& where) {
+    if (length == 0) return "";
+    auto heap = text_heaps_.find(address);
+    if (heap == text_heaps_.end()) heap = text_heaps_.emplace(address, read_text_heap(address)).first;
+    const auto text = heap->second.find(index);
+    if (text == heap->second.end() || text->second.size() < length)
+      damaged(str(where, "has text that is not in its heap at byte ", address));
+    return text->second.substr(0, length);
+  }
+
+  // What lies in a heap, by its number.
+  std::map<uint64_t, std::string> read_text_heap(uint64_t address) {
+    constexpr uint64_t kHeadBytes = 16;
+    Fields head = fields(bytes(address, kHeadBytes));
+    if (head.text(4) != "GCOL") damaged(str("there is no heap of values at byte ", address));
+    head.skip(4);
+    const uint64_t size = head.number(8);
+    if (size < kHeadBytes) damaged(str("the heap at byte ", address, " is smaller than its head"));
+    Fields objects = fields(bytes(address + kHeadBytes, size - kHeadBytes));
+    std::map<uint64_t, std::string> values;
+    while (objects.left() >= kHeadBytes) {
+      const uint64_t index = objects.number(2);
+      objects.skip(6);
+      const uint64_t num_bytes = objects.number(8);
+      if (index == 0) break;  // the rest is free
+      values[index] = objects.text(num_bytes);
+      objects.skip(std::min((8 - num_bytes % 8) % 8, objects.left()));
+    }
+    return values;
+  }
+
   std::vector<int64_t> sizes_of(const Hdf5Header& header, const std::string& where) const {
     const std::string* const message = header.find(kDataspace);
     if (!message) damaged(where + "has no shape");
-    Fields space = fields(*message);
+    return sizes_in(*message, where);
+  }
+
+  std::vector<int64_t> sizes_in(const std::string& message, const std::string& where) const {
+    Fields space = fields(message);
     const uint64_t version = space.number(1), rank = space.number(1);
     space.skip(1);
     const uint64_t kind = space.number(1);  // of version 2
@@ -319,6 +424,8 @@ class Hdf5Reader::File {
   uint64_t size_;
   uint64_t budget_;                           // how many bytes bytes() still gives
   std::map<std::string, uint64_t> datasets_;  // where their headers are
+  std::map<std::string, uint64_t> groups_;
+  std::map<uint64_t, std::map<uint64_t, std::string>> text_heaps_;  // those that were read
 };
 
 Hdf5Reader::Hdf5Reader(const std::filesystem::path& path) {
@@ -340,6 +447,13 @@ std::vector<std::string> Hdf5Reader::datasets() const {
   std::vector<std::string> paths;
   for (const auto& [path, address] : file_->datasets()) paths.push_back(path);
   return paths;
+}
+
+bool Hdf5Reader::has_group(const std::string& path) const { return file_->groups().contains(path); }
+
+std::optional<std::vector<std::string>> Hdf5Reader::texts(const std::string& group,
+                                                          const std::string& attribute) const {
+  return file_->texts(group, attribute);
 }
 
 Hdf5Form Hdf5Reader::form(const std::string& path) const { return file_->values(path).form; }

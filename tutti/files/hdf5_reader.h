@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,13 @@ class Hdf5Reader {
   // Throws: unimplemented for elements other than integers, bfloat16 and IEEE's floats; invalid_argument for a path
   // that the file lacks.
   Hdf5Form form(const std::string& path) const;
+
+  // Whether there is a group of this path; "" is the file's root.
+  bool has_group(const std::string& path) const;
+
+  // The texts that an attribute of a group has; nothing if there is none of this name. Throws: invalid_argument for a
+  // group that the file lacks; unimplemented for an attribute of something else.
+  std::optional<std::vector<std::string>> texts(const std::string& group, const std::string& attribute) const;
 
   // Its values, contiguous, on the CPU; they are in the file, so memory is not above its size. Throws: as form().
   Tensor read(const std::string& path) const;

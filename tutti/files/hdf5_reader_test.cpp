@@ -57,6 +57,17 @@ TEST(Hdf5, OfEqualTensorsHasEqualBytes) {
   EXPECT_EQ(folder.read("1.h5"), folder.read("2.h5"));
 }
 
+TEST(Hdf5, HasTheBytesThatWereCounted) {
+  const TemporaryFolder folder;
+  const std::map<std::string, Tensor> tensors{{"a/b", at::ones({3})}, {"c", at::zeros({2, 5}, at::kBFloat16)}};
+  const Hdf5Bytes bytes(tensors, {"d/e"});
+  std::string all;
+  bytes.write([&](std::string_view piece) { all += piece; });
+  EXPECT_EQ(all.size(), bytes.size());
+  write_hdf5(folder / "x.h5", tensors, {"d/e"});
+  EXPECT_EQ(folder.read("x.h5"), all);
+}
+
 TEST(Hdf5, ReadsBigEndianNumbersOfPython) {
   const Hdf5Reader file(of_h5py("big_endian.h5"));
   for (const std::string path : {"f4", "i2"}) {
@@ -64,6 +75,23 @@ TEST(Hdf5, ReadsBigEndianNumbersOfPython) {
     EXPECT_EQ(read.scalar_type(), path == "f4" ? at::kFloat : at::kShort);
     EXPECT_TRUE(at::equal(read.to(at::kDouble), at::arange(6, at::kDouble).view({2, 3}))) << path;
   }
+}
+
+TEST(Hdf5, ReadsTheTextsOfAGroupsAttributes) {
+  using Texts = std::vector<std::string>;
+  const Hdf5Reader any(of_h5py("legacy.h5")), fixed(of_h5py("legacy_fixed.h5"));
+  EXPECT_EQ(any.texts("", "layer_names"), (Texts{"first", "drop", "norm"}));
+  EXPECT_EQ(any.texts("first", "weight_names"), (Texts{"net/first/kernel", "net/first/bias"}));
+  EXPECT_EQ(any.texts("drop", "weight_names"), Texts());
+  EXPECT_EQ(any.texts("", "weight_names"), std::nullopt);
+  EXPECT_EQ(any.texts("", "layer_name"), std::nullopt);
+  EXPECT_EQ(fixed.texts("model_weights", "layer_names0"), (Texts{"first", "drop"}));
+  EXPECT_EQ(fixed.texts("model_weights", "layer_names1"), Texts{"norm"});
+  EXPECT_TRUE(any.has_group("") && any.has_group("drop") && any.has_group("first/net"));
+  EXPECT_FALSE(any.has_group("model_weights") || any.has_group("first/net/first/bias"));
+  EXPECT_THAT(error_of([&] { any.texts("none", "layer_names"); }), HasSubstr("has no group 'none'"));
+  EXPECT_THAT(error_of([] { Hdf5Reader(of_h5py("legacy_numbers.h5")).texts("", "layer_names"); }),
+              AllOf(HasSubstr("unimplemented"), HasSubstr("the attribute layer_names of '' is no text")));
 }
 
 TEST(Hdf5, IsRefusedWhereItLeadsOutOrIsCompressed) {
@@ -128,6 +156,9 @@ void read_all(const std::filesystem::path& path) {
   try {
     const Hdf5Reader file(path);
     for (const std::string& dataset : file.datasets()) (void)file.read(dataset);
+    for (const char* const group : {"", "first", "norm", "model_weights", "model_weights/first"})
+      for (const char* const attribute : {"layer_names", "layer_names0", "weight_names", "weight_names1"})
+        if (file.has_group(group)) (void)file.texts(group, attribute);
   } catch (const Error&) {
   }
 }
@@ -138,7 +169,8 @@ TEST(Hdf5, ThatIsDamagedIsAnErrorOrReadAsItIs) {
                                {"layers/dense/vars/1", at::randn({4}).to(at::kBFloat16)},
                                {"layers/dense_1/vars/0", at::randn({})}});
   std::mt19937 random(1);
-  for (const std::filesystem::path& path : {folder / "x.h5", of_h5py("big_endian.h5"), of_h5py("external_link.h5")}) {
+  for (const std::filesystem::path& path : {folder / "x.h5", of_h5py("big_endian.h5"), of_h5py("external_link.h5"),
+                                            of_h5py("legacy.h5"), of_h5py("legacy_fixed.h5")}) {
     std::ifstream file(path, std::ios::binary);
     const std::string whole{std::istreambuf_iterator<char>(file), {}};
     for (int n = 0; n < 400; ++n) read_all(folder.write("damaged.h5", damaged_at_random(whole, random)));

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -19,8 +20,7 @@ namespace tutti::files {
 namespace {
 
 constexpr uint64_t kNowhere = UINT64_MAX;  // an address
-constexpr uint64_t kSuperblockBytes = 96;
-constexpr size_t kMaxName = 60'000;  // as a message of a header has at most 65,535 bytes
+constexpr size_t kMaxName = 60'000;        // as a message of a header has at most 65,535 bytes
 
 // Of as many bytes, little-endian.
 std::string number_field(uint64_t value, size_t width) {
@@ -59,23 +59,26 @@ struct Hdf5Node {
   std::map<std::string, Hdf5Node> children = {};
 };
 
+// Where the root's header is, and how many bytes there are.
+struct Hdf5Layout {
+  uint64_t root = 0;
+  uint64_t end = 0;
+};
+
 class Hdf5Writer {
  public:
-  explicit Hdf5Writer(const std::filesystem::path& part) : stream_(part, std::ios::binary) {
-    write(std::string(kSuperblockBytes, '\0'));
-  }
+  // Without a sink the bytes are only counted.
+  explicit Hdf5Writer(std::optional<FunctionRef<void(std::string_view)>> sink = {}) : sink_(sink) {}
 
-  // Values and headers from the leaves up, as a group names the addresses of what is in it; the superblock last.
-  bool finish(const Hdf5Node& root) {
+  // Values and headers from the leaves up, as a group names the addresses of what is in it, behind a superblock that
+  // knows the last of them.
+  Hdf5Layout write_file(const Hdf5Node& root, const Hdf5Layout& known) {
+    write("\x89HDF\r\n\x1a\n" + number_field(0, 5) + number_field(0x0808, 3) + number_field(4, 2) +
+          number_field(16, 2) + number_field(0, 4) + number_field(0, 8) + number_field(kNowhere, 8) +
+          number_field(known.end, 8) + number_field(kNowhere, 8) + number_field(0, 8) + number_field(known.root, 8) +
+          number_field(0, 24));
     const uint64_t root_address = write_node(root);
-    stream_.seekp(0);
-    const std::string superblock = "\x89HDF\r\n\x1a\n" + number_field(0, 5) + number_field(0x0808, 3) +
-                                   number_field(4, 2) + number_field(16, 2) + number_field(0, 4) + number_field(0, 8) +
-                                   number_field(kNowhere, 8) + number_field(end_, 8) + number_field(kNowhere, 8) +
-                                   number_field(0, 8) + number_field(root_address, 8) + number_field(0, 24);
-    stream_ << superblock;
-    stream_.close();
-    return static_cast<bool>(stream_);
+    return {.root = root_address, .end = end_};
   }
 
  private:
@@ -93,22 +96,24 @@ class Hdf5Writer {
   }
 
   uint64_t write_dataset(const Tensor& tensor) {
-    const Tensor values = packed(tensor, "write_hdf5");
-    const auto num_bytes = static_cast<uint64_t>(values.nbytes());
-    const std::string type = hdf5_datatype(values.scalar_type());
+    const std::string type = hdf5_datatype(tensor.scalar_type());
+    const auto num_bytes = static_cast<uint64_t>(tensor.numel()) * tensor.element_size();
     const uint64_t address = num_bytes == 0 ? kNowhere : end_;
-    stream_.write(static_cast<const char*>(values.const_data_ptr()), static_cast<std::streamsize>(num_bytes));
+    if (sink_) {
+      const Tensor values = packed(tensor, "write_hdf5");
+      (*sink_)({static_cast<const char*>(values.const_data_ptr()), num_bytes});
+    }
     end_ += num_bytes;
     write(std::string((8 - end_ % 8) % 8, '\0'));
 
     HeaderWriter header;
-    std::string space = number_field(1, 1) + number_field(static_cast<uint64_t>(values.dim()), 7);
-    for (const int64_t size : values.sizes()) space += number_field(static_cast<uint64_t>(size), 8);
+    std::string space = number_field(1, 1) + number_field(static_cast<uint64_t>(tensor.dim()), 7);
+    for (const int64_t size : tensor.sizes()) space += number_field(static_cast<uint64_t>(size), 8);
     header.add(0x01, space);
     header.add(0x03, type, /*flags=*/1);
     header.add(0x05, number_field(0x01'02'02'02, 8), /*flags=*/1);  // what is not written is 0
     header.add(0x08, number_field(0x01'03, 2) + number_field(address, 8) + number_field(num_bytes, 8));
-    if (values.scalar_type() == at::kBFloat16) header.add(0x0C, bfloat16_attribute());
+    if (tensor.scalar_type() == at::kBFloat16) header.add(0x0C, bfloat16_attribute());
     return write(header.bytes());
   }
 
@@ -132,11 +137,11 @@ class Hdf5Writer {
 
   // Returns where.
   uint64_t write(const std::string& bytes) {
-    stream_ << bytes;
+    if (sink_) (*sink_)(bytes);
     return std::exchange(end_, end_ + bytes.size());
   }
 
-  std::ofstream stream_;
+  std::optional<FunctionRef<void(std::string_view)>> sink_;
   uint64_t end_ = 0;
   uint64_t text_heap_ = kNowhere;
 };
@@ -167,20 +172,45 @@ void check_number_of_links(const Hdf5Node& node) {
 
 }  // namespace
 
-void write_hdf5(const std::filesystem::path& path, const std::map<std::string, Tensor>& datasets,
-                const std::vector<std::string>& groups) {
-  Hdf5Node root;
-  for (const std::string& group : groups) node_at(root, group);
-  for (const auto& [place, tensor] : datasets) {
-    Hdf5Node& node = node_at(root, place);
+struct Hdf5Bytes::Tree {
+  std::map<std::string, Tensor> datasets;
+  Hdf5Node root = {};
+  Hdf5Layout layout = {};
+};
+
+Hdf5Bytes::Hdf5Bytes(std::map<std::string, Tensor> datasets, const std::vector<std::string>& groups)
+    : tree_(std::make_unique<Tree>(Tree{.datasets = std::move(datasets)})) {
+  for (const std::string& group : groups) node_at(tree_->root, group);
+  for (const auto& [place, tensor] : tree_->datasets) {
+    Hdf5Node& node = node_at(tree_->root, place);
     if (!node.children.empty())
       throw Error(ErrorCode::invalid_argument, str("write_hdf5: '", place, "' is a dataset and a group"));
+    if (!tensor.defined() || tensor.layout() != at::kStrided) (void)packed(tensor, "write_hdf5");  // throws
     node.dataset = &tensor;
   }
-  check_number_of_links(root);
+  check_number_of_links(tree_->root);
+  tree_->layout = Hdf5Writer().write_file(tree_->root, {});
+}
+
+Hdf5Bytes::~Hdf5Bytes() = default;
+
+uint64_t Hdf5Bytes::size() const { return tree_->layout.end; }
+
+void Hdf5Bytes::write(FunctionRef<void(std::string_view)> sink) const {
+  Hdf5Writer(sink).write_file(tree_->root, tree_->layout);
+}
+
+void write_hdf5(const std::filesystem::path& path, const std::map<std::string, Tensor>& datasets,
+                const std::vector<std::string>& groups) {
+  write_hdf5(path, Hdf5Bytes(datasets, groups));
+}
+
+void write_hdf5(const std::filesystem::path& path, const Hdf5Bytes& bytes) {
   NewFile file(path);
-  if (!Hdf5Writer(file.part()).finish(root))
-    throw Error(ErrorCode::unavailable, str("write_hdf5: cannot write '", path.string(), "'"));
+  std::ofstream stream(file.part(), std::ios::binary);
+  bytes.write([&](std::string_view piece) { stream.write(piece.data(), static_cast<std::streamsize>(piece.size())); });
+  stream.close();
+  if (!stream) throw Error(ErrorCode::unavailable, str("write_hdf5: cannot write '", path.string(), "'"));
   file.finish();
 }
 

@@ -1,14 +1,11 @@
 #include "tutti/files/npy.h"
 
 #include <ATen/EmptyTensor.h>
-#include <archive.h>
-#include <archive_entry.h>
 
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <fstream>
-#include <memory>
 
 #include "tutti/core/error.h"
 #include "tutti/core/function_ref.h"
@@ -19,6 +16,7 @@
 #include "tutti/files/new_file.h"
 #include "tutti/files/npy_header.h"
 #include "tutti/files/packed.h"
+#include "tutti/files/zip_writer.h"
 
 namespace tutti::files {
 namespace {
@@ -120,49 +118,6 @@ void check_key(const std::string& key, const std::string& file) {
                     " bytes that a .npz file can't keep; it must be UTF-8 without zeros, and not above ", kMaxKey));
 }
 
-class ZipWriter {
- public:
-  ZipWriter(const std::filesystem::path& path, const std::string& name, NpzCompression compression)
-      : name_(name), archive_(archive_write_new(), archive_write_free) {
-    archive_write_set_format_zip(archive_.get());
-    archive_write_set_options(archive_.get(), "hdrcharset=UTF-8");
-    compression == NpzCompression::none ? archive_write_zip_set_compression_store(archive_.get())
-                                        : archive_write_zip_set_compression_deflate(archive_.get());
-    check(archive_write_open_filename(archive_.get(), path.c_str()));
-  }
-
-  void begin(const std::string& member, uint64_t num_bytes) {
-    const std::unique_ptr<archive_entry, void (*)(archive_entry*)> entry(archive_entry_new(), archive_entry_free);
-    archive_entry_set_pathname_utf8(entry.get(), member.c_str());
-    archive_entry_set_size(entry.get(), static_cast<int64_t>(num_bytes));
-    archive_entry_set_filetype(entry.get(), AE_IFREG);
-    archive_entry_set_perm(entry.get(), 0644);
-    check(archive_write_header(archive_.get(), entry.get()));
-  }
-
-  void write(const void* from, size_t num_bytes) {
-    const auto* bytes = static_cast<const char*>(from);
-    for (size_t done = 0; done < num_bytes;) {
-      const la_ssize_t count = archive_write_data(archive_.get(), bytes + done, num_bytes - done);
-      if (count <= 0) check(ARCHIVE_FATAL);
-      done += static_cast<size_t>(count);
-    }
-  }
-
-  void finish() { check(archive_write_close(archive_.get())); }
-
- private:
-  void check(int status) {
-    if (status >= ARCHIVE_WARN) return;
-    const char* reason = archive_error_string(archive_.get());
-    throw Error(ErrorCode::unavailable,
-                str("write_npz: cannot write '", name_, "': ", reason ? reason : "no reason is known"));
-  }
-
-  const std::string& name_;
-  std::unique_ptr<archive, int (*)(archive*)> archive_;
-};
-
 }  // namespace
 
 Tensor read_npy(const std::filesystem::path& path) {
@@ -207,7 +162,8 @@ void write_npz(const std::filesystem::path& path, const std::map<std::string, Te
                NpzCompression compression) {
   NewFile file(path);
   const std::string name = path.string();
-  ZipWriter zip(file.part(), name, compression);
+  ZipWriter zip(file.part(), str("write_npz: '", name, '\''),
+                compression == NpzCompression::none ? ZipCompression::none : ZipCompression::deflate);
   for (const auto& [key, tensor] : tensors) {
     check_key(key, name);
     const Tensor values = packed(tensor, "write_npz");

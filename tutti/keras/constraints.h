@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <any>
 #include <functional>
 #include <string>
 #include <vector>
@@ -15,9 +16,12 @@ class Constraint {
  public:
   using Projection = std::function<Tensor(const Tensor&)>;
 
-  Constraint(std::string name, Projection projection);
+  // `made_from`: see made_from().
+  Constraint(std::string name, Projection projection, std::any made_from = {});
 
   const std::string& name() const { return name_; }
+  // The options of one of Keras's, as files of models say them; empty for another function.
+  const std::any& made_from() const { return made_from_; }
 
   // Returns the constrained weight, of the same shape and dtype.
   Tensor operator()(const Tensor& weight) const { return projection_(weight); }
@@ -25,6 +29,7 @@ class Constraint {
  private:
   std::string name_;
   Projection projection_;
+  std::any made_from_;
 };
 
 // max(w, 0). TF: tf.keras.constraints.NonNeg

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <numbers>
 #include <utility>
+#include <variant>
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
@@ -97,7 +98,8 @@ VarianceScalingOptions checked(const VarianceScalingOptions& options) {
 
 }  // namespace
 
-Initializer::Initializer(std::string name, Fill fill) : name_(std::move(name)), fill_(std::move(fill)) {}
+Initializer::Initializer(std::string name, Fill fill, std::any made_from)
+    : name_(std::move(name)), fill_(std::move(fill)), made_from_(std::move(made_from)) {}
 
 Tensor Initializer::operator()(const Shape& shape, at::ScalarType dtype) const {
   const c10::NoGradGuard no_grad;
@@ -106,23 +108,33 @@ Tensor Initializer::operator()(const Shape& shape, at::ScalarType dtype) const {
   return tensor;
 }
 
-Constant::Constant(double value) : Initializer("constant", [value](Tensor& x) { x.fill_(value); }) {}
-Zeros::Zeros() : Initializer("zeros", [](Tensor& x) { x.zero_(); }) {}
-Ones::Ones() : Initializer("ones", [](Tensor& x) { x.fill_(1); }) {}
+Constant::Constant(double value)
+    : Initializer(
+          "constant", [value](Tensor& x) { x.fill_(value); }, value) {}
+Zeros::Zeros()
+    : Initializer(
+          "zeros", [](Tensor& x) { x.zero_(); }, std::monostate()) {}
+Ones::Ones()
+    : Initializer(
+          "ones", [](Tensor& x) { x.fill_(1); }, std::monostate()) {}
 
 RandomNormal::RandomNormal(const RandomNormalOptions& options)
-    : Initializer("random_normal",
-                  [options](Tensor& x) { x.normal_(options.mean, options.stddev, generator_of(options.seed, x)); }) {}
+    : Initializer(
+          "random_normal",
+          [options](Tensor& x) { x.normal_(options.mean, options.stddev, generator_of(options.seed, x)); }, options) {}
 TruncatedNormal::TruncatedNormal(const RandomNormalOptions& options)
-    : Initializer("truncated_normal",
-                  [options](Tensor& x) { fill_truncated_normal(x, options.mean, options.stddev, options.seed); }) {}
+    : Initializer(
+          "truncated_normal",
+          [options](Tensor& x) { fill_truncated_normal(x, options.mean, options.stddev, options.seed); }, options) {}
 RandomUniform::RandomUniform(const RandomUniformOptions& options)
-    : Initializer("random_uniform",
-                  [options](Tensor& x) { x.uniform_(options.minval, options.maxval, generator_of(options.seed, x)); }) {
-}
+    : Initializer(
+          "random_uniform",
+          [options](Tensor& x) { x.uniform_(options.minval, options.maxval, generator_of(options.seed, x)); },
+          options) {}
 
 VarianceScaling::VarianceScaling(const VarianceScalingOptions& options, std::string name)
-    : Initializer(std::move(name), [options = checked(options)](Tensor& x) { fill_scaled(x, options); }) {}
+    : Initializer(
+          std::move(name), [options = checked(options)](Tensor& x) { fill_scaled(x, options); }, options) {}
 
 GlorotUniform::GlorotUniform(const SeedOptions& options)
     : VarianceScaling({.mode = FanMode::fan_avg, .distribution = Distribution::uniform, .seed = options.seed},
@@ -136,8 +148,12 @@ LecunUniform::LecunUniform(const SeedOptions& options)
     : VarianceScaling({.distribution = Distribution::uniform, .seed = options.seed}, "lecun_uniform") {}
 LecunNormal::LecunNormal(const SeedOptions& options) : VarianceScaling({.seed = options.seed}, "lecun_normal") {}
 
-Identity::Identity(double gain) : Initializer("identity", [gain](Tensor& x) { fill_identity(x, gain); }) {}
+Identity::Identity(double gain)
+    : Initializer(
+          "identity", [gain](Tensor& x) { fill_identity(x, gain); }, gain) {}
 Orthogonal::Orthogonal(double gain, Seed seed)
-    : Initializer("orthogonal", [gain, seed](Tensor& x) { fill_orthogonal(x, gain, seed); }) {}
+    : Initializer(
+          "orthogonal", [gain, seed](Tensor& x) { fill_orthogonal(x, gain, seed); },
+          OrthogonalOptions{.gain = gain, .seed = seed}) {}
 
 }  // namespace tutti::keras::initializers

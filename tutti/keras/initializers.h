@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <any>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -17,10 +18,13 @@ class Initializer {
  public:
   using Fill = std::function<void(Tensor&)>;
 
-  // `fill` overwrites the tensor in place.
-  Initializer(std::string name, Fill fill);
+  // `fill` overwrites the tensor in place. `made_from`: see made_from().
+  Initializer(std::string name, Fill fill, std::any made_from = {});
 
   const std::string& name() const { return name_; }
+  // Of one of Keras's its options, or the number that it takes, as files of models say them; empty for another
+  // function.
+  const std::any& made_from() const { return made_from_; }
 
   // Returns a new filled tensor. Made by at::empty, so that a surrounding strategy scope says where it lives.
   Tensor operator()(const Shape& shape, at::ScalarType dtype = at::kFloat) const;
@@ -28,6 +32,7 @@ class Initializer {
  private:
   std::string name_;
   Fill fill_;
+  std::any made_from_;
 };
 
 // Named as the classes of tf.keras.initializers; each only makes an Initializer.
@@ -105,6 +110,10 @@ struct LecunNormal : VarianceScaling {
 // gain on the diagonal of a matrix, else 0.
 struct Identity : Initializer {
   explicit Identity(double gain = 1);
+};
+struct OrthogonalOptions {
+  double gain = 1;
+  Seed seed = {};
 };
 // gain times a random orthogonal matrix: of a shape [..., n] as [product of the rest, n] the rows or the columns,
 // whichever are fewer, are orthonormal. Source: Saxe, McClelland and Ganguli, 2014.

@@ -9,6 +9,7 @@
 #include "tutti/core/str.h"
 #include "tutti/keras/layer_names.h"
 #include "tutti/keras/saving/keras_weights.h"
+#include "tutti/keras/saving/save_model.h"
 #include "tutti/keras/training_loops.h"
 
 namespace tutti::keras {
@@ -104,10 +105,14 @@ void Model::save_weights(const std::filesystem::path& file) const {
 }
 
 void Model::load_weights(const std::filesystem::path& file) const {
-  if (is_keras_file(file))
+  if (file.extension() == ".h5" || file.extension() == ".hdf5")
     load_keras_weights(*this, file);
   else
     checkpoint::load_every_weight(*this, file);
+}
+
+void Model::save(const std::filesystem::path& file, const SaveModelOptions& options) const {
+  save_model(*this, file, options);
 }
 
 const std::vector<layers::Layer>& Model::layers() const { return model().layers(); }

@@ -11,6 +11,7 @@
 #include "tutti/keras/history.h"
 #include "tutti/keras/layers/layer.h"
 #include "tutti/keras/model_impl.h"
+#include "tutti/keras/saving/save_model_options.h"
 
 namespace tutti::keras {
 
@@ -50,10 +51,19 @@ class Model : public layers::Layer {
   // The weights in a file, as its ending says: .safetensors or .npz, see tutti::save_weights and load_weights, or
   // .weights.h5, which Python's Keras 3 writes and reads, for sequential and functional models of its layers; in models
   // that are classes a layer's name is that of Python's attribute. Of Keras's files the optimizer's state is
-  // left out. Loading throws failed_precondition, before anything is changed, unless the file has
-  // every weight and no other.
+  // left out. Files of Keras 2, .h5 of any name, are read too, by the order of their layers. Loading throws
+  // failed_precondition, before anything is changed, unless the file has every weight and no other.
   void save_weights(const std::filesystem::path& file) const;
   void load_weights(const std::filesystem::path& file) const;
+
+  // The whole model in a file NAME.keras, as Python's Keras 3 writes it: keras.saving.load_model there, and load_model
+  // here, make a model of it that predicts the same. Sequential and functional models of Keras's layers, in each other
+  // too, and layers of your own that `options` has a function for. It has the weights, whole ones, and not what compile
+  // said, nor the optimizer's state. Throws, before any file is touched: unimplemented, by the layer's name, for what
+  // Python lacks: other classes, functions of this program (a Lambda, an activation, an initializer), a layer that is
+  // in two of its models; failed_precondition before the model is built; invalid_argument for another ending.
+  // Keras: Model.save
+  void save(const std::filesystem::path& file, const SaveModelOptions& options = {}) const;
 
   // Its layers, in their order, and the one of a name. Throws: invalid_argument if there is none.
   const std::vector<layers::Layer>& layers() const;

@@ -27,18 +27,25 @@ Tensor mean_cosine(const Tensor& w, OrthogonalRegularizerOptions::Mode mode) {
 
 }  // namespace
 
-Regularizer::Regularizer(std::string name, Penalty penalty) : name_(std::move(name)), penalty_(std::move(penalty)) {}
+Regularizer::Regularizer(std::string name, Penalty penalty, std::any made_from)
+    : name_(std::move(name)), penalty_(std::move(penalty)), made_from_(std::move(made_from)) {}
 
-L1::L1(double l1) : Regularizer("l1", [l1](const Tensor& w) { return l1 * w.abs().sum(); }) {}
+L1::L1(double l1)
+    : Regularizer(
+          "l1", [l1](const Tensor& w) { return l1 * w.abs().sum(); }, l1) {}
 
-L2::L2(double l2) : Regularizer("l2", [l2](const Tensor& w) { return l2 * w.square().sum(); }) {}
+L2::L2(double l2)
+    : Regularizer(
+          "l2", [l2](const Tensor& w) { return l2 * w.square().sum(); }, l2) {}
 
 L1L2::L1L2(const L1L2Options& options)
-    : Regularizer("l1_l2",
-                  [options](const Tensor& w) { return options.l1 * w.abs().sum() + options.l2 * w.square().sum(); }) {}
+    : Regularizer(
+          "l1_l2", [options](const Tensor& w) { return options.l1 * w.abs().sum() + options.l2 * w.square().sum(); },
+          options) {}
 
 OrthogonalRegularizer::OrthogonalRegularizer(const OrthogonalRegularizerOptions& options)
-    : Regularizer("orthogonal_regularizer",
-                  [options](const Tensor& w) { return options.factor * mean_cosine(w, options.mode); }) {}
+    : Regularizer(
+          "orthogonal_regularizer",
+          [options](const Tensor& w) { return options.factor * mean_cosine(w, options.mode); }, options) {}
 
 }  // namespace tutti::keras::regularizers

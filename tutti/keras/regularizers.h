@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <any>
 #include <functional>
 #include <string>
 
@@ -14,9 +15,13 @@ class Regularizer {
  public:
   using Penalty = std::function<Tensor(const Tensor&)>;
 
-  Regularizer(std::string name, Penalty penalty);
+  // `made_from`: see made_from().
+  Regularizer(std::string name, Penalty penalty, std::any made_from = {});
 
   const std::string& name() const { return name_; }
+  // Of one of Keras's its options, or the number that it takes, as files of models say them; empty for another
+  // function.
+  const std::any& made_from() const { return made_from_; }
 
   // Returns the penalty, a scalar through which gradients flow to `weight`.
   Tensor operator()(const Tensor& weight) const { return penalty_(weight); }
@@ -24,6 +29,7 @@ class Regularizer {
  private:
   std::string name_;
   Penalty penalty_;
+  std::any made_from_;
 };
 
 // l1 * sum(|w|). TF: tf.keras.regularizers.L1

@@ -93,6 +93,13 @@ class Layer {
   const std::shared_ptr<LayerImpl>& impl() const { return impl_; }
   std::shared_ptr<Savable> savable() const { return impl_; }
 
+ protected:
+  // One that tells what it was made from.
+  template <class Options>
+  Layer(std::shared_ptr<LayerImpl> impl, const Options& options) : Layer(std::move(impl)) {
+    impl_->tell_made_from(options);
+  }
+
  private:
   Layer(std::shared_ptr<torch::nn::Module> module, std::function<Tensor(const Tensor&)> forward);
 

@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <any>
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -120,6 +121,9 @@ class LayerImpl : public Savable {
   const std::string& name() const { return name_; }
   bool has_default_name() const { return has_default_name_; }
   DTypePolicy dtype_policy() const { return dtype_policy_; }
+  // The options that it was made from, DenseOptions of a Dense, as files of models say them; empty where nobody told.
+  const std::any& made_from() const { return made_from_; }
+  void tell_made_from(std::any options) { made_from_ = std::move(options); }
   // Of this layer and of those in it. Throws: failed_precondition where weights are made already in another dtype.
   void set_dtype_policy(DTypePolicy policy);
   // Throws: invalid_argument, as the constructor, for a name with '.' or '/', which separate the parts of paths.
@@ -189,6 +193,7 @@ class LayerImpl : public Savable {
   WeightSource* source_;  // that was in force where the layer was made
   std::string name_;
   bool has_default_name_;
+  std::any made_from_;
   std::atomic<bool> built_ = false;
   std::mutex building_;
   bool trainable_ = true;

@@ -30,6 +30,8 @@ class GraphSearch {
   // In the order in which the search came to them.
   const std::vector<LayerPtr>& layers() const { return layers_; }
 
+  const std::vector<const Node*>& calls() const { return left_; }
+
   // How many calls lie between a call of the layer and the outputs, at most.
   std::map<const layers::LayerImpl*, size_t> distances() const {
     std::map<const Node*, size_t> of_calls;
@@ -77,6 +79,11 @@ std::vector<LayerPtr> layers_in_graph_order(const std::vector<SymbolicTensor>& i
   std::ranges::stable_sort(layers, std::ranges::greater(),
                            [&](const LayerPtr& layer) { return distances.at(layer.get()); });
   return layers;
+}
+
+std::vector<const Node*> calls_in_graph_order(const std::vector<SymbolicTensor>& inputs,
+                                              const std::vector<SymbolicTensor>& outputs) {
+  return GraphSearch(inputs, outputs).calls();
 }
 
 }  // namespace tutti::keras

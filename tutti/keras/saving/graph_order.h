@@ -14,4 +14,8 @@ namespace tutti::keras {
 std::vector<std::shared_ptr<layers::LayerImpl>> layers_in_graph_order(const std::vector<SymbolicTensor>& inputs,
                                                                       const std::vector<SymbolicTensor>& outputs);
 
+// The calls of that graph, each behind those whose outputs it takes.
+std::vector<const Node*> calls_in_graph_order(const std::vector<SymbolicTensor>& inputs,
+                                              const std::vector<SymbolicTensor>& outputs);
+
 }  // namespace tutti::keras

@@ -37,14 +37,6 @@ std::vector<Part> elements(const std::string& attribute, const std::vector<Layer
   return parts;
 }
 
-std::vector<LayerPtr> listed_layers(const ModelImpl& model) {
-  if (model.type() == "Functional") return layers_in_graph_order(model.graph_inputs(), model.graph_outputs());
-  std::vector<LayerPtr> layers;
-  for (const layers::Layer& layer : model.layers())
-    if (layer.impl()->type() != "InputLayer") layers.push_back(layer.impl());
-  return layers;
-}
-
 // Of a class of one's own. Keras visits its attributes by the alphabet, of a model among them `layers`, which has all
 // of them: where the layers are whose names come later.
 std::vector<Part> attributes(const LayerImpl& layer) {
@@ -53,7 +45,7 @@ std::vector<Part> attributes(const LayerImpl& layer) {
   for (const LayerPtr& inner : layer.sublayers())
     if (!model || (inner->name() < "layers" && !inner->name().starts_with('_')))
       parts.push_back({inner->name(), inner});
-  if (model) std::ranges::move(elements("layers", listed_layers(*model)), std::back_inserter(parts));
+  if (model) std::ranges::move(elements("layers", layers_of_keras(*model)), std::back_inserter(parts));
   return parts;
 }
 
@@ -66,7 +58,7 @@ std::vector<Part> parts_of(const LayerImpl& layer) {
   const std::string& type = layer.type();
   const std::vector<LayerPtr>& inner = layer.sublayers();
   if (type == "Sequential" || type == "Functional")
-    return elements("layers", listed_layers(dynamic_cast<const ModelImpl&>(layer)));
+    return elements("layers", layers_of_keras(dynamic_cast<const ModelImpl&>(layer)));
   if (type == "SimpleRNNCell" || type == "LSTMCell" || type == "GRUCell" || holds_weights_of_its_cell(type)) return {};
   if (type == "StackedRNNCells") return elements("cells", inner);
   if (type == "Bidirectional") return {{"forward_layer", inner.at(0)}, {"backward_layer", inner.at(1)}};
@@ -141,6 +133,14 @@ class VariableWalk {
 };
 
 }  // namespace
+
+std::vector<LayerPtr> layers_of_keras(const ModelImpl& model) {
+  if (model.type() == "Functional") return layers_in_graph_order(model.graph_inputs(), model.graph_outputs());
+  std::vector<LayerPtr> layers;
+  for (const layers::Layer& layer : model.layers())
+    if (layer.impl()->type() != "InputLayer") layers.push_back(layer.impl());
+  return layers;
+}
 
 KerasVariables keras_variables(const ModelImpl& model) {
   if (!model.built())

@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -31,5 +32,8 @@ struct KerasVariables {
 // a weight of the model that belongs to none of its layers. Source: keras.src.saving.saving_lib, the same in 3.0
 // to 3.15.
 KerasVariables keras_variables(const ModelImpl& model);
+
+// The layers of a model as Keras lists them, without those that stand for its inputs.
+std::vector<std::shared_ptr<layers::LayerImpl>> layers_of_keras(const ModelImpl& model);
 
 }  // namespace tutti::keras

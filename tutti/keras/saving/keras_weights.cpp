@@ -11,21 +11,16 @@
 #include "tutti/files/hdf5_writer.h"
 #include "tutti/keras/model.h"
 #include "tutti/keras/saving/keras_variables.h"
+#include "tutti/keras/saving/legacy_weights.h"
+#include "tutti/keras/saving/stored_variable.h"
+#include "tutti/tensor/mesh_tensor.h"
 
 namespace tutti::keras {
 namespace {
 
-checkpoint::StoredWeight stored_weight(const std::shared_ptr<const files::Hdf5Reader>& file,
-                                       const KerasVariable& variable) {
-  const files::Hdf5Form form = file->form(variable.path);
-  const at::ScalarType own = variable.value.scalar_type();
-  return {.dtype = form.dtype == variable.dtype ? own : form.dtype,
-          .sizes = form.sizes,
-          .read = [file, own, path = variable.path] { return file->read(path).to(own); }};
-}
-
 void load_from(const std::shared_ptr<const files::Hdf5Reader>& open, const Model& model,
                const std::filesystem::path& file) {
+  if (const auto group = legacy_weights_in(*open)) return load_legacy_weights(model, open, *group, file);
   const KerasVariables found = keras_variables(model.model());
   std::map<std::string, const KerasVariable*> variables;
   for (const KerasVariable& variable : found.variables) variables[variable.path] = &variable;
@@ -36,7 +31,7 @@ void load_from(const std::shared_ptr<const files::Hdf5Reader>& open, const Model
   checkpoint::StoredWeights stored;
   for (const std::string& path : open->datasets()) {
     if (const auto variable = variables.find(path); variable != variables.end())
-      stored[label(*variable->second)] = stored_weight(open, *variable->second);
+      stored[label(*variable->second)] = stored_variable(open, *variable->second, path);
     else if (!path.starts_with("optimizer/"))  // whose state Python has in these files too
       stored[path] = {};
   }
@@ -45,7 +40,7 @@ void load_from(const std::shared_ptr<const files::Hdf5Reader>& open, const Model
 
 }  // namespace
 
-void save_keras_weights(const Model& model, const std::filesystem::path& file) {
+void write_keras_weights(const Model& model, const std::function<void(const files::Hdf5Bytes& bytes)>& write) {
   const KerasVariables found = keras_variables(model.model());
   std::map<std::string, at::ScalarType> dtypes;
   checkpoint::Weights weights;
@@ -55,9 +50,14 @@ void save_keras_weights(const Model& model, const std::filesystem::path& file) {
   }
   checkpoint::write_on_chief(std::move(weights), [&](const checkpoint::Weights& values) {
     checkpoint::Weights datasets;
-    for (const auto& [path, value] : values) datasets[path] = value.to(dtypes.at(path));
-    files::write_hdf5(file, datasets, found.groups);
+    for (const auto& [path, value] : values)
+      datasets[path] = (is_mesh_tensor(value) ? gather(value) : value).to(dtypes.at(path));
+    write(files::Hdf5Bytes(std::move(datasets), found.groups));
   });
+}
+
+void save_keras_weights(const Model& model, const std::filesystem::path& file) {
+  write_keras_weights(model, [&](const files::Hdf5Bytes& bytes) { files::write_hdf5(file, bytes); });
 }
 
 void load_keras_weights(const Model& model, const std::filesystem::path& file) {

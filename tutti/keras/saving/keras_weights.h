@@ -1,7 +1,10 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
+
+#include "tutti/files/hdf5_writer.h"
 
 namespace tutti::keras {
 
@@ -10,7 +13,9 @@ class Model;
 // Model::save_weights and load_weights of Keras's own files, .weights.h5.
 void save_keras_weights(const Model& model, const std::filesystem::path& file);
 void load_keras_weights(const Model& model, const std::filesystem::path& file);
-// The same of the bytes of such a file; `file` is for messages.
+// The same of the bytes of such a file: the chief of the processes, which all call this, writes them, with all values
+// gathered; `file` is for messages.
+void write_keras_weights(const Model& model, const std::function<void(const files::Hdf5Bytes& bytes)>& write);
 void load_keras_weights(const Model& model, const std::filesystem::path& file, std::string bytes);
 
 }  // namespace tutti::keras

@@ -1,5 +1,6 @@
 #include "tutti/keras/saving/layer_config.h"
 
+#include <cmath>
 #include <utility>
 
 #include "tutti/core/error.h"
@@ -37,8 +38,89 @@ std::vector<std::string> json_elements(std::string_view array, std::string_view 
   return elements;
 }
 
-LayerConfig::LayerConfig(std::string_view json, std::string layer)
-    : layer_(std::move(layer)), options_(json_members(json, layer_)) {}
+std::string json_object(const std::map<std::string, std::string>& members) {
+  std::string json;
+  for (const auto& [name, value] : members) json += str(json.empty() ? "" : ", ", json_text(name), ": ", value);
+  return str('{', json, '}');
+}
+
+std::string json_array(const std::vector<std::string>& elements) {
+  std::string json;
+  for (const std::string& element : elements) json += str(json.empty() ? "" : ", ", element);
+  return str('[', json, ']');
+}
+
+std::string json_shape(const Shape& shape) {
+  std::vector<std::string> extents;
+  for (const int64_t extent : shape) extents.push_back(extent == kUnknown ? "null" : str(extent));
+  return json_array(extents);
+}
+
+LayerConfig::LayerConfig(std::string_view json, std::string layer, std::map<std::string, std::string> calls)
+    : layer_(std::move(layer)), is_written_(false), options_(json_members(json, layer_)), calls_(std::move(calls)) {}
+
+LayerConfig::LayerConfig(std::string layer) : layer_(std::move(layer)), is_written_(true) {}
+
+void LayerConfig::put(const std::string& option, std::string json) { options_[option] = std::move(json); }
+
+void LayerConfig::option(const std::string& name, int64_t& value) {
+  is_written_ ? put(name, str(value)) : void(value = integer(name));
+}
+
+void LayerConfig::option(const std::string& name, uint64_t& value) {
+  if (is_written_) return put(name, str(value));
+  const int64_t number = integer(name);
+  if (number < 0) refuse(str("has ", name, " = ", number, "; it must be at least 0"));
+  value = static_cast<uint64_t>(number);
+}
+
+void LayerConfig::option(const std::string& name, double& value) {
+  if (!is_written_) {
+    value = number(name);
+    return;
+  }
+  if (!std::isfinite(value)) refuse(str("has ", name, " = ", value, ", which these files cannot say"));
+  put(name, json_number(value));
+}
+
+void LayerConfig::option(const std::string& name, bool& value) {
+  is_written_ ? put(name, value ? "true" : "false") : void(value = boolean(name));
+}
+
+void LayerConfig::option(const std::string& name, std::string& value) {
+  if (!is_written_) {
+    value = text(name);
+    return;
+  }
+  if (!is_utf8(value)) refuse(str("has a ", name, " that is not UTF-8"));
+  put(name, json_text(value));
+}
+
+void LayerConfig::option(const std::string& name, Shape& value) {
+  is_written_ ? put(name, json_shape(value)) : void(value = shape(name));
+}
+
+void LayerConfig::integers(const std::string& name, std::vector<int64_t>& value) {
+  is_written_ ? put(name, str_list(value)) : void(value = shape(name));
+}
+
+void LayerConfig::axes(const std::string& name, std::vector<int64_t>& value) {
+  if (is_written_ ? value.size() == 1 : !json(name).starts_with('[')) {
+    value.resize(1);
+    return option(name, value[0]);
+  }
+  integers(name, value);
+}
+
+void LayerConfig::call_option(const std::string& name, bool& value) {
+  if (is_written_) {
+    if (value) calls_[name] = "true";
+    return;
+  }
+  const auto found = calls_.find(name);
+  value = found != calls_.end() && found->second == "true";
+  if (value) calls_.erase(found);
+}
 
 bool LayerConfig::has(const std::string& option) const {
   const auto found = options_.find(option);
@@ -77,6 +159,7 @@ std::string LayerConfig::json(const std::string& option) { return take(option); 
 std::vector<std::string> LayerConfig::list(const std::string& option) { return json_elements(take(option), layer_); }
 
 void LayerConfig::require(const std::map<std::string, std::string>& values) {
+  if (is_written_) return;
   for (const auto& [option, value] : values)
     if (options_.contains(option) && take(option) != value)
       refuse(str("has ", option, " = ", options_.at(option), "; only ", value, " is supported"));
@@ -88,6 +171,8 @@ void LayerConfig::finish() const {
   for (const auto& [option, value] : options_)
     if (!taken_.contains(option) && value != "null" && !option.ends_with("_initializer"))
       refuse(str("has ", option, " = ", value, ", which is not supported"));
+  for (const auto& [name, value] : calls_)
+    refuse(str("is called with ", name, " = ", value, ", which is not supported"));
 }
 
 void LayerConfig::refuse(const std::string& what) const {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "tutti/core/error.h"
@@ -89,11 +90,17 @@ class ModelReader {
 
   Layer make_new_layer(const Members& object) {
     const std::string class_name = text(object, "class_name");
-    if (class_name == "Sequential" || class_name == "Functional") return model_of(object, class_name);
+    const Members calls = arguments_of_calls(object);
+    if (class_name == "Sequential" || class_name == "Functional") {
+      for (const auto& [argument, value] : calls)
+        unsupported(str("the model ", text(object, "name"), " is called with ", argument, " = ", value,
+                        ", which is not supported"));
+      return model_of(object, class_name);
+    }
     const std::string& json = member(object, "config");
     const Members plain = members(json);
     const std::string name = is_there(plain, "name") ? text(plain, "name") : class_name;
-    LayerConfig config(json, str("load_model: ", file_, ": the layer ", name, " (", class_name, ')'));
+    LayerConfig config(json, str("load_model: ", file_, ": the layer ", name, " (", class_name, ')'), calls);
     config.skip({"name", "trainable", "dtype"});
 
     const DTypePolicyGuard policy(policy_of(plain, config));
@@ -112,9 +119,9 @@ class ModelReader {
       if (registered.find('>') != std::string::npos)
         config.refuse(str("is registered as ", registered, "; name a function that makes it in custom_layers"));
     }
-    const LayerMaker make = builtin_layer(class_name);
-    if (!make) config.refuse("is of a class that is not supported; custom_layers may have a function that makes it");
-    return make(config, [this](const std::string& json) { return make_layer(json); });
+    const BuiltinLayer* const builtin = builtin_layer(class_name);
+    if (!builtin) config.refuse("is of a class that is not supported; custom_layers may have a function that makes it");
+    return builtin->make(config, [this](const std::string& json) { return make_layer(json); });
   }
 
   // What an InputLayer has is the dtype of what goes in, which is no policy.
@@ -144,6 +151,7 @@ class ModelReader {
   Model functional(const Members& config) {
     std::map<PlaceName, SymbolicTensor> places;
     std::vector<Call> open;
+    std::set<std::string> models;
     for (const std::string& json : json_elements(member(config, "layers"), file_)) {
       const Members object = members(json);
       const std::string name = text(object, "name");
@@ -152,6 +160,7 @@ class ModelReader {
         continue;
       }
       const Layer layer = make_layer(json);
+      if (layer.impl()->type() == "Functional") models.insert(name);
       for (const std::string& node : json_elements(member(object, "inbound_nodes"), file_)) {
         const auto call = static_cast<int64_t>(
             std::ranges::count_if(open, [&](const Call& other) { return other.name.layer == name; }));
@@ -161,7 +170,10 @@ class ModelReader {
     call_all(std::move(open), places);
     std::vector<SymbolicTensor> inputs, outputs;
     for (const PlaceName& place : ends(member(config, "input_layers"))) inputs.push_back(found(places, place));
-    for (const PlaceName& place : ends(member(config, "output_layers"))) outputs.push_back(found(places, place));
+    for (PlaceName place : ends(member(config, "output_layers"))) {
+      if (models.contains(place.layer)) --place.call;  // here alone Keras counts a model's own graph as its first call
+      outputs.push_back(found(places, place));
+    }
     return Model({.inputs = inputs, .outputs = outputs, .name = text(config, "name")});
   }
 
@@ -199,19 +211,52 @@ class ModelReader {
     return one->second;
   }
 
-  // The arguments of a call: places, or lists of them.
+  static bool is_place(const std::string& argument) { return argument.starts_with('{') || argument.starts_with('['); }
+
+  // As what a call says where nobody asks for it; of a model of several inputs their masks are [null, null].
+  bool says_nothing(const std::string& argument) const {
+    if (argument == "null" || argument == "false") return true;
+    return argument.starts_with('[') &&
+           std::ranges::all_of(json_elements(argument, file_), [](const auto& one) { return one == "null"; });
+  }
+
+  // What all calls of a layer say beside their inputs, and is not what they say by themselves.
+  Members arguments_of_calls(const Members& object) const {
+    std::optional<Members> all;
+    if (!is_there(object, "inbound_nodes")) return {};
+    for (const std::string& node : json_elements(object.at("inbound_nodes"), file_)) {
+      Members arguments = members(member(members(node), "kwargs"));
+      std::erase_if(arguments,
+                    [&](const auto& argument) { return says_nothing(argument.second) || is_place(argument.second); });
+      if (all && *all != arguments)
+        unsupported(str("the layer ", text(object, "name"), " is called with other arguments each time, which is not ",
+                        "supported"));
+      all = std::move(arguments);
+    }
+    return all.value_or(Members());
+  }
+
+  // The inputs of a call: places, or lists of them, and those that have names.
   std::vector<PlaceName> inputs_of(const std::string& node, const std::string& layer) const {
     const Members object = members(node);
-    for (const auto& [name, value] : members(member(object, "kwargs")))
-      if (value != "null" && value != "false")
-        unsupported(str("the layer ", layer, " is called with ", name, " = ", value, ", which is not supported"));
     std::vector<PlaceName> inputs;
-    for (const std::string& argument : json_elements(member(object, "args"), file_)) {
-      if (argument.starts_with('['))
-        for (const std::string& one : json_elements(argument, file_)) inputs.push_back(place_of(one, layer));
-      else
-        inputs.push_back(place_of(argument, layer));
+    const auto add = [&](const std::string& argument) {
+      if (!argument.starts_with('[')) return inputs.push_back(place_of(argument, layer));
+      for (const std::string& one : json_elements(argument, file_)) inputs.push_back(place_of(one, layer));
+    };
+    for (const std::string& argument : json_elements(member(object, "args"), file_)) add(argument);
+    Members named = members(member(object, "kwargs"));
+    std::erase_if(named,
+                  [&](const auto& argument) { return says_nothing(argument.second) || !is_place(argument.second); });
+    for (const char* const name : {"value", "key", "attention_mask", "initial_state"}) {
+      const auto found = named.find(name);
+      if (found == named.end()) continue;
+      if (found->first == "attention_mask" && inputs.size() == 2) inputs.push_back(inputs[1]);  // values are the keys
+      add(found->second);
+      named.erase(found);
     }
+    for (const auto& [name, value] : named)
+      unsupported(str("the layer ", layer, " is called with ", name, " = ", value, ", which is not supported"));
     return inputs;
   }
 
@@ -253,9 +298,10 @@ class ModelReader {
 Model load_model(const std::filesystem::path& file, const LoadModelOptions& options) {
   std::optional<std::string> config, weights;
   const auto wanted = [](const std::string& member) { return member == "config.json" || member == "model.weights.h5"; };
-  files::read_archive(file, wanted, [&](const std::string& member, std::string bytes) {
+  const auto keep = [&](const std::string& member, std::string bytes) {
     (member == "config.json" ? config : weights) = std::move(bytes);
-  });
+  };
+  files::read_archive(file, wanted, keep, files::ArchiveFormat::zip);
   if (!config || !weights)
     throw Error(ErrorCode::data_loss,
                 str("load_model: '", file.string(), "' has no ", config ? "model.weights.h5" : "config.json"));

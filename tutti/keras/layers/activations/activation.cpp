@@ -68,8 +68,8 @@ std::shared_ptr<LayerImpl> make_activation_layer(std::string type, std::string n
 }
 
 Activation::Activation(const activations::Activation& activation, std::string name)
-    : Layer(make_activation_layer("Activation", std::move(name), activation)) {}
+    : Layer(make_activation_layer("Activation", std::move(name), activation), activation) {}
 
-Softmax::Softmax(const SoftmaxOptions& options) : Layer(std::make_shared<SoftmaxImpl>(options)) {}
+Softmax::Softmax(const SoftmaxOptions& options) : Layer(std::make_shared<SoftmaxImpl>(options), options) {}
 
 }  // namespace tutti::keras::layers

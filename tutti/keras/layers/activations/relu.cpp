@@ -81,10 +81,10 @@ class PReLUImpl : public LayerImpl {
 
 }  // namespace
 
-ReLU::ReLU(const ReLUOptions& options) : Layer(make_relu(options)) {}
-LeakyReLU::LeakyReLU(const LeakyReLUOptions& options) : Layer(make_leaky_relu(options)) {}
+ReLU::ReLU(const ReLUOptions& options) : Layer(make_relu(options), options) {}
+LeakyReLU::LeakyReLU(const LeakyReLUOptions& options) : Layer(make_leaky_relu(options), options) {}
 ELU::ELU(const ELUOptions& options)
-    : Layer(make_activation_layer("ELU", options.name, activations::ELU(options.alpha))) {}
-PReLU::PReLU(const PReLUOptions& options) : Layer(std::make_shared<PReLUImpl>(options)) {}
+    : Layer(make_activation_layer("ELU", options.name, activations::ELU(options.alpha)), options) {}
+PReLU::PReLU(const PReLUOptions& options) : Layer(std::make_shared<PReLUImpl>(options), options) {}
 
 }  // namespace tutti::keras::layers

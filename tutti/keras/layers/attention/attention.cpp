@@ -119,8 +119,8 @@ class AdditiveAttentionImpl : public AttentionBase {
 
 }  // namespace
 
-Attention::Attention(const AttentionOptions& options) : Layer(std::make_shared<AttentionImpl>(options)) {}
+Attention::Attention(const AttentionOptions& options) : Layer(std::make_shared<AttentionImpl>(options), options) {}
 AdditiveAttention::AdditiveAttention(const AdditiveAttentionOptions& options)
-    : Layer(std::make_shared<AdditiveAttentionImpl>(options)) {}
+    : Layer(std::make_shared<AdditiveAttentionImpl>(options), options) {}
 
 }  // namespace tutti::keras::layers

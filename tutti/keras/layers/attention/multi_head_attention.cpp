@@ -160,23 +160,24 @@ class MultiHeadAttentionImpl : public LayerImpl {
 }  // namespace
 
 MultiHeadAttention::MultiHeadAttention(const MultiHeadAttentionOptions& options)
-    : Layer(std::make_shared<MultiHeadAttentionImpl>("MultiHeadAttention", options, options.num_heads)) {}
+    : Layer(std::make_shared<MultiHeadAttentionImpl>("MultiHeadAttention", options, options.num_heads), options) {}
 
 GroupQueryAttention::GroupQueryAttention(const GroupQueryAttentionOptions& options)
     : Layer(std::make_shared<MultiHeadAttentionImpl>(
-          "GroupedQueryAttention",
-          MultiHeadAttentionOptions{.num_heads = options.num_query_heads,
-                                    .key_dim = options.head_dim,
-                                    .dropout = options.dropout,
-                                    .use_bias = options.use_bias,
-                                    .use_causal_mask = options.use_causal_mask,
-                                    .return_attention_scores = options.return_attention_scores,
-                                    .kernel_initializer = options.kernel_initializer,
-                                    .bias_initializer = options.bias_initializer,
-                                    .kernel_regularizer = options.kernel_regularizer,
-                                    .bias_regularizer = options.bias_regularizer,
-                                    .activity_regularizer = options.activity_regularizer,
-                                    .name = options.name},
-          options.num_key_value_heads)) {}
+                "GroupedQueryAttention",
+                MultiHeadAttentionOptions{.num_heads = options.num_query_heads,
+                                          .key_dim = options.head_dim,
+                                          .dropout = options.dropout,
+                                          .use_bias = options.use_bias,
+                                          .use_causal_mask = options.use_causal_mask,
+                                          .return_attention_scores = options.return_attention_scores,
+                                          .kernel_initializer = options.kernel_initializer,
+                                          .bias_initializer = options.bias_initializer,
+                                          .kernel_regularizer = options.kernel_regularizer,
+                                          .bias_regularizer = options.bias_regularizer,
+                                          .activity_regularizer = options.activity_regularizer,
+                                          .name = options.name},
+                options.num_key_value_heads),
+            options) {}
 
 }  // namespace tutti::keras::layers

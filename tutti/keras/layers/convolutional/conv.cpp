@@ -39,7 +39,7 @@ class ConvImpl : public ConvolutionImpl {
 }  // namespace
 
 template <size_t Rank>
-Conv<Rank>::Conv(const ConvOptions<Rank>& options) : Layer(std::make_shared<ConvImpl>(options)) {}
+Conv<Rank>::Conv(const ConvOptions<Rank>& options) : Layer(std::make_shared<ConvImpl>(options), options) {}
 
 template class Conv<1>;
 template class Conv<2>;

@@ -97,7 +97,7 @@ class ConvTransposeImpl : public ConvolutionImpl {
 
 template <size_t Rank>
 ConvTranspose<Rank>::ConvTranspose(const ConvTransposeOptions<Rank>& options)
-    : Layer(std::make_shared<ConvTransposeImpl>(options)) {}
+    : Layer(std::make_shared<ConvTransposeImpl>(options), options) {}
 
 template class ConvTranspose<1>;
 template class ConvTranspose<2>;

@@ -36,7 +36,7 @@ class DepthwiseConvImpl : public ConvolutionImpl {
 
 template <size_t Rank>
 DepthwiseConv<Rank>::DepthwiseConv(const DepthwiseConvOptions<Rank>& options)
-    : Layer(std::make_shared<DepthwiseConvImpl>(options)) {}
+    : Layer(std::make_shared<DepthwiseConvImpl>(options), options) {}
 
 template class DepthwiseConv<1>;
 template class DepthwiseConv<2>;

@@ -50,7 +50,7 @@ class SeparableConvImpl : public ConvolutionImpl {
 
 template <size_t Rank>
 SeparableConv<Rank>::SeparableConv(const SeparableConvOptions<Rank>& options)
-    : Layer(std::make_shared<SeparableConvImpl>(options)) {}
+    : Layer(std::make_shared<SeparableConvImpl>(options), options) {}
 
 template class SeparableConv<1>;
 template class SeparableConv<2>;

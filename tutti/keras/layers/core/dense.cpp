@@ -64,6 +64,6 @@ class DenseImpl : public LayerImpl {
 
 }  // namespace
 
-Dense::Dense(const DenseOptions& options) : Layer(std::make_shared<DenseImpl>(options)) {}
+Dense::Dense(const DenseOptions& options) : Layer(std::make_shared<DenseImpl>(options), options) {}
 
 }  // namespace tutti::keras::layers

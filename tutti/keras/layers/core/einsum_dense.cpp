@@ -130,6 +130,7 @@ class EinsumDenseImpl : public LayerImpl {
 
 }  // namespace
 
-EinsumDense::EinsumDense(const EinsumDenseOptions& options) : Layer(std::make_shared<EinsumDenseImpl>(options)) {}
+EinsumDense::EinsumDense(const EinsumDenseOptions& options)
+    : Layer(std::make_shared<EinsumDenseImpl>(options), options) {}
 
 }  // namespace tutti::keras::layers

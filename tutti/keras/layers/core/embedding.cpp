@@ -64,6 +64,6 @@ class EmbeddingImpl : public LayerImpl {
 
 }  // namespace
 
-Embedding::Embedding(const EmbeddingOptions& options) : Layer(std::make_shared<EmbeddingImpl>(options)) {}
+Embedding::Embedding(const EmbeddingOptions& options) : Layer(std::make_shared<EmbeddingImpl>(options), options) {}
 
 }  // namespace tutti::keras::layers

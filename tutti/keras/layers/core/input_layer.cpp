@@ -40,6 +40,6 @@ class InputLayerImpl : public LayerImpl {
 
 }  // namespace
 
-InputLayer::InputLayer(const InputLayerOptions& options) : Layer(std::make_shared<InputLayerImpl>(options)) {}
+InputLayer::InputLayer(const InputLayerOptions& options) : Layer(std::make_shared<InputLayerImpl>(options), options) {}
 
 }  // namespace tutti::keras::layers

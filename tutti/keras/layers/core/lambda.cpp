@@ -46,6 +46,6 @@ class LambdaImpl : public LayerImpl {
 
 Lambda::Lambda(const LambdaOptions& options) : Layer(std::make_shared<LambdaImpl>(options)) {}
 Identity::Identity(const IdentityOptions& options)
-    : Layer(make_activation_layer("Identity", options.name, activations::linear)) {}
+    : Layer(make_activation_layer("Identity", options.name, activations::linear), options) {}
 
 }  // namespace tutti::keras::layers

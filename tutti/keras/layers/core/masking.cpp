@@ -34,6 +34,6 @@ class MaskingImpl : public LayerImpl {
 
 }  // namespace
 
-Masking::Masking(const MaskingOptions& options) : Layer(std::make_shared<MaskingImpl>(options)) {}
+Masking::Masking(const MaskingOptions& options) : Layer(std::make_shared<MaskingImpl>(options), options) {}
 
 }  // namespace tutti::keras::layers

@@ -72,6 +72,7 @@ class ConcatenateImpl : public LayerImpl {
 
 }  // namespace
 
-Concatenate::Concatenate(const ConcatenateOptions& options) : Layer(std::make_shared<ConcatenateImpl>(options)) {}
+Concatenate::Concatenate(const ConcatenateOptions& options)
+    : Layer(std::make_shared<ConcatenateImpl>(options), options) {}
 
 }  // namespace tutti::keras::layers

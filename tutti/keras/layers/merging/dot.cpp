@@ -71,6 +71,6 @@ class DotImpl : public LayerImpl {
 
 }  // namespace
 
-Dot::Dot(const DotOptions& options) : Layer(std::make_shared<DotImpl>(options)) {}
+Dot::Dot(const DotOptions& options) : Layer(std::make_shared<DotImpl>(options), options) {}
 
 }  // namespace tutti::keras::layers

@@ -100,12 +100,16 @@ Tensor multiply(const Tensor& a, const Tensor& b) { return a * b; }
 
 }  // namespace
 
-Add::Add(const MergeOptions& options) : Layer(std::make_shared<MergeImpl>("Add", options, add)) {}
+Add::Add(const MergeOptions& options) : Layer(std::make_shared<MergeImpl>("Add", options, add), options) {}
 Subtract::Subtract(const MergeOptions& options)
-    : Layer(std::make_shared<MergeImpl>("Subtract", options, subtract, /*num_inputs=*/2)) {}
-Multiply::Multiply(const MergeOptions& options) : Layer(std::make_shared<MergeImpl>("Multiply", options, multiply)) {}
-Average::Average(const MergeOptions& options) : Layer(std::make_shared<AverageImpl>("Average", options, add)) {}
-Maximum::Maximum(const MergeOptions& options) : Layer(std::make_shared<MergeImpl>("Maximum", options, at::maximum)) {}
-Minimum::Minimum(const MergeOptions& options) : Layer(std::make_shared<MergeImpl>("Minimum", options, at::minimum)) {}
+    : Layer(std::make_shared<MergeImpl>("Subtract", options, subtract, /*num_inputs=*/2), options) {}
+Multiply::Multiply(const MergeOptions& options)
+    : Layer(std::make_shared<MergeImpl>("Multiply", options, multiply), options) {}
+Average::Average(const MergeOptions& options)
+    : Layer(std::make_shared<AverageImpl>("Average", options, add), options) {}
+Maximum::Maximum(const MergeOptions& options)
+    : Layer(std::make_shared<MergeImpl>("Maximum", options, at::maximum), options) {}
+Minimum::Minimum(const MergeOptions& options)
+    : Layer(std::make_shared<MergeImpl>("Minimum", options, at::minimum), options) {}
 
 }  // namespace tutti::keras::layers

@@ -170,6 +170,6 @@ class BatchNormalizationImpl : public AffineImpl {
 }  // namespace
 
 BatchNormalization::BatchNormalization(const BatchNormalizationOptions& options)
-    : Layer(std::make_shared<BatchNormalizationImpl>(options)) {}
+    : Layer(std::make_shared<BatchNormalizationImpl>(options), options) {}
 
 }  // namespace tutti::keras::layers

@@ -55,6 +55,6 @@ class GroupNormalizationImpl : public AffineImpl {
 }  // namespace
 
 GroupNormalization::GroupNormalization(const GroupNormalizationOptions& options)
-    : Layer(std::make_shared<GroupNormalizationImpl>(options)) {}
+    : Layer(std::make_shared<GroupNormalizationImpl>(options), options) {}
 
 }  // namespace tutti::keras::layers

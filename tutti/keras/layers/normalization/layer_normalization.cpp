@@ -113,12 +113,12 @@ class UnitNormalizationImpl : public LayerImpl {
 }  // namespace
 
 LayerNormalization::LayerNormalization(const LayerNormalizationOptions& options)
-    : Layer(std::make_shared<LayerNormalizationImpl>(options)) {}
+    : Layer(std::make_shared<LayerNormalizationImpl>(options), options) {}
 
 RMSNormalization::RMSNormalization(const RMSNormalizationOptions& options)
-    : Layer(std::make_shared<RMSNormalizationImpl>(options)) {}
+    : Layer(std::make_shared<RMSNormalizationImpl>(options), options) {}
 
 UnitNormalization::UnitNormalization(const UnitNormalizationOptions& options)
-    : Layer(std::make_shared<UnitNormalizationImpl>(options)) {}
+    : Layer(std::make_shared<UnitNormalizationImpl>(options), options) {}
 
 }  // namespace tutti::keras::layers

@@ -73,6 +73,6 @@ class SpectralNormalizationImpl : public LayerImpl {
 }  // namespace
 
 SpectralNormalization::SpectralNormalization(const Layer& layer, const SpectralNormalizationOptions& options)
-    : Layer(std::make_shared<SpectralNormalizationImpl>(layer.impl(), options)) {}
+    : Layer(std::make_shared<SpectralNormalizationImpl>(layer.impl(), options), options) {}
 
 }  // namespace tutti::keras::layers

@@ -61,11 +61,11 @@ Tensor largest_of_bins(const Tensor& images, at::IntArrayRef output_size) {
 
 template <size_t Rank>
 AdaptiveAveragePooling<Rank>::AdaptiveAveragePooling(const AdaptivePoolingOptions<Rank>& options)
-    : Layer(std::make_shared<AdaptivePoolingImpl>("AdaptiveAveragePooling", options, average)) {}
+    : Layer(std::make_shared<AdaptivePoolingImpl>("AdaptiveAveragePooling", options, average), options) {}
 
 template <size_t Rank>
 AdaptiveMaxPooling<Rank>::AdaptiveMaxPooling(const AdaptivePoolingOptions<Rank>& options)
-    : Layer(std::make_shared<AdaptivePoolingImpl>("AdaptiveMaxPooling", options, largest_of_bins)) {}
+    : Layer(std::make_shared<AdaptivePoolingImpl>("AdaptiveMaxPooling", options, largest_of_bins), options) {}
 
 template class AdaptiveAveragePooling<1>;
 template class AdaptiveAveragePooling<2>;

@@ -59,11 +59,11 @@ Tensor mean(const Tensor& x, const Tensor& mask, at::IntArrayRef axes, bool keep
 
 template <size_t Rank>
 GlobalMaxPooling<Rank>::GlobalMaxPooling(const GlobalPoolingOptions& options)
-    : Layer(std::make_shared<GlobalPoolingImpl>("GlobalMaxPooling", Rank, largest_of_all, options)) {}
+    : Layer(std::make_shared<GlobalPoolingImpl>("GlobalMaxPooling", Rank, largest_of_all, options), options) {}
 
 template <size_t Rank>
 GlobalAveragePooling<Rank>::GlobalAveragePooling(const GlobalPoolingOptions& options)
-    : Layer(std::make_shared<GlobalPoolingImpl>("GlobalAveragePooling", Rank, mean, options)) {}
+    : Layer(std::make_shared<GlobalPoolingImpl>("GlobalAveragePooling", Rank, mean, options), options) {}
 
 template class GlobalMaxPooling<1>;
 template class GlobalMaxPooling<2>;

@@ -84,11 +84,12 @@ class AveragePoolingImpl : public PoolingImpl {
 }  // namespace
 
 template <size_t Rank>
-MaxPooling<Rank>::MaxPooling(const PoolingOptions<Rank>& options) : Layer(std::make_shared<MaxPoolingImpl>(options)) {}
+MaxPooling<Rank>::MaxPooling(const PoolingOptions<Rank>& options)
+    : Layer(std::make_shared<MaxPoolingImpl>(options), options) {}
 
 template <size_t Rank>
 AveragePooling<Rank>::AveragePooling(const PoolingOptions<Rank>& options)
-    : Layer(std::make_shared<AveragePoolingImpl>(options)) {}
+    : Layer(std::make_shared<AveragePoolingImpl>(options), options) {}
 
 template class MaxPooling<1>;
 template class MaxPooling<2>;

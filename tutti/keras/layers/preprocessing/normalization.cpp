@@ -160,7 +160,7 @@ void Normalization::Impl::finalize() {
   reset();
 }
 
-Normalization::Normalization(const NormalizationOptions& options) : Layer(std::make_shared<Impl>(options)) {}
+Normalization::Normalization(const NormalizationOptions& options) : Layer(std::make_shared<Impl>(options), options) {}
 
 Normalization::Impl& Normalization::state() const { return static_cast<Impl&>(*impl()); }
 

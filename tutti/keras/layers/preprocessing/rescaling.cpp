@@ -25,6 +25,6 @@ class RescalingImpl : public LayerImpl {
 
 }  // namespace
 
-Rescaling::Rescaling(const RescalingOptions& options) : Layer(std::make_shared<RescalingImpl>(options)) {}
+Rescaling::Rescaling(const RescalingOptions& options) : Layer(std::make_shared<RescalingImpl>(options), options) {}
 
 }  // namespace tutti::keras::layers

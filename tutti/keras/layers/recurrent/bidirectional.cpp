@@ -3,6 +3,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 
+#include <string_view>
 #include <utility>
 
 #include "tutti/core/error.h"
@@ -20,13 +21,19 @@ const RecurrentImpl& recurrent(const Layer& layer) {
   return *impl;
 }
 
+// Without what Bidirectional itself puts before it.
+std::string undirected(const std::string& name) {
+  constexpr std::string_view kForward = "forward_";
+  return name.starts_with(kForward) ? name.substr(kForward.size()) : name;
+}
+
 class BidirectionalImpl : public LayerImpl {
  public:
   BidirectionalImpl(const RecurrentImpl& layer, const BidirectionalOptions& options)
       : LayerImpl("Bidirectional", options.name),
         mode_(options.merge_mode),
-        forward_(layer.twin("forward_" + layer.name(), layer.go_backwards())),
-        backward_(layer.twin("backward_" + layer.name(), !layer.go_backwards())) {
+        forward_(layer.twin("forward_" + undirected(layer.name()), layer.go_backwards())),
+        backward_(layer.twin("backward_" + undirected(layer.name()), !layer.go_backwards())) {
     adopt(forward_);
     adopt(backward_);
   }
@@ -99,6 +106,6 @@ class BidirectionalImpl : public LayerImpl {
 }  // namespace
 
 Bidirectional::Bidirectional(const Layer& layer, const BidirectionalOptions& options)
-    : Layer(std::make_shared<BidirectionalImpl>(recurrent(layer), options)) {}
+    : Layer(std::make_shared<BidirectionalImpl>(recurrent(layer), options), options) {}
 
 }  // namespace tutti::keras::layers

@@ -161,7 +161,7 @@ std::shared_ptr<ConvLSTMImpl> make_conv_lstm(const ConvLSTMOptions<Rank>& option
 }  // namespace
 
 template <size_t Rank>
-ConvLSTM<Rank>::ConvLSTM(const ConvLSTMOptions<Rank>& options) : Layer(make_conv_lstm(options)) {}
+ConvLSTM<Rank>::ConvLSTM(const ConvLSTMOptions<Rank>& options) : Layer(make_conv_lstm(options), options) {}
 
 template <size_t Rank>
 void ConvLSTM<Rank>::reset_state() const {

@@ -23,7 +23,9 @@ class GRUImpl : public RecurrentImpl {
   explicit GRUImpl(const GRUOptions& options)
       : RecurrentImpl("GRU", recurrent_options(options),
                       {3, 1, options.reset_after ? Shape{2, 3 * options.units} : Shape{3 * options.units}}),
-        options_(options) {}
+        options_(options) {
+    tell_made_from(options);
+  }
 
   std::shared_ptr<RecurrentImpl> twin(std::string name, bool go_backwards) const override {
     GRUOptions options = options_;

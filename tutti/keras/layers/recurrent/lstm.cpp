@@ -29,7 +29,9 @@ RecurrentOptions with_bias_initializer(const LSTMOptions& options) {
 class LSTMImpl : public RecurrentImpl {
  public:
   explicit LSTMImpl(const LSTMOptions& options)
-      : RecurrentImpl("LSTM", with_bias_initializer(options), {4, 2, {4 * options.units}}), options_(options) {}
+      : RecurrentImpl("LSTM", with_bias_initializer(options), {4, 2, {4 * options.units}}), options_(options) {
+    tell_made_from(options);
+  }
 
   std::shared_ptr<RecurrentImpl> twin(std::string name, bool go_backwards) const override {
     LSTMOptions options = options_;

@@ -126,7 +126,8 @@ std::vector<Tensor> RNNImpl::run(const Tensor& x, const Tensor& mask, std::vecto
   return outputs;
 }
 
-RNN::RNN(const RNNCell& cell, const RNNOptions& options) : Layer(std::make_shared<RNNImpl>("RNN", cell, options)) {}
+RNN::RNN(const RNNCell& cell, const RNNOptions& options)
+    : Layer(std::make_shared<RNNImpl>("RNN", cell, options), options) {}
 
 void RNN::reset_state() const { static_cast<RNNImpl&>(*impl()).reset_state(); }
 

@@ -174,16 +174,17 @@ std::vector<Shape> RNNCellImpl::compute_output_shapes(const std::vector<Shape>& 
 }
 
 SimpleRNNCell::SimpleRNNCell(const SimpleRNNCellOptions& options)
-    : RNNCell(std::make_shared<StepOfLayer>("SimpleRNNCell", options,
-                                            SimpleRNN(layer_options<SimpleRNNOptions>(options)))) {}
+    : RNNCell(
+          std::make_shared<StepOfLayer>("SimpleRNNCell", options, SimpleRNN(layer_options<SimpleRNNOptions>(options))),
+          options) {}
 
 GRUCell::GRUCell(const GRUCellOptions& options)
-    : RNNCell(std::make_shared<StepOfLayer>("GRUCell", options, layer_of(options))) {}
+    : RNNCell(std::make_shared<StepOfLayer>("GRUCell", options, layer_of(options)), options) {}
 
 LSTMCell::LSTMCell(const LSTMCellOptions& options)
-    : RNNCell(std::make_shared<StepOfLayer>("LSTMCell", options, layer_of(options))) {}
+    : RNNCell(std::make_shared<StepOfLayer>("LSTMCell", options, layer_of(options)), options) {}
 
 StackedRNNCells::StackedRNNCells(const std::vector<RNNCell>& cells, const StackedRNNCellsOptions& options)
-    : RNNCell(std::make_shared<StackedCells>(cells, options.name)) {}
+    : RNNCell(std::make_shared<StackedCells>(cells, options.name), options) {}
 
 }  // namespace tutti::keras::layers

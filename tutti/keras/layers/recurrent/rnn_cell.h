@@ -44,6 +44,10 @@ class RNNCell : public Layer {
  public:
   explicit RNNCell(std::shared_ptr<RNNCellImpl> impl) : Layer(std::move(impl)) {}
   RNNCellImpl& cell() const { return static_cast<RNNCellImpl&>(*impl()); }
+
+ protected:
+  template <class Options>
+  RNNCell(std::shared_ptr<RNNCellImpl> impl, const Options& options) : Layer(std::move(impl), options) {}
 };
 
 struct SimpleRNNCellOptions {

@@ -16,7 +16,9 @@ namespace {
 class SimpleRNNImpl : public RecurrentImpl {
  public:
   explicit SimpleRNNImpl(const SimpleRNNOptions& options)
-      : RecurrentImpl("SimpleRNN", recurrent_options(options), {1, 1, {options.units}}), options_(options) {}
+      : RecurrentImpl("SimpleRNN", recurrent_options(options), {1, 1, {options.units}}), options_(options) {
+    tell_made_from(options);
+  }
 
   std::shared_ptr<RecurrentImpl> twin(std::string name, bool go_backwards) const override {
     SimpleRNNOptions options = options_;

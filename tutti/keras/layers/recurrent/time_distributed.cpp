@@ -49,6 +49,6 @@ class TimeDistributedImpl : public LayerImpl {
 }  // namespace
 
 TimeDistributed::TimeDistributed(const Layer& layer, const TimeDistributedOptions& options)
-    : Layer(std::make_shared<TimeDistributedImpl>(layer.impl(), options)) {}
+    : Layer(std::make_shared<TimeDistributedImpl>(layer.impl(), options), options) {}
 
 }  // namespace tutti::keras::layers

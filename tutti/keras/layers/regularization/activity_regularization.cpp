@@ -22,6 +22,6 @@ class ActivityRegularizationImpl : public LayerImpl {
 }  // namespace
 
 ActivityRegularization::ActivityRegularization(const ActivityRegularizationOptions& options)
-    : Layer(std::make_shared<ActivityRegularizationImpl>(options)) {}
+    : Layer(std::make_shared<ActivityRegularizationImpl>(options), options) {}
 
 }  // namespace tutti::keras::layers

@@ -147,20 +147,22 @@ Shape channels_only(DataFormat format) {
 }  // namespace
 
 Dropout::Dropout(const DropoutOptions& options)
-    : Layer(std::make_shared<DropoutImpl>("Dropout", options.name, options.rate, options.noise_shape)) {}
+    : Layer(std::make_shared<DropoutImpl>("Dropout", options.name, options.rate, options.noise_shape), options) {}
 
 template <size_t Rank>
 SpatialDropout<Rank>::SpatialDropout(const SpatialDropoutOptions& options)
     : Layer(std::make_shared<DropoutImpl>(str("SpatialDropout", Rank, 'D'), options.name, options.rate,
-                                          channels_only<Rank>(options.data_format))) {}
+                                          channels_only<Rank>(options.data_format)),
+            options) {}
 
-AlphaDropout::AlphaDropout(const AlphaDropoutOptions& options) : Layer(std::make_shared<AlphaDropoutImpl>(options)) {}
+AlphaDropout::AlphaDropout(const AlphaDropoutOptions& options)
+    : Layer(std::make_shared<AlphaDropoutImpl>(options), options) {}
 
 GaussianDropout::GaussianDropout(const GaussianDropoutOptions& options)
-    : Layer(std::make_shared<GaussianDropoutImpl>(options)) {}
+    : Layer(std::make_shared<GaussianDropoutImpl>(options), options) {}
 
 GaussianNoise::GaussianNoise(const GaussianNoiseOptions& options)
-    : Layer(std::make_shared<GaussianNoiseImpl>(options)) {}
+    : Layer(std::make_shared<GaussianNoiseImpl>(options), options) {}
 
 template class SpatialDropout<1>;
 template class SpatialDropout<2>;

@@ -83,11 +83,12 @@ class ZeroPaddingImpl : public FormattedImpl {
 }  // namespace
 
 template <size_t Rank>
-Cropping<Rank>::Cropping(const CroppingOptions<Rank>& options) : Layer(std::make_shared<CroppingImpl>(options)) {}
+Cropping<Rank>::Cropping(const CroppingOptions<Rank>& options)
+    : Layer(std::make_shared<CroppingImpl>(options), options) {}
 
 template <size_t Rank>
 ZeroPadding<Rank>::ZeroPadding(const ZeroPaddingOptions<Rank>& options)
-    : Layer(std::make_shared<ZeroPaddingImpl>(options)) {}
+    : Layer(std::make_shared<ZeroPaddingImpl>(options), options) {}
 
 template class Cropping<1>;
 template class Cropping<2>;

@@ -30,6 +30,6 @@ class FlattenImpl : public LayerImpl {
 
 }  // namespace
 
-Flatten::Flatten(const FlattenOptions& options) : Layer(std::make_shared<FlattenImpl>(options)) {}
+Flatten::Flatten(const FlattenOptions& options) : Layer(std::make_shared<FlattenImpl>(options), options) {}
 
 }  // namespace tutti::keras::layers

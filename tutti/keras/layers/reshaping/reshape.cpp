@@ -102,8 +102,9 @@ class RepeatVectorImpl : public LayerImpl {
 
 }  // namespace
 
-Reshape::Reshape(const ReshapeOptions& options) : Layer(std::make_shared<ReshapeImpl>(options)) {}
-Permute::Permute(const PermuteOptions& options) : Layer(std::make_shared<PermuteImpl>(options)) {}
-RepeatVector::RepeatVector(const RepeatVectorOptions& options) : Layer(std::make_shared<RepeatVectorImpl>(options)) {}
+Reshape::Reshape(const ReshapeOptions& options) : Layer(std::make_shared<ReshapeImpl>(options), options) {}
+Permute::Permute(const PermuteOptions& options) : Layer(std::make_shared<PermuteImpl>(options), options) {}
+RepeatVector::RepeatVector(const RepeatVectorOptions& options)
+    : Layer(std::make_shared<RepeatVectorImpl>(options), options) {}
 
 }  // namespace tutti::keras::layers

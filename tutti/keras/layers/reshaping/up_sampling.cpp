@@ -57,7 +57,7 @@ class UpSamplingImpl : public FormattedImpl {
 
 template <size_t Rank>
 UpSampling<Rank>::UpSampling(const UpSamplingOptions<Rank>& options)
-    : Layer(std::make_shared<UpSamplingImpl>(options)) {}
+    : Layer(std::make_shared<UpSamplingImpl>(options), options) {}
 
 template class UpSampling<1>;
 template class UpSampling<2>;
