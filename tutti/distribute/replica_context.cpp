@@ -53,8 +53,14 @@ void ReplicaContext::meet(Operation operation, Rendezvous::Action action) const 
     action(payloads);
   };
   if (!rendezvous) return once(std::span<void* const>(&operation.payload, 1));
-  if (auto* recorder = CallRecorder::current();
-      recorder && !StrategyPlace::current()->recorded && rendezvous->num_replicas() > 1)
+  auto* const recorder = CallRecorder::current();
+  if (recorder && recorder->in_part() && rendezvous->num_replicas() > 1)
+    recorder->refuse(Error(ErrorCode::unimplemented,
+                           str(operation.name,
+                               ": the replicas meet in a branch of cond, or in a loop, of a recorded function, which "
+                               "cannot be recorded; let them meet outside of it"),
+                           location_));
+  if (recorder && !StrategyPlace::current()->recorded && rendezvous->num_replicas() > 1)
     recorder->refuse(
         Error(ErrorCode::unimplemented,
               str(operation.name,

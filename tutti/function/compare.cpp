@@ -79,6 +79,9 @@ class Comparison {
       for (size_t k = 0; k < x.values.size(); ++k)
         if (auto found = compare_values(x.values[k], y.values[k])) return str(where(), ": ", *found);
     }
+    for (size_t i = 0; i < a.parts.size(); ++i)
+      if (auto found = difference(*a.parts[i].program, *b.parts[i].program))
+        return str("call ", number, ", ", a.name, ", in its part ", a.parts[i].name, ": ", *found);
     for (size_t i = 0; i < a.results.size(); ++i)
       for (size_t k = 0; k < std::min(a.results[i].values.size(), b.results[i].values.size()); ++k)
         if (auto found = compare_values(a.results[i].values[k], b.results[i].values[k]))

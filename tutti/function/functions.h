@@ -1,6 +1,7 @@
 #pragma once
 
 // Recorded functions, and what may be called in them.
+#include "tutti/function/control_flow.h"
 #include "tutti/function/function.h"
 #include "tutti/function/host_call.h"
 #include "tutti/function/print.h"

@@ -33,6 +33,13 @@ void write_operand(std::ostream& out, const Program::Operand& operand) {
     out << operand.constant;
 }
 
+std::string indented(const std::string& lines) {
+  std::istringstream in(lines);
+  std::string text;
+  for (std::string line; std::getline(in, line);) text += "    " + line + '\n';
+  return text;
+}
+
 std::string_view kind_name(Program::Buffer::Kind kind) {
   switch (kind) {
     case Program::Buffer::Kind::argument: return "argument";
@@ -87,6 +94,7 @@ std::string Program::to_string() const {
       for (const int value : result.values)
         if (value >= 0) out << "  " << tutti::to_string(values[static_cast<size_t>(value)].geometry);
     out << '\n';
+    for (const Part& part : call.parts) out << "  " << part.name << ":\n" << indented(part.program->to_string());
   }
   out << "return";
   for (const Result& result : results) out << (result.value < 0 ? " none" : str(" %", result.value));

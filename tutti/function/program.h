@@ -54,9 +54,18 @@ struct Program {
     c10::SmallVector<int, 1> values = {};  // numbers of values; -1: an undefined tensor
   };
 
+  // A part of what a call may run: a branch, the body of a loop.
+  struct Part {
+    std::string name;
+    std::shared_ptr<const Program> program;
+  };
+
   struct Call {
     std::optional<c10::OperatorHandle> op;  // of a call of LibTorch's
     HostStep host_step = {};                // else what runs, by its name
+    // Of "cond": what runs if argument 0 is true, and if it is false; it gives the results. The memory that part i
+    // works on is argument 1 + i, a list of tensors in it.
+    std::vector<Part> parts = {};
     std::string name;
     std::vector<Operand> arguments;
     std::vector<Operand> results;
@@ -112,7 +121,7 @@ struct Program {
   bool leaves_shares = false;     // a replica wrote to a value that it shared until then: the next recording differs
   std::vector<c10::VariableVersion> written_versions;  // of tensors from outside, one for each write
 
-  // One line for each call: "%7 = aten::mm(%2, %5)  float32 [64, 10]".
+  // One line for each call: "%7 = aten::mm(%2, %5)  float32 [64, 10]"; below it, indented, its parts.
   std::string to_string() const;
 };
 

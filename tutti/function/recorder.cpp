@@ -9,6 +9,7 @@
 #include "tutti/core/str.h"
 #include "tutti/function/memory_watch.h"
 #include "tutti/function/recordable_calls.h"
+#include "tutti/function/sub_program.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/operator_info.h"
 #include "tutti/tensor/view.h"
@@ -34,28 +35,13 @@ void add(c10::SmallVector<int, 2>& numbers, int number) {
 
 }  // namespace
 
-// The memory of a call's operands, open to the call.
-class Recorder::Readable {
- public:
-  Readable(Recorder& recorder, const Program::Call& call) : recorder_(recorder), call_(call) {
-    for_each([&](int buffer) { open_to_access(*recorder_.state(buffer).storage.unsafeGetStorageImpl()); });
-  }
-  ~Readable() {
-    if (!recorder_.is_over()) for_each([&](int buffer) { recorder_.close(buffer); });
-  }
-  Readable(const Readable&) = delete;
-  Readable& operator=(const Readable&) = delete;
+Recorder::Readable::Readable(Recorder& recorder, const Program::Call& call) : recorder_(recorder), call_(call) {
+  for_each([&](int buffer) { open_to_access(*recorder_.state(buffer).storage.unsafeGetStorageImpl()); });
+}
 
- private:
-  template <class Visit>
-  void for_each(Visit visit) {
-    for (const auto* buffers : {&call_.reads, &call_.writes})
-      for (const int buffer : *buffers) visit(buffer);
-  }
-
-  Recorder& recorder_;
-  const Program::Call& call_;
-};
+Recorder::Readable::~Readable() {
+  if (!recorder_.is_over()) for_each([&](int buffer) { recorder_.close(buffer); });
+}
 
 Recorder::Recorder(std::string name, const std::vector<Program::Leaf>& leaves, Unrecordable unrecordable)
     : name_(std::move(name)),
@@ -82,17 +68,17 @@ bool Recorder::attempt(FunctionRef<void()> part) {
   try {
     part();
   } catch (const Error& why) {
-    if (unrecordable_ == Unrecordable::error) throw;
+    if (throws()) throw;
     refuse(why);
   } catch (const c10::Error& why) {  // of a tensor of a kind of its own
-    if (unrecordable_ == Unrecordable::error) throw;
+    if (throws()) throw;
     refuse(Error(ErrorCode::unimplemented, str(name_, ": ", why.what_without_backtrace())));
   }
   return !is_over();
 }
 
 void Recorder::refuse(const Error& why) {
-  if (unrecordable_ == Unrecordable::error) throw why;
+  if (throws()) throw why;
   if (is_over()) return;
   open_all();
   why_over_ = why;
@@ -131,7 +117,8 @@ int Recorder::add_buffer(Program::Buffer buffer, c10::Storage storage) {
   const int number = static_cast<int>(program_.buffers.size());
   buffer_of_.emplace(storage.unsafeGetStorageImpl(), number);
   program_.buffers.push_back(std::move(buffer));
-  states_.push_back({std::move(storage)});
+  states_.push_back({.storage = std::move(storage)});
+  if (program_.buffers.back().kind == Kind::temporary && !parts_.empty()) states_.back().part = parts_.back()->number;
   return number;
 }
 
@@ -153,11 +140,14 @@ int Recorder::known_buffer(const Tensor& tensor) const {
 
 int Recorder::buffer_of(const Tensor& tensor) {
   const int known = known_buffer(tensor);
-  return known >= 0 ? known : capture(tensor);
+  if (known < 0) return capture(tensor);
+  refuse_tensor_of_part(known);
+  return known;
 }
 
 // A storage that no recorded call made belongs to somebody outside.
 int Recorder::capture(const Tensor& tensor) {
+  note_leaf_in_parts(tensor);
   return add_buffer({.kind = Kind::captured,
                      .bytes = static_cast<int64_t>(tensor.storage().nbytes()),
                      .storage = tensor.storage(),
@@ -221,7 +211,7 @@ void Recorder::keep_what_cpp_wrote(int number) {
   call.reads = {constant};
   call.writes = {number};
   buffer(number).written = true;
-  program_.calls.push_back(std::move(call));
+  calls().push_back(std::move(call));
 }
 
 void Recorder::note_write(const Tensor& tensor) {
@@ -230,14 +220,16 @@ void Recorder::note_write(const Tensor& tensor) {
   written.written = true;
   program_.leaves_shares |= shares_.count(tensor.storage().unsafeGetStorageImpl()) > 0;
   if ((written.kind == Kind::captured || written.kind == Kind::replica) && !tensor.is_inference())
-    program_.written_versions.push_back(tensor.unsafeGetTensorImpl()->version_counter());
+    written_versions().push_back(tensor.unsafeGetTensorImpl()->version_counter());
+  note_write_in_parts(tensor);
 }
 
 // In place: t_, squeeze_, resize_. A replay does it to no tensor, as it works with the tensors' final shapes.
 void Recorder::refuse_new_geometry(const OperatorInfo& info, const Tensor& tensor) {
-  const Program::Buffer& changed = buffer(buffer_of(tensor));
+  const int number = buffer_of(tensor);
+  const Program::Buffer& changed = buffer(number);
   if (info.name == "aten::detach_") return;
-  if (changed.kind == Kind::argument || changed.origin.is_same(tensor))
+  if (changed.kind == Kind::argument || changed.origin.is_same(tensor) || is_made_outside(number))
     throw Error(
         ErrorCode::failed_precondition,
         str(name_, ": ", info.name, " changes the shape of a tensor from outside, ", to_string(geometry_of(tensor)),
@@ -266,7 +258,7 @@ void Recorder::take_operands(const OperatorInfo& info, at::ArrayRef<at::IValue> 
 
 void Recorder::take_results(const OperatorInfo& info, Stack& stack, Program::Call& call) {
   const size_t known = program_.buffers.size();
-  const int number_of_call = static_cast<int>(program_.calls.size());
+  const int number_of_call = static_cast<int>(calls().size());
   for (const at::IValue& result : torch::jit::last(stack, info.num_returns)) {
     for_each_tensor(result, [&](const Tensor& tensor) {
       if (!tensor.defined() || !has_recordable_memory(tensor) || known_buffer(tensor) >= 0) return;
@@ -274,6 +266,7 @@ void Recorder::take_results(const OperatorInfo& info, Stack& stack, Program::Cal
       const int number =
           add_buffer({.kind = Kind::temporary, .bytes = bytes, .maker = number_of_call}, tensor.storage());
       call.writes.push_back(number);
+      state(number).made_by = call.name;
       if (!makes_fresh_memory(info.name)) return;
       call.gives_fresh_memory = true;
       state(number).fresh = true;
@@ -288,9 +281,10 @@ void Recorder::take_results(const OperatorInfo& info, Stack& stack, Program::Cal
 
 // An argument that receives the result may have got another size, and more memory.
 void Recorder::take_new_size(const OperatorInfo& info, const Tensor& tensor, int value_before) {
-  Program::Buffer& target = buffer(buffer_of(tensor));
+  const int number = buffer_of(tensor);
+  Program::Buffer& target = buffer(number);
   const auto bytes = static_cast<int64_t>(tensor.storage().nbytes());
-  const bool outside = target.kind != Kind::temporary && !info.changes_geometry;
+  const bool outside = (target.kind != Kind::temporary || is_made_outside(number)) && !info.changes_geometry;
   const bool moved = target.kind == Kind::argument && bytes != target.bytes;
   if (moved || (outside && program_.values[static_cast<size_t>(value_before)].geometry != geometry_of(tensor)))
     throw Error(ErrorCode::failed_precondition,
@@ -308,6 +302,7 @@ void Recorder::call(const c10::OperatorHandle& op, const OperatorInfo& info, Sta
     check_recordable(name_, op, info, arguments);
     if (call.draws && !program_.compiler) check_generator(name_, info, arguments);
     take_operands(info, arguments, call);
+    if (call.draws) note_draw_in_parts(arguments);
   });
   if (!goes_on) return run_below(op, stack);
   {
@@ -336,8 +331,8 @@ void Recorder::take_new_sizes(const OperatorInfo& info, at::ArrayRef<at::IValue>
 void Recorder::add_call(Program::Call call) {
   if (is_over()) return;
   if (!in_replica_) call.replica = ThreadView::current().replica;
-  program_.calls.push_back(std::move(call));
-  if (program_.calls.size() % 32 == 0) free_unused();
+  calls().push_back(std::move(call));
+  if (calls().size() % 32 == 0) free_unused();
 }
 
 void Recorder::close(int number) {
@@ -371,7 +366,9 @@ void Recorder::host_step(const char* name, at::ArrayRef<Tensor> inputs, at::Arra
       for (const int number : *buffers) keep_what_cpp_wrote(number);
   });
   if (!goes_on) return run_below(step, inputs);
-  {
+  if (is_undone()) {
+    clear_unwritten(call);
+  } else {
     const Readable open(*this, call);
     run_below(step, inputs);
   }
@@ -383,6 +380,7 @@ void Recorder::host_step(const char* name, at::ArrayRef<Tensor> inputs, at::Arra
 size_t Recorder::mesh_value(const Tensor& tensor) {
   for (size_t i = 0; i < program_.meshes.size(); ++i)
     if (program_.meshes[i].tensor.is_same(tensor)) return i;
+  if (!in_replica_) note_leaf_in_parts(tensor);
   program_.meshes.push_back({.tensor = tensor, .components = mesh_impl(tensor).components()});
   return program_.meshes.size() - 1;
 }
@@ -404,7 +402,10 @@ void Recorder::global_view(MeshTensorImpl& tensor, bool writes) {
       if (is_new) mesh->second = mesh_value(Tensor(c10::intrusive_ptr<c10::TensorImpl>::reclaim_copy(&tensor)));
       program_.meshes[mesh->second].written |= writes;
     }
-    if (writes && from_outside && !tensor.is_inference()) program_.written_versions.push_back(tensor.version_counter());
+    if (!writes || !from_outside || tensor.is_inference()) return;
+    written_versions().push_back(tensor.version_counter());
+    for (Part* const part : parts_)
+      if (part->undo) part->undo->before_write(tensor.version_counter());
   });
 }
 
@@ -423,6 +424,7 @@ Tensor Recorder::replica_view(const Tensor& tensor, const Tensor& global, Functi
 
 void Recorder::take_replica_view(const Tensor& tensor, const Tensor& global, const Tensor& own) {
   if (!has_recordable_memory(own) || known_buffer(own) >= 0) return;
+  note_leaf_in_parts(own);
   const size_t mesh = mesh_value(tensor);
   if (in_replica_) {
     add_buffer({.kind = Kind::replica,
@@ -504,9 +506,8 @@ void Recorder::find_kept_outside() {
     if (!ours || given_out_[i] || states_[i].storage.use_count() == 1) continue;
     const std::string shape =
         states_[i].values.empty() ? "" : to_string(program_.values[static_cast<size_t>(states_[i].values[0])].geometry);
-    kept_outside_.push_back(made.kind == Kind::argument
-                                ? str("argument ", made.index, ", ", shape)
-                                : str(shape, " of ", program_.calls[static_cast<size_t>(made.maker)].name));
+    kept_outside_.push_back(made.kind == Kind::argument ? str("argument ", made.index, ", ", shape)
+                                                        : str(shape, " of ", states_[i].made_by));
   }
 }
 
@@ -556,6 +557,7 @@ void Recorder::take_result(const Tensor& result) {
 
 bool Recorder::take_end(at::ArrayRef<Tensor> results) {
   return attempt([&] {
+    if (left_part_) throw *left_part_;
     if (unseen_accesses() != unseen_accesses_)
       throw Error(ErrorCode::failed_precondition,
                   name_ + ": C++ asked for the memory of a tensor in another thread while it was recorded");
@@ -580,6 +582,7 @@ Program Recorder::finish(Tensors& results) {
   forget_unused_gradients();
   find_kept_outside();
   find_constants();
+  if (num_parts_) leave_out(program_, [&](int number) { return state(number).part != 0; });
   return std::move(program_);
 }
 

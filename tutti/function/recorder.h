@@ -7,8 +7,10 @@
 #include <vector>
 
 #include "tutti/core/error.h"
+#include "tutti/core/structure.h"
 #include "tutti/function/laid_out.h"
 #include "tutti/function/program.h"
+#include "tutti/function/undo_log.h"
 #include "tutti/tensor/call_recorder.h"
 
 namespace tutti {
@@ -38,14 +40,17 @@ class Recorder final : public CallRecorder {
   void global_view(MeshTensorImpl& tensor, bool writes) override;
   Tensor replica_view(const Tensor& tensor, const Tensor& global, FunctionRef<Tensor()> look) override;
   bool has_written(const Tensor& tensor) const override;
-  void replicas_run(ParallelCall on_replicas) override { program_.on_replicas = std::move(on_replicas); }
-  // The program is one for the devices of this compiler. Throws: unimplemented where it is one for others already.
-  void compile_by(std::shared_ptr<ProgramCompiler> compiler) {
-    if (program_.compiler && program_.compiler != compiler)
-      throw Error(ErrorCode::unimplemented,
-                  name_ + ": runs the replicas of two strategies whose programs are compiled; make two functions");
-    program_.compiler = std::move(compiler);
-  }
+  void replicas_run(ParallelCall on_replicas) override;
+  bool in_part() const override { return !parts_.empty(); }
+  // The program is one for the devices of this compiler. Throws: unimplemented where it is one for others already, or
+  // has calls with parts.
+  void compile_by(std::shared_ptr<ProgramCompiler> compiler);
+
+  using FlatTensors = structure::Flat<Tensor>;
+  using RunPart = FunctionRef<FlatTensors()>;
+  // See tutti::cond. Nothing where the recording ended, and what is taken was not called yet.
+  std::optional<FlatTensors> cond(const Tensor& predicate, RunPart if_true, RunPart if_false);
+
   void refuse(const Error& why) override;
   bool is_over() const override { return why_over_.has_value(); }
   // Why the recording ended before the function did.
@@ -69,13 +74,74 @@ class Recorder final : public CallRecorder {
     c10::Storage storage;
     bool fresh = false;  // nothing was written yet that the recorder saw
     std::vector<int> values;
+    int part = 0;         // temporary: the number of the part of the function in which it was made; 0: of none
+    std::string made_by;  // temporary: the name of the call
   };
+  // A part of the function that a call of the program runs, as it is recorded.
+  struct Part {
+    std::string what;  // "the branch of cond for true"
+    int number;        // parts in it have higher ones
+    int end = 0;       // more than the highest one
+    std::vector<Program::Call> calls = {};
+    std::vector<c10::VariableVersion> written_versions = {};
+    std::optional<UndoLog> undo = {};           // what it does is undone
+    std::vector<Tensor> written_in_graph = {};  // in place, while gradients were recorded, and made before it
+    std::vector<std::pair<Tensor, Tensor>> gradients = {};  // of variables, as it found them
+    FlatTensors returned = {};
+    TakenApart results = {};  // of what it returned
+    std::vector<int> values = {};
+  };
+  class PartScope;
   // A replica's share of a value, in a storage of its own on the memory of a buffer.
   struct Share {
     int buffer;
     c10::weak_intrusive_ptr<c10::StorageImpl> place;  // keeps the address, not the share
   };
-  class Readable;
+  // The memory of a call's operands, open to the call.
+  class Readable {
+   public:
+    Readable(Recorder& recorder, const Program::Call& call);
+    ~Readable();
+    Readable(const Readable&) = delete;
+    Readable& operator=(const Readable&) = delete;
+
+   private:
+    template <class Visit>
+    void for_each(Visit visit) {
+      for (const auto* buffers : {&call_.reads, &call_.writes})
+        for (const int buffer : *buffers) visit(buffer);
+    }
+
+    Recorder& recorder_;
+    const Program::Call& call_;
+  };
+
+  std::vector<Program::Call>& calls() { return parts_.empty() ? program_.calls : parts_.back()->calls; }
+  // Of the innermost part.
+  std::vector<c10::VariableVersion>& written_versions();
+  bool is_made_in(const Part& part, int number) const;
+  bool is_made_outside(int number) const { return !parts_.empty() && !is_made_in(*parts_.back(), number); }
+  // Whether what is done now is undone: then the recording cannot end, only fail.
+  bool is_undone() const;
+  bool throws() const { return unrecordable_ == Unrecordable::error || is_undone(); }
+  void refuse_tensor_of_part(int number) const;
+  void refuse_parts(const char* what) const;
+  void note_write_in_parts(const Tensor& tensor);
+  void note_draw_in_parts(at::ArrayRef<at::IValue> arguments);
+  void note_leaf_in_parts(const Tensor& leaf);
+  void clear_unwritten(const Program::Call& host_step);
+  std::vector<Tensor> known_leaves() const;
+  bool read_flag(const Tensor& predicate);
+  void settle_fresh_memory();
+  void record_part(Part& part, RunPart run);
+  void record_undone(Part& part, RunPart run);
+  void end_part(Part& part);
+  void refuse_changed_gradients(const Part& part) const;
+  void refuse_written_graphs(const Part& part) const;
+  void refuse_other_results(const Part& one, const Part& other) const;
+  void add_part(Program::Call& call, const char* name, Part& part);
+  Tensors own_values(at::ArrayRef<Tensor> values);
+  Tensors make_results(Program::Call& call, at::ArrayRef<Tensor> values);
 
   int add_buffer(Program::Buffer buffer, c10::Storage storage);
   int known_buffer(const Tensor& tensor) const;
@@ -120,8 +186,11 @@ class Recorder final : public CallRecorder {
   bool in_replica_;  // whether the function is called in a replica's
   int num_threads_;  // of LibTorch's kernels, where the function is called
   std::vector<std::string> kept_outside_;
-  Tensors arguments_;            // as the function got them
-  std::vector<bool> given_out_;  // by buffer: results and gradients
+  std::vector<Part*> parts_;  // that are being recorded, the outermost first
+  int num_parts_ = 0;
+  std::optional<Error> left_part_;  // an exception left a part, so that the program lacks what that did
+  Tensors arguments_;               // as the function got them
+  std::vector<bool> given_out_;     // by buffer: results and gradients
 };
 
 }  // namespace tutti

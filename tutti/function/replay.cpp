@@ -170,7 +170,11 @@ Replay::Step Replay::make_step(const CallGroup& group) {
 void Replay::choose_form(Step& step) {
   const Program::Call& call = step.call();
   bool may_be_proven = false;
-  if (!call.op) {
+  if (!call.parts.empty()) {
+    step.form = Form::control_flow;
+    step.control_flow =
+        std::make_unique<ControlFlowStep>(call, [&](int value) { return values_[static_cast<size_t>(value)]; });
+  } else if (!call.op) {
     step.form = Form::host_step;
     step.inputs = step.arguments[0].toTensorVector();
   } else if (!step.makes.empty()) {
@@ -288,12 +292,10 @@ void Replay::bind(at::ArrayRef<Tensor> arguments) {
 // Memory for what goes to the caller, where its maker does not allocate it.
 void Replay::allocate_results() {
   for (size_t i = 0; i < places_.size(); ++i)
-    if (places_[i] == Place::given) {
-      given_[i] = {};
+    if (places_[i] == Place::given)
       storage(static_cast<int>(i)).set_data_ptr_noswap(allocate(program_->buffers[i].bytes));
-    }
   for (const Step& step : steps_)
-    if (step.form == Form::functional)
+    if (step.form == Form::functional || step.form == Form::control_flow)
       for (const int made : step.makes)
         if (place(made) == Place::given) storage(made).set_data_ptr_noswap({nullptr, at::kCPU});
 }
@@ -337,6 +339,11 @@ void Replay::take_results(Step& step) {
 
 void Replay::run_functional(Step& step) {
   call(step, *step.call().op, step.arguments);
+  take_results(step);
+}
+
+void Replay::run_control_flow(Step& step) {
+  for (Tensor& result : step.control_flow->run()) step.stack.emplace_back(std::move(result));
   take_results(step);
 }
 
@@ -394,6 +401,7 @@ void Replay::run_step(Step& step) {
     case Form::out: step.proven ? run_out(step) : prove(step); break;
     case Form::host_step: step.call().host_step(step.inputs); break;
     case Form::pointwise: step.pointwise->run(); break;
+    case Form::control_flow: run_control_flow(step); break;
   }
   step.stack.clear();
   for (const int unused : step.frees) free_memory(unused);
@@ -532,6 +540,7 @@ Tensors Replay::run(at::ArrayRef<Tensor> arguments) {
   for (const Program::Result& made : program_->results)
     results.push_back(made.is_origin ? buffer(value(made.value).buffer).origin : result(made.value, arguments));
   set_gradients(arguments);
+  for (c10::Storage& given : given_) given = {};  // the caller's alone
   return results;
 }
 

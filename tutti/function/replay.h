@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "tutti/function/control_flow_step.h"
 #include "tutti/function/laid_out.h"
 #include "tutti/function/memory_plan.h"
 #include "tutti/function/native_kernel.h"
@@ -31,7 +32,7 @@ class Replay final : public ProgramRunner {
   int64_t planned_bytes() const { return planned_bytes_; }
 
  private:
-  enum class Form { in_place, functional, out, host_step, pointwise };
+  enum class Form { in_place, functional, out, host_step, pointwise, control_flow };
   struct Step {
     std::vector<const Program::Call*> calls;  // one, or several pointwise ones
     Form form = Form::in_place;
@@ -40,6 +41,7 @@ class Replay final : public ProgramRunner {
     std::optional<c10::OperatorHandle> out_op = {};
     NativeKernel native = nullptr;  // in the place of out_op
     std::unique_ptr<PointwiseStep> pointwise = nullptr;
+    std::unique_ptr<ControlFlowStep> control_flow = nullptr;
     Stack arguments = {};
     Stack out_arguments = {};
     std::vector<Tensor> inputs = {};  // of a host step
@@ -93,6 +95,7 @@ class Replay final : public ProgramRunner {
   void run_step(Step& step);
   void call(Step& step, const c10::OperatorHandle& op, const Stack& arguments);
   void run_functional(Step& step);
+  void run_control_flow(Step& step);
   void run_out(Step& step);
   void prove(Step& step);
   void take_results(Step& step);

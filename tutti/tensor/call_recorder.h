@@ -46,6 +46,9 @@ class CallRecorder {
   // Whether a recorded call wrote to the memory of the tensor.
   virtual bool has_written(const Tensor& tensor) const = 0;
 
+  // Whether the thread is in a part of the function that a call of the program runs, or does not: a branch. Replicas
+  // can neither run nor meet in it.
+  virtual bool in_part() const = 0;
   // Replicas are about to run, on threads that `on_replicas` can use too.
   virtual void replicas_run(ParallelCall on_replicas) = 0;
 
