@@ -230,7 +230,8 @@ class Comparison {
       else if (wanted_.writes_overlap)
         passed_over_.insert("a write to elements that share a place, whose order LibTorch leaves open");
       else if (is_value_of_wide(seen, wanted, terms))
-        passed_over_.insert("LibTorch's kernel adds in 16 or 32 bits; the mesh's value is that of 64, or nearer to it");
+        passed_over_.insert(
+            "LibTorch's kernel adds in 16 or 32 bits; the mesh's value is that of 64, or as near to it");
       else if (is_bits_of_a_result(seen.slot))
         passed_over_.insert("bits of a number that was computed: the last ones, and a zero's sign, hang on the kernel");
       else if (far <= precision(at::kFloat) && calls_logsumexp_into())
@@ -396,7 +397,8 @@ class Comparison {
     });
   }
 
-  // Whether the value is what LibTorch computes in 64 bits, where its own is not; of 16 bits, at least nearer to it.
+  // Whether the value is what LibTorch computes in 64 bits, where its own is not; or as near to it as that; of 16 bits,
+  // nearer.
   bool is_value_of_wide(const Seen& seen, const Seen& wanted, double terms) {
     const double tolerance = std::max(precision(wanted.dtype), precision(at::kFloat));  // of what is made of integers
     for (const Seen& wide : run_plain(program_, {.wide = true}).seen)
@@ -406,8 +408,11 @@ class Comparison {
                               (wanted.value.isnan() & seen.value.isnan());
         const Tensor value = at::where(beyond, wanted.value, wide.value);
         const double far = distance(seen.value, sum_of_equal(value, terms)), of_torch = distance(wanted.value, value);
-        return (far <= tolerance && of_torch > precision(at::kDouble)) ||
-               (at::isReducedFloatingType(wanted.dtype) && of_torch > tolerance && far <= of_torch);
+        // What small differences of large numbers leave is as far from it in LibTorch, by the order of its sums.
+        const double factor = at::isReducedFloatingType(wanted.dtype) ? 1 : 4;
+        const bool is_as_near = !at::isIntegralType(wanted.dtype, /*includeBool=*/true) &&
+                                factor * of_torch > tolerance && far <= factor * of_torch;
+        return (far <= tolerance && of_torch > precision(at::kDouble)) || is_as_near;
       }
     return false;
   }
