@@ -60,9 +60,9 @@ function(tutti_unite target)
 endfunction()
 
 # tutti_library(NAME FOLDER...): a part of the library. Every source below tutti/FOLDER but main.cpp joins it; every
-# *_test.cpp joins the binary FOLDER_test; those of FOLDER/rpc wait for tutti_rpc. A .proto is compiled by protoc, to NAME.pb.h; it and the source beside it of the
-# same name join NAME_proto, which sees protobuf and never LibTorch, whose folder of headers holds those of another
-# protobuf.
+# *_test.cpp joins the binary FOLDER_test; those of FOLDER/rpc wait for tutti_rpc. A .proto is compiled by protoc, to
+# NAME.pb.h; it and the source beside it of the same name join NAME_proto, which sees protobuf and never LibTorch, whose
+# folder of headers holds those of another protobuf.
 function(tutti_library library)
   add_library(${library} STATIC)
   target_include_directories(${library} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
@@ -74,7 +74,8 @@ function(tutti_library library)
   target_compile_options(${library} PRIVATE -fno-math-errno -ffp-contract=off)
   add_library(${library}_proto OBJECT)
   set_target_properties(${library}_proto PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
-  target_include_directories(${library}_proto PRIVATE "${PROJECT_SOURCE_DIR}" "${TUTTI_PROTO_DIR}")
+  target_include_directories(${library}_proto PRIVATE "${PROJECT_SOURCE_DIR}")
+  target_include_directories(${library}_proto SYSTEM PRIVATE "${TUTTI_PROTO_DIR}")  # protoc's style is its own business
   target_link_libraries(${library}_proto PRIVATE protobuf::libprotobuf tutti_options)
   target_sources(${library} PRIVATE $<TARGET_OBJECTS:${library}_proto>)
   target_link_libraries(${library} PRIVATE protobuf::libprotobuf ${CMAKE_DL_LIBS} $<BUILD_INTERFACE:tutti_options>)

@@ -16,7 +16,22 @@
 namespace tutti::testing_support {
 namespace {
 
-BIO* text(const std::string& pem) { return BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())); }
+template <auto release>
+struct Releaser {
+  template <class T>
+  void operator()(T* held) const {
+    release(held);
+  }
+};
+using Key = std::unique_ptr<EVP_PKEY, Releaser<EVP_PKEY_free>>;
+using Certificate = std::unique_ptr<X509, Releaser<X509_free>>;
+using Text = std::unique_ptr<BIO, Releaser<BIO_free_all>>;
+
+Text text_of(const std::string& pem) { return Text(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size()))); }
+
+Certificate certificate_of(const std::string& pem) {
+  return Certificate(PEM_read_bio_X509(text_of(pem).get(), nullptr, nullptr, nullptr));
+}
 
 SSL_CTX* context_of(const TlsClient::Options& options) {
   SSL_CTX* const context = SSL_CTX_new(TLS_client_method());
@@ -25,13 +40,13 @@ SSL_CTX* context_of(const TlsClient::Options& options) {
   SSL_CTX_set_min_proto_version(context, TLS1_VERSION);
   SSL_CTX_set_max_proto_version(context, options.max_version);
   if (!options.authority.empty()) {
-    X509_STORE_add_cert(SSL_CTX_get_cert_store(context),
-                        PEM_read_bio_X509(text(options.authority), nullptr, nullptr, nullptr));
+    X509_STORE_add_cert(SSL_CTX_get_cert_store(context), certificate_of(options.authority).get());
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
   }
   if (!options.certificate.empty()) {
-    SSL_CTX_use_certificate(context, PEM_read_bio_X509(text(options.certificate), nullptr, nullptr, nullptr));
-    SSL_CTX_use_PrivateKey(context, PEM_read_bio_PrivateKey(text(options.key), nullptr, nullptr, nullptr));
+    const Key key(PEM_read_bio_PrivateKey(text_of(options.key).get(), nullptr, nullptr, nullptr));
+    SSL_CTX_use_certificate(context, certificate_of(options.certificate).get());
+    SSL_CTX_use_PrivateKey(context, key.get());
   }
   return context;
 }

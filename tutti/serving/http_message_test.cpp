@@ -160,5 +160,13 @@ TEST(HttpResponse, IsWrittenWithItsLength) {
   EXPECT_EQ(error_response(400, "bad \"byte\" \xff").body, "{\"error\": \"bad \\\"byte\\\" ?\"}\n");
 }
 
+TEST(HttpResponse, AnErrorIsCutBetweenLetters) {
+  std::string long_text = "x";
+  for (int i = 0; i < 1000; ++i) long_text += "\u00e9";
+  const std::string body = error_response(400, long_text).body;
+  EXPECT_EQ(body.size(), std::string("{\"error\": \"\"}\n").size() + 1023);
+  EXPECT_TRUE(body.ends_with("\u00e9\"}\n"));
+}
+
 }  // namespace
 }  // namespace tutti::serving

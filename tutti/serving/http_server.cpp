@@ -147,7 +147,7 @@ class HttpServer::Loop {
   void receive(uint64_t id, Connection& connection);
   void take_requests(uint64_t id, Connection& connection);
   void hand_over(uint64_t id, Connection& connection, HttpRequest request);
-  void answer(Outbox::Answer answer);
+  void answer(const Outbox::Answer& answer);
   void respond(uint64_t id, Connection& connection, const HttpResponse& response, bool keeps);
   void send_rest(uint64_t id, Connection& connection);
   void part(Connection& connection);
@@ -213,7 +213,7 @@ void HttpServer::Loop::run() {
       serve(events[static_cast<size_t>(i)].data.u64, events[static_cast<size_t>(i)].events);
     // Answering can take the next request of a connection, which can be answered at once.
     for (auto answers = outbox_->take(); !answers.empty(); answers = outbox_->take())
-      for (Outbox::Answer& answer : answers) this->answer(std::move(answer));
+      for (const Outbox::Answer& answer : answers) this->answer(answer);
     if (is_stopping_ || Clock::now() >= next_look) {
       end_overdue();
       next_look = Clock::now() + kTick;
@@ -340,7 +340,7 @@ void HttpServer::Loop::hand_over(uint64_t id, Connection& connection, HttpReques
   }
 }
 
-void HttpServer::Loop::answer(Outbox::Answer answer) {
+void HttpServer::Loop::answer(const Outbox::Answer& answer) {
   const auto found = connections_.find(answer.connection);
   // It may have gone, or have been told that it took too long.
   if (found == connections_.end() || found->second.state != State::answering) return;

@@ -62,10 +62,12 @@ void count_parts(std::string_view message, Part outer, int& num_parts) {
 template <class Message>
 Message parsed(std::string_view bytes, const char* name) {
   Message message;
-  if (bytes.size() > std::numeric_limits<int>::max() ||
-      !message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
-    refuse(str("the message is no ", name));
+  if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) refuse(str("the message is no ", name));
   return message;
+}
+
+void check_size(std::string_view message) {
+  if (message.size() > std::numeric_limits<int>::max()) refuse("the message has more than the 2 GiB of protobuf's");
 }
 
 template <class Message>
@@ -192,6 +194,7 @@ void write_head(const InferenceTensor& tensor, Tensor& to) {
 }  // namespace
 
 InferenceRequest read_inference_request(std::string_view message) {
+  check_size(message);
   int num_parts = 0;
   count_parts(message, Part::request, num_parts);
   auto from = parsed<proto::ModelInferRequest>(message, "ModelInferRequest");
@@ -221,6 +224,7 @@ InferenceRequest read_inference_request(std::string_view message) {
 }
 
 ModelRequest read_model_request(std::string_view message) {
+  check_size(message);
   const auto from = parsed<proto::ModelRequest>(message, "request for a model");
   return {.name = from.name(), .version = from.version()};
 }

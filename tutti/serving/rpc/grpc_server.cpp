@@ -144,9 +144,11 @@ class GrpcServer::Call final : public grpc::ServerGenericBidiReactor, public std
   void OnReadDone(bool ok) override {
     if (!ok) return finish({.code = GrpcCode::invalid_argument, .error = "the call has no message"});
     num_bytes_ = in_.Length();
-    if ((calls_->num_bytes += num_bytes_) > calls_->options.max_bytes)
+    const uint64_t num_here = calls_->num_bytes += num_bytes_;
+    if (num_here > calls_->options.max_bytes)
       return finish({.code = GrpcCode::unavailable, .error = "no memory is left for this request; try again"});
     is_here_ = true;
+    if (is_finished_) return;  // its client has gone, or its time was over
     deadline_ = Clock::now() + calls_->options.answer_timeout;
     const auto pending = std::make_shared<Pending>(shared_from_this());
     try {
