@@ -2,21 +2,42 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <optional>
+#include <tuple>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "tutti/core/function_ref.h"
 #include "tutti/core/structure.h"
 #include "tutti/core/tensor_fwd.h"
 
 namespace tutti {
+
+struct WhileLoopOptions {
+  std::optional<int64_t> maximum_iterations = {};  // the loop ends after them, whatever its condition says
+};
+
 namespace function_internal {
 
 using FlatTensors = structure::Flat<Tensor>;
 using Part = FunctionRef<FlatTensors()>;  // of a function: a branch
+using LoopCondition = FunctionRef<Tensor(const std::vector<Tensor>& state)>;
+using LoopBody = FunctionRef<FlatTensors(const std::vector<Tensor>& state)>;
 
 FlatTensors cond(const Tensor& predicate, Part if_true, Part if_false);
+std::vector<Tensor> while_loop(LoopCondition condition, LoopBody body, FlatTensors state,
+                               const WhileLoopOptions& options);
+
+// f(state), or f(parts of the state...) of a tuple.
+template <class F, class State>
+decltype(auto) call_with_state(F& f, const State& state) {
+  if constexpr (structure::TupleLike<State>)
+    return std::apply(f, state);
+  else
+    return f(state);
+}
 
 }  // namespace function_internal
 
@@ -54,6 +75,34 @@ auto cond(const Tensor& predicate, True&& if_true, False&& if_false) {
     auto flat = function_internal::cond(predicate, part(if_true), part(if_false));
     return structure::with_leaves(std::move(*result), std::move(flat.leaves));
   }
+}
+
+// Calls `body` as long as `condition` says, in a recorded function too: there both are recorded, and each replay goes
+// through them as often as it has to. Both take the state, a Tensor or a structure of tensors; of a tuple its parts are
+// arguments. The condition returns a bool tensor of one element, the body the next state, of the same type, shapes and
+// dtypes. What they capture is as in cond(). They may write to the state in place; it is theirs, and what is returned
+// are new, contiguous tensors.
+//
+//   const auto [steps, x] = while_loop([&](const Tensor& i, const Tensor& x) { return x.norm() > 0.1; },
+//                                      [&](const Tensor& i, const Tensor& x) { return std::tuple(i + 1, x * 0.9); },
+//                                      std::tuple(torch::zeros({}, torch::kLong), start));
+//
+// While it is recorded each iteration must be the same calls as the first; without any, the body runs once and is
+// undone. Gradients go through it outside of a recording alone, and the errors are those of cond().
+// TF: tf.while_loop.
+template <class Condition, class Body, class State>
+State while_loop(Condition&& condition, Body&& body, State state, const WhileLoopOptions& options = {}) {
+  using function_internal::call_with_state;
+  static_assert(std::is_same_v<std::decay_t<decltype(call_with_state(body, state))>, State>,
+                "while_loop: the body returns what it takes, a structure of the same type");
+  const auto goes_on = [&](const std::vector<Tensor>& leaves) -> Tensor {
+    return call_with_state(condition, structure::with_leaves(state, leaves));
+  };
+  const auto next = [&](const std::vector<Tensor>& leaves) {
+    return structure::flatten<Tensor>(call_with_state(body, structure::with_leaves(state, leaves)));
+  };
+  auto leaves = function_internal::while_loop(goes_on, next, structure::flatten<Tensor>(state), options);
+  return structure::with_leaves(std::move(state), std::move(leaves));
 }
 
 }  // namespace tutti

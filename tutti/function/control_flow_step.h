@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "tutti/core/function_ref.h"
@@ -29,7 +31,12 @@ class ControlFlowStep {
     Tensors memory;  // bytes
   };
 
-  Tensor predicate_;
+  Tensors run_cond();
+  Tensors run_loop();
+
+  bool is_loop_;
+  Tensors operands_;  // the predicate, or the initial state
+  std::optional<int64_t> maximum_iterations_;
   std::vector<Part> parts_;
 };
 

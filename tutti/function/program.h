@@ -63,8 +63,10 @@ struct Program {
   struct Call {
     std::optional<c10::OperatorHandle> op;  // of a call of LibTorch's
     HostStep host_step = {};                // else what runs, by its name
-    // Of "cond": what runs if argument 0 is true, and if it is false; it gives the results. The memory that part i
-    // works on is argument 1 + i, a list of tensors in it.
+    // Of "cond": what runs if argument 0 is true, and if it is false; it gives the results. Of "while_loop": what tells
+    // whether it goes on, and what makes the next state. Argument 0 is the initial state, the last one the greatest
+    // number of iterations; the state is the first arguments of each part, and the results.
+    // The memory that part i works on is argument 1 + i, a list of tensors in it.
     std::vector<Part> parts = {};
     std::string name;
     std::vector<Operand> arguments;

@@ -53,6 +53,7 @@ Recorder::Recorder(std::string name, const std::vector<Program::Leaf>& leaves, U
   for (const Program::Leaf& leaf : leaves) {
     const Tensor gradient = gradient_buffer(leaf.tensor);
     program_.leaves.push_back({.tensor = leaf.tensor, .had_gradient = leaf.tensor.grad().defined()});
+    leaves_.push_back(leaf.tensor);
     if (!gradient.defined() || !has_recordable_memory(gradient)) continue;
     const int index = static_cast<int>(program_.leaves.size()) - 1;
     program_.leaves.back().entry_geometry = geometry_of(gradient);
@@ -68,16 +69,17 @@ bool Recorder::attempt(FunctionRef<void()> part) {
   try {
     part();
   } catch (const Error& why) {
-    if (throws()) throw;
+    if (unrecordable_ == Unrecordable::error) throw;
     refuse(why);
   } catch (const c10::Error& why) {  // of a tensor of a kind of its own
-    if (throws()) throw;
+    if (unrecordable_ == Unrecordable::error) throw;
     refuse(Error(ErrorCode::unimplemented, str(name_, ": ", why.what_without_backtrace())));
   }
   return !is_over();
 }
 
 void Recorder::refuse(const Error& why) {
+  if (is_undone()) failed_part_ = why;
   if (throws()) throw why;
   if (is_over()) return;
   open_all();
@@ -86,6 +88,7 @@ void Recorder::refuse(const Error& why) {
   states_.clear();
   arguments_.clear();
   replica_leaves_.clear();
+  leaves_.clear();
   step_aside();
 }
 
@@ -147,7 +150,7 @@ int Recorder::buffer_of(const Tensor& tensor) {
 
 // A storage that no recorded call made belongs to somebody outside.
 int Recorder::capture(const Tensor& tensor) {
-  note_leaf_in_parts(tensor);
+  note_leaf(tensor);
   return add_buffer({.kind = Kind::captured,
                      .bytes = static_cast<int64_t>(tensor.storage().nbytes()),
                      .storage = tensor.storage(),
@@ -348,8 +351,8 @@ void Recorder::open_all() {
 }
 
 // What nobody else can reach any more keeps its place in the program and gives its memory back.
-void Recorder::free_unused() {
-  for (size_t i = 0; i < states_.size(); ++i)
+void Recorder::free_unused(size_t from) {
+  for (size_t i = from; i < states_.size(); ++i)
     if (program_.buffers[i].kind == Kind::temporary && states_[i].storage.use_count() == 1)
       states_[i].storage.unsafeGetStorageImpl()->_mutable_data_ptr_no_checks().clear();
 }
@@ -380,7 +383,7 @@ void Recorder::host_step(const char* name, at::ArrayRef<Tensor> inputs, at::Arra
 size_t Recorder::mesh_value(const Tensor& tensor) {
   for (size_t i = 0; i < program_.meshes.size(); ++i)
     if (program_.meshes[i].tensor.is_same(tensor)) return i;
-  if (!in_replica_) note_leaf_in_parts(tensor);
+  if (!in_replica_) note_leaf(tensor);
   program_.meshes.push_back({.tensor = tensor, .components = mesh_impl(tensor).components()});
   return program_.meshes.size() - 1;
 }
@@ -424,7 +427,7 @@ Tensor Recorder::replica_view(const Tensor& tensor, const Tensor& global, Functi
 
 void Recorder::take_replica_view(const Tensor& tensor, const Tensor& global, const Tensor& own) {
   if (!has_recordable_memory(own) || known_buffer(own) >= 0) return;
-  note_leaf_in_parts(own);
+  note_leaf(own);
   const size_t mesh = mesh_value(tensor);
   if (in_replica_) {
     add_buffer({.kind = Kind::replica,
@@ -557,7 +560,7 @@ void Recorder::take_result(const Tensor& result) {
 
 bool Recorder::take_end(at::ArrayRef<Tensor> results) {
   return attempt([&] {
-    if (left_part_) throw *left_part_;
+    if (failed_part_) throw *failed_part_;
     if (unseen_accesses() != unseen_accesses_)
       throw Error(ErrorCode::failed_precondition,
                   name_ + ": C++ asked for the memory of a tensor in another thread while it was recorded");
@@ -581,6 +584,7 @@ Program Recorder::finish(Tensors& results) {
   open_all();
   forget_unused_gradients();
   find_kept_outside();
+  leaves_.clear();
   find_constants();
   if (num_parts_) leave_out(program_, [&](int number) { return state(number).part != 0; });
   return std::move(program_);

@@ -9,7 +9,9 @@
 #include "tutti/core/error.h"
 #include "tutti/core/structure.h"
 #include "tutti/function/laid_out.h"
+#include "tutti/function/loop.h"
 #include "tutti/function/program.h"
+#include "tutti/function/sub_program.h"
 #include "tutti/function/undo_log.h"
 #include "tutti/tensor/call_recorder.h"
 
@@ -50,6 +52,8 @@ class Recorder final : public CallRecorder {
   using RunPart = FunctionRef<FlatTensors()>;
   // See tutti::cond. Nothing where the recording ended, and what is taken was not called yet.
   std::optional<FlatTensors> cond(const Tensor& predicate, RunPart if_true, RunPart if_false);
+  // See tutti::while_loop. Runs the loop to its end, or to where the recording ended.
+  void while_loop(Loop& loop);
 
   void refuse(const Error& why) override;
   bool is_over() const override { return why_over_.has_value(); }
@@ -91,7 +95,24 @@ class Recorder final : public CallRecorder {
     TakenApart results = {};  // of what it returned
     std::vector<int> values = {};
   };
-  class PartScope;
+  // A part is recorded until the end of the block.
+  class PartScope {
+   public:
+    PartScope(Recorder& recorder, Part& part);
+    ~PartScope();
+    PartScope(const PartScope&) = delete;
+    PartScope& operator=(const PartScope&) = delete;
+    void finish() { finished_ = true; }  // else an exception ends it
+
+   private:
+    void undo();
+    void tell_of_exception();
+
+    Recorder& recorder_;
+    Part& part_;
+    bool finished_ = false;
+  };
+  struct LoopParts;
   // A replica's share of a value, in a storage of its own on the memory of a buffer.
   struct Share {
     int buffer;
@@ -124,13 +145,13 @@ class Recorder final : public CallRecorder {
   // Whether what is done now is undone: then the recording cannot end, only fail.
   bool is_undone() const;
   bool throws() const { return unrecordable_ == Unrecordable::error || is_undone(); }
+  bool is_in_sight(int number) const;
   void refuse_tensor_of_part(int number) const;
   void refuse_parts(const char* what) const;
   void note_write_in_parts(const Tensor& tensor);
   void note_draw_in_parts(at::ArrayRef<at::IValue> arguments);
-  void note_leaf_in_parts(const Tensor& leaf);
+  void note_leaf(const Tensor& tensor);
   void clear_unwritten(const Program::Call& host_step);
-  std::vector<Tensor> known_leaves() const;
   bool read_flag(const Tensor& predicate);
   void settle_fresh_memory();
   void record_part(Part& part, RunPart run);
@@ -139,7 +160,15 @@ class Recorder final : public CallRecorder {
   void refuse_changed_gradients(const Part& part) const;
   void refuse_written_graphs(const Part& part) const;
   void refuse_other_results(const Part& one, const Part& other) const;
-  void add_part(Program::Call& call, const char* name, Part& part);
+  SubProgram program_of(Part& part, std::vector<int> inputs = {});
+  void add_part(Program::Call& call, const char* name, SubProgram part, size_t num_bound = 0);
+  void begin_loop(LoopParts& parts, Loop& loop);
+  bool record_iteration(LoopParts& parts, Loop& loop);
+  std::vector<int> take_state(at::ArrayRef<Tensor> state);
+  void record_condition(Part& condition, Loop& loop);
+  void take_next_state(LoopParts& parts, Loop& loop, at::ArrayRef<Tensor> next);
+  void take_part(LoopParts& parts, size_t index, const std::vector<int>& state, Part& part);
+  void refuse_gradients_through(const std::string& what, at::ArrayRef<Tensor> values) const;
   Tensors own_values(at::ArrayRef<Tensor> values);
   Tensors make_results(Program::Call& call, at::ArrayRef<Tensor> values);
 
@@ -161,7 +190,7 @@ class Recorder final : public CallRecorder {
   void take_replica_view(const Tensor& tensor, const Tensor& global, const Tensor& own);
   void close(int buffer);
   void open_all();
-  void free_unused();
+  void free_unused(size_t from = 0);
   void refuse_resized_arguments();
   void refuse_gradients_of_replicas() const;
   void take_result(const Tensor& result);
@@ -188,9 +217,10 @@ class Recorder final : public CallRecorder {
   std::vector<std::string> kept_outside_;
   std::vector<Part*> parts_;  // that are being recorded, the outermost first
   int num_parts_ = 0;
-  std::optional<Error> left_part_;  // an exception left a part, so that the program lacks what that did
-  Tensors arguments_;               // as the function got them
-  std::vector<bool> given_out_;     // by buffer: results and gradients
+  std::optional<Error> failed_part_;  // an exception ended a part, so that the program lacks what that did
+  std::vector<Tensor> leaves_;        // seen so far, that may have a gradient
+  Tensors arguments_;                 // as the function got them
+  std::vector<bool> given_out_;       // by buffer: results and gradients
 };
 
 }  // namespace tutti

@@ -25,8 +25,6 @@ void add_number(c10::SmallVector<int, 2>& numbers, int number) {
   if (std::find(numbers.begin(), numbers.end(), number) == numbers.end()) numbers.push_back(number);
 }
 
-bool may_have_gradient(const Tensor& tensor) { return tensor.requires_grad() && tensor.is_leaf(); }
-
 // How the tensor that an argument of a part is was first seen there; all of its memory where only a host step writes
 // it.
 Geometry geometry_of_argument(const Program& part, int argument) {
@@ -41,48 +39,37 @@ Geometry geometry_of_argument(const Program& part, int argument) {
 
 }  // namespace
 
-// A part is recorded until the end of the block.
-class Recorder::PartScope {
- public:
-  PartScope(Recorder& recorder, Part& part) : recorder_(recorder), part_(part) {
-    at::autocast::clear_cache();  // what it keeps would be used in other parts
-    for (const Tensor& leaf : recorder_.known_leaves()) part_.gradients.emplace_back(leaf, leaf.grad());
-    part_.number = ++recorder_.num_parts_;
-    recorder_.parts_.push_back(&part_);
-  }
-  ~PartScope() {
-    recorder_.parts_.pop_back();
-    part_.end = recorder_.num_parts_ + 1;
-    at::autocast::clear_cache();
-    if (part_.undo) undo();
-    if (!finished_) tell_of_exception();
-  }
-  PartScope(const PartScope&) = delete;
-  PartScope& operator=(const PartScope&) = delete;
-  void finish() { finished_ = true; }
+Recorder::PartScope::PartScope(Recorder& recorder, Part& part) : recorder_(recorder), part_(part) {
+  at::autocast::clear_cache();  // what it keeps would be used in other parts
+  for (const Tensor& leaf : std::vector(recorder_.leaves_)) part_.gradients.emplace_back(leaf, leaf.grad());
+  part_.number = ++recorder_.num_parts_;
+  recorder_.parts_.push_back(&part_);
+}
 
- private:
-  void undo() {
-    part_.undo->undo();
-    for (auto& [leaf, gradient] : part_.gradients)
-      if (!leaf.grad().is_same(gradient)) leaf.mutable_grad() = gradient;
-  }
+Recorder::PartScope::~PartScope() {
+  recorder_.parts_.pop_back();
+  part_.end = recorder_.num_parts_ + 1;
+  at::autocast::clear_cache();
+  if (part_.undo) undo();
+  if (!finished_) tell_of_exception();
+}
 
-  void tell_of_exception() {
-    const Error why(ErrorCode::failed_precondition,
-                    str(recorder_.name_, ": an exception left ", part_.what,
-                        " and was caught in the function, so that a replay would not do what that did before; catch "
-                        "it outside of the function"));
-    if (recorder_.throws())
-      recorder_.left_part_ = why;
-    else if (!part_.undo)
-      recorder_.refuse(why);
-  }
+void Recorder::PartScope::undo() {
+  part_.undo->undo();
+  for (auto& [leaf, gradient] : part_.gradients)
+    if (!leaf.grad().is_same(gradient)) leaf.mutable_grad() = gradient;
+}
 
-  Recorder& recorder_;
-  Part& part_;
-  bool finished_ = false;
-};
+void Recorder::PartScope::tell_of_exception() {
+  const Error why(ErrorCode::failed_precondition,
+                  str(recorder_.name_, ": an exception left ", part_.what,
+                      " and was caught in the function, so that a replay would not do what that did before; catch "
+                      "it outside of the function"));
+  if (recorder_.throws())
+    recorder_.failed_part_ = why;
+  else if (!part_.undo)
+    recorder_.refuse(why);
+}
 
 std::vector<c10::VariableVersion>& Recorder::written_versions() {
   return parts_.empty() ? program_.written_versions : parts_.back()->written_versions;
@@ -97,11 +84,16 @@ bool Recorder::is_undone() const {
   return std::any_of(parts_.begin(), parts_.end(), [](const Part* part) { return part->undo.has_value(); });
 }
 
+// Whether what is done now may use the buffer.
+bool Recorder::is_in_sight(int number) const {
+  const int made_in = states_[static_cast<size_t>(number)].part;
+  return made_in == 0 ||
+         std::any_of(parts_.begin(), parts_.end(), [&](const Part* part) { return part->number == made_in; });
+}
+
 void Recorder::refuse_tensor_of_part(int number) const {
+  if (is_in_sight(number)) return;
   const State& made = states_[static_cast<size_t>(number)];
-  const bool here = made.part == 0 || std::any_of(parts_.begin(), parts_.end(),
-                                                  [&](const Part* part) { return part->number == made.part; });
-  if (here) return;
   throw Error(ErrorCode::failed_precondition,
               str(name_, ": a tensor of ",
                   made.values.empty() ? "no elements"
@@ -134,20 +126,10 @@ void Recorder::note_draw_in_parts(at::ArrayRef<at::IValue> arguments) {
         if (part->undo) part->undo->before_draw(argument.toGenerator());
 }
 
-void Recorder::note_leaf_in_parts(const Tensor& leaf) {
-  if (parts_.empty() || !may_have_gradient(leaf)) return;
-  for (Part* const part : parts_) part->gradients.emplace_back(leaf, leaf.grad());
-}
-
-std::vector<Tensor> Recorder::known_leaves() const {
-  std::vector<Tensor> leaves = replica_leaves_;
-  for (const Program::Leaf& leaf : program_.leaves) leaves.push_back(leaf.tensor);
-  for (const Program::Buffer& seen : program_.buffers)
-    if (seen.origin.defined() && may_have_gradient(seen.origin)) leaves.push_back(seen.origin);
-  if (!in_replica_)
-    for (const Program::MeshValue& mesh : program_.meshes)
-      if (may_have_gradient(mesh.tensor)) leaves.push_back(mesh.tensor);
-  return leaves;
+void Recorder::note_leaf(const Tensor& tensor) {
+  if (!tensor.requires_grad() || !tensor.is_leaf()) return;
+  leaves_.push_back(tensor);
+  for (Part* const part : parts_) part->gradients.emplace_back(tensor, tensor.grad());
 }
 
 // What a host step that does not run leaves without a value becomes zeros, which are indices too.
@@ -163,7 +145,7 @@ void Recorder::clear_unwritten(const Program::Call& host_step) {
 // What C++ wrote before a part, both know.
 void Recorder::settle_fresh_memory() {
   for (int number = 0; number < static_cast<int>(states_.size()); ++number) {
-    if (!state(number).fresh) continue;
+    if (!state(number).fresh || !is_in_sight(number) || state(number).storage.use_count() == 1) continue;
     keep_what_cpp_wrote(number);
     close(number);
   }
@@ -199,15 +181,20 @@ void Recorder::record_undone(Part& part, RunPart run) {
   }
 }
 
-void Recorder::end_part(Part& part) {
-  const auto& returned = part.returned.leaves;
-  for (size_t i = 0; i < returned.size(); ++i)
-    if (at::GradMode::is_enabled() && returned[i].defined() && returned[i].requires_grad())
+// `what` of them it is: "result ? of …".
+void Recorder::refuse_gradients_through(const std::string& what, at::ArrayRef<Tensor> values) const {
+  for (size_t i = 0; i < values.size(); ++i)
+    if (at::GradMode::is_enabled() && values[i].defined() && values[i].requires_grad())
       throw Error(ErrorCode::invalid_argument,
-                  str(name_, ": result ", i, " of ", part.what, ", of shape ", str_list(returned[i].sizes()),
-                      ", needs a gradient, which does not go through it in a recorded function; return its detach(), "
+                  str(name_, ": ", std::string(what).replace(what.find('?'), 1, std::to_string(i)), ", of shape ",
+                      str_list(values[i].sizes()),
+                      ", needs a gradient, which does not go through it in a recorded function; give its detach(), "
                       "compute the gradient inside, or choose by torch::where"));
-  part.results = take_apart(returned);
+}
+
+void Recorder::end_part(Part& part) {
+  refuse_gradients_through("result ? of " + part.what, part.returned.leaves);
+  part.results = take_apart(part.returned.leaves);
   for (const Tensor& result : part.results.plain) {
     part.values.push_back(value_of(result));
     if (part.values.back() >= 0) keep_what_cpp_wrote(program_.values[static_cast<size_t>(part.values.back())].buffer);
@@ -242,33 +229,34 @@ void Recorder::refuse_other_results(const Part& one, const Part& other) const {
   };
   if (one.returned.form != other.returned.form)
     differ("a structure " + one.returned.form, "one of " + other.returned.form);
-  const auto text_of = [](const Tensor& tensor) {
-    return tensor.defined() ? str(c10::getDtypeNames(tensor.scalar_type()).first, ' ', str_list(tensor.sizes()))
-                            : "no tensor";
-  };
   const auto &a = one.returned.leaves, &b = other.returned.leaves;
   for (size_t i = 0; i < a.size(); ++i) {
-    if (text_of(a[i]) != text_of(b[i])) differ(str(text_of(a[i]), " as result ", i), text_of(b[i]));
+    if (text_of_kind(a[i]) != text_of_kind(b[i])) differ(str(text_of_kind(a[i]), " as result ", i), text_of_kind(b[i]));
     if (one.results.values[i].spec != other.results.values[i].spec)
       differ(str("result ", i, " in one layout"), "in another one");
   }
 }
 
-void Recorder::add_part(Program::Call& call, const char* name, Part& part) {
+SubProgram Recorder::program_of(Part& part, std::vector<int> inputs) {
   const auto is_made_inside = [&](int number) {
     const int made_in = state(number).part;
     return part.number <= made_in && made_in < part.end;
   };
-  SubProgram sub = sub_program(program_, part.calls, part.values, is_made_inside);
+  SubProgram sub = sub_program(program_, part.calls, part.values, is_made_inside, std::move(inputs));
   sub.program.written_versions = std::move(part.written_versions);
+  return sub;
+}
+
+// Its first arguments, `num_bound` of them, get other memory each time.
+void Recorder::add_part(Program::Call& call, const char* name, SubProgram sub, size_t num_bound) {
   Program::Operand memory{.kind = Program::Operand::Kind::tensors};
-  for (size_t i = 0; i < sub.inputs.size(); ++i) {
+  for (size_t i = num_bound; i < sub.inputs.size(); ++i) {
     const Geometry geometry = geometry_of_argument(sub.program, static_cast<int>(i));
     memory.values.push_back(value_of(tensor_on(state(sub.inputs[i]).storage, geometry)));
     add_number(call.reads, sub.inputs[i]);
   }
   for (const Program::Buffer& used : sub.program.buffers)
-    if (used.kind == Kind::argument && used.written)
+    if (used.kind == Kind::argument && used.written && used.index >= static_cast<int>(num_bound))
       add_number(call.writes, sub.inputs[static_cast<size_t>(used.index)]);
   call.arguments.push_back(std::move(memory));
   call.parts.push_back({name, std::make_shared<const Program>(std::move(sub.program))});
@@ -283,7 +271,7 @@ Tensors Recorder::own_values(at::ArrayRef<Tensor> values) {
       continue;
     }
     Program::Call reading;
-    reading.reads.push_back(known_buffer(value));
+    if (const int known = known_buffer(value); known >= 0) reading.reads.push_back(known);
     const Readable open(*this, reading);
     const NotRecorded keys;
     const at::NoGradGuard no_grad;
@@ -329,8 +317,8 @@ std::optional<Recorder::FlatTensors> Recorder::cond(const Tensor& predicate, Run
   if (is_over()) return results;
   attempt([&] {
     refuse_other_results(parts[0], parts[1]);
-    add_part(call, "true", parts[0]);
-    add_part(call, "false", parts[1]);
+    add_part(call, "true", program_of(parts[0]));
+    add_part(call, "false", program_of(parts[1]));
     const Tensors made = put_together(make_results(call, parts[taken].results.plain), parts[taken].results.values);
     results.leaves.assign(made.begin(), made.end());
     add_call(std::move(call));

@@ -47,7 +47,7 @@ void UndoLog::undo() {
     if (tensor.sizes() != at::IntArrayRef(before.sizes) || tensor.strides() != at::IntArrayRef(before.strides))
       tensor.set_sizes_and_strides(before.sizes, before.strides, before.offset);
   }
-  for (const Memory& before : memory_) {
+  for (const Memory& before : memory_ | std::views::reverse) {  // one may lie in another
     c10::StorageImpl& storage = *before.storage.unsafeGetStorageImpl();
     storage.set_nbytes(before.bytes.size());
     if (!before.bytes.empty())

@@ -2,6 +2,7 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/from_blob.h>
 #include <ATen/ops/rand.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
@@ -37,6 +38,18 @@ TEST(UndoLog, ReachesMemoryThatIsClosed) {
   forbid_access(*x.storage().unsafeGetStorageImpl());
   log.undo();
   open_to_access(*x.storage().unsafeGetStorageImpl());
+  EXPECT_TRUE(x.equal(at::arange(4)));
+}
+
+TEST(UndoLog, PutsBackMemoryThatSeveralStoragesShow) {
+  const Tensor x = at::arange(4);
+  const Tensor same = at::from_blob(x.mutable_data_ptr(), {4}, at::kLong);
+  UndoLog log;
+  log.before_write(x);
+  x.add_(5);
+  log.before_write(same);
+  same.mul_(2);
+  log.undo();
   EXPECT_TRUE(x.equal(at::arange(4)));
 }
 
