@@ -85,7 +85,8 @@ Model films() {
 Model attention() {
   const SymbolicTensor x = Input({.shape = {6, 8}}), context = Input({.shape = {5, 7}});
   SymbolicTensor y = Add()({x, MultiHeadAttention({.num_heads = 2, .key_dim = 3})({x, context})});
-  y = Add()({y, GroupQueryAttention({.head_dim = 4, .num_query_heads = 4, .num_key_value_heads = 2})({y, y})});
+  y = Add()({y, GroupQueryAttention(
+                    {.head_dim = 4, .num_query_heads = 4, .num_key_value_heads = 2, .use_causal_mask = true})({y, y})});
   y = Attention({.use_scale = true})({y, y});
   y = AdditiveAttention()({y, y});
   y = EinsumDense({.equation = "abc,cd->abd", .output_shape = {keras::kUnknown, 3}, .bias_axes = "d"})(y);
@@ -128,6 +129,28 @@ Model halves() {
 Model brains() {
   const DTypePolicyGuard policy(DTypePolicy::bfloat16);
   return stack({5}, {Dense({.units = 3})});
+}
+
+Model places() {
+  const SymbolicTensor x = Input({.shape = {6, 8, 3}});
+  SymbolicTensor y = Cropping2D({.cropping = {{{2, 1}, {0, 3}}}})(ZeroPadding2D({.padding = {{{1, 2}, {3, 4}}}})(x));
+  y = UpSampling2D({.size = {2, 3}, .interpolation = layers::Interpolation::bilinear})(y);
+  y = AdaptiveMaxPooling2D({.output_size = {4, 5}})(AdaptiveAveragePooling2D({.output_size = {6, 7}})(y));
+  y = Flatten()(Permute({.dims = {2, 3, 1}})(SpatialDropout2D({.rate = 0.5})(y)));
+  y = UpSampling1D({.size = {3}})(Cropping1D({.cropping = {{{0, 1}}}})(RepeatVector({.n = 4})(y)));
+  y = SpatialDropout1D({.rate = 0.5})(ZeroPadding1D({.padding = {{{2, 0}}}})(y));
+  const SymbolicTensor product = Dot({.first_axis = 2, .second_axis = 2, .normalize = true})({y, y});
+  return Model({.inputs = {x}, .outputs = {Dense({.units = 2})(y), product}});
+}
+
+Model units() {
+  return stack({4, 3},
+               {Masking({.mask_value = 0.5}), Identity(), LeakyReLU({.negative_slope = 0.125}), ELU({.alpha = 0.5}),
+                AlphaDropout({.rate = 0.25}), GaussianDropout({.rate = 0.25}), GaussianNoise({.stddev = 0.5}),
+                ActivityRegularization({.l1 = 0.25}), UnitNormalization({.axis = {1, 2}}),
+                Dense({.units = 2,
+                       .kernel_regularizer = keras::regularizers::L2(),
+                       .bias_constraint = keras::constraints::NonNeg()})});
 }
 
 // A graph that is called twice, a chain in it, several ends.
@@ -196,7 +219,7 @@ const std::map<std::string, std::function<Model()>> kModels{
     {"cells", cells},   {"films", films},         {"attention", attention}, {"branches", branches},
     {"nested", nested}, {"numbers", numbers},     {"doubles", doubles},     {"halves", halves},
     {"brains", brains}, {"own_class", own_class}, {"states", states},       {"models_in_models", models_in_models},
-    {"cut", cut},       {"own_layer", own_layer},
+    {"cut", cut},       {"own_layer", own_layer}, {"places", places},       {"units", units},
 };
 
 std::map<std::string, Tensor> numbered(const std::vector<Tensor>& tensors) {

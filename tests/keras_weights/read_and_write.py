@@ -38,7 +38,7 @@ def stack(shape, *layers):
 def attention():
     x, context = Input((6, 8)), Input((5, 7))
     y = L.Add()([x, L.MultiHeadAttention(2, 3)(x, context)])
-    y = L.Add()([y, L.GroupQueryAttention(4, 4, 2)(y, y)])
+    y = L.Add()([y, L.GroupQueryAttention(4, 4, 2)(y, y, use_causal_mask=True)])
     y = L.Attention(use_scale=True)([y, y])
     y = L.AdditiveAttention()([y, y])
     return Model([x, context], L.EinsumDense("abc,cd->abd", (None, 3), bias_axes="d")(y))
@@ -59,6 +59,23 @@ def nested():
     x = Input((4,))
     y = stack((4,), L.Dense(4), stack((4,), L.Dense(4), L.BatchNormalization()))(x)
     return Model(x, L.Add()([inner(y), shared(x), inner(x)]))
+
+
+def places():
+    x = Input((6, 8, 3))
+    y = L.ZeroPadding2D(((1, 2), (3, 4)))(x)
+    y = L.UpSampling2D((2, 3), interpolation="bilinear")(L.Cropping2D(((2, 1), (0, 3)))(y))
+    y = L.AdaptiveMaxPooling2D((4, 5))(L.AdaptiveAveragePooling2D((6, 7))(y))
+    y = L.Flatten()(L.Permute((2, 3, 1))(L.SpatialDropout2D(0.5)(y)))
+    y = L.UpSampling1D(3)(L.Cropping1D((0, 1))(L.RepeatVector(4)(y)))
+    y = L.SpatialDropout1D(0.5)(L.ZeroPadding1D((2, 0))(y))
+    return Model(x, [L.Dense(2)(y), L.Dot((2, 2), normalize=True)([y, y])])
+
+
+def units():
+    return stack((4, 3), L.Masking(0.5), L.Identity(), L.LeakyReLU(0.125), L.ELU(0.5), L.AlphaDropout(0.25),
+                 L.GaussianDropout(0.25), L.GaussianNoise(0.5), L.ActivityRegularization(0.25),
+                 L.UnitNormalization(axis=(1, 2)), L.Dense(2, kernel_regularizer="l2", bias_constraint="non_neg"))  # fmt: skip
 
 
 def inner_model():
@@ -169,6 +186,8 @@ MODELS = {
     "own_class": own_class,
     "states": states,
     "models_in_models": models_in_models,
+    "places": places,
+    "units": units,
     "cut": cut,
     "own_layer": lambda: stack((5,), L.Dense(4), Shift(0.5)),
 }  # fmt: skip
@@ -176,7 +195,8 @@ MODELS = {
 
 # Those whose .keras files are read and written too.
 WHOLE = {"mlp", "images", "signals", "volumes", "norms", "text", "recurrent", "both_directions", "branches", "numbers",
-         "doubles", "halves", "brains", "states", "models_in_models", "cut", "own_layer"}  # fmt: skip
+         "doubles", "halves", "brains", "states", "models_in_models", "cut", "own_layer",
+         "cells", "films", "attention", "places", "units"}  # fmt: skip
 
 
 def randomize(model):

@@ -1,6 +1,7 @@
 #include "tutti/keras/saving/builtin_layers.h"
 
-#include <any>
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -14,64 +15,33 @@
 #include "tutti/keras/layers/convolutional/depthwise_conv.h"
 #include "tutti/keras/layers/convolutional/separable_conv.h"
 #include "tutti/keras/layers/core/dense.h"
+#include "tutti/keras/layers/core/einsum_dense.h"
 #include "tutti/keras/layers/core/embedding.h"
 #include "tutti/keras/layers/core/input_layer.h"
+#include "tutti/keras/layers/core/lambda.h"
+#include "tutti/keras/layers/core/masking.h"
 #include "tutti/keras/layers/merging/concatenate.h"
+#include "tutti/keras/layers/merging/dot.h"
 #include "tutti/keras/layers/merging/merge.h"
 #include "tutti/keras/layers/normalization/batch_normalization.h"
 #include "tutti/keras/layers/normalization/group_normalization.h"
 #include "tutti/keras/layers/normalization/layer_normalization.h"
+#include "tutti/keras/layers/normalization/spectral_normalization.h"
+#include "tutti/keras/layers/pooling/adaptive_pooling.h"
 #include "tutti/keras/layers/pooling/global_pooling.h"
 #include "tutti/keras/layers/pooling/pooling.h"
 #include "tutti/keras/layers/preprocessing/normalization.h"
 #include "tutti/keras/layers/preprocessing/rescaling.h"
-#include "tutti/keras/layers/recurrent/bidirectional.h"
-#include "tutti/keras/layers/recurrent/gru.h"
-#include "tutti/keras/layers/recurrent/lstm.h"
-#include "tutti/keras/layers/recurrent/simple_rnn.h"
-#include "tutti/keras/layers/recurrent/time_distributed.h"
+#include "tutti/keras/layers/regularization/activity_regularization.h"
 #include "tutti/keras/layers/regularization/dropout.h"
+#include "tutti/keras/layers/reshaping/cropping.h"
 #include "tutti/keras/layers/reshaping/flatten.h"
 #include "tutti/keras/layers/reshaping/reshape.h"
+#include "tutti/keras/layers/reshaping/up_sampling.h"
+#include "tutti/keras/saving/builtin_layer_internal.h"
 
 namespace tutti::keras {
 namespace {
-
-using layers::Layer;
-using layers::LayerImpl;
-
-// --- What the options of several classes have.
-
-void list_padding(LayerConfig& config, layers::Padding& value) {
-  using enum layers::Padding;
-  config.option("padding", value, {{"valid", valid}, {"same", same}, {"causal", causal}});
-}
-
-void list_data_format(LayerConfig& config, layers::DataFormat& value) {
-  using enum layers::DataFormat;
-  config.option("data_format", value, {{"channels_last", channels_last}, {"channels_first", channels_first}});
-}
-
-template <class Options>
-void list_bias(LayerConfig& config, Options& options) {
-  config.option("bias_initializer", options.bias_initializer);
-  config.option("bias_regularizer", options.bias_regularizer);
-}
-
-template <class Options>
-void list_kernel_and_bias(LayerConfig& config, Options& options) {
-  config.option("kernel_initializer", options.kernel_initializer);
-  config.option("kernel_regularizer", options.kernel_regularizer);
-  list_bias(config, options);
-}
-
-template <class Options>
-void list_kernel_and_bias_constraints(LayerConfig& config, Options& options) {
-  config.option("kernel_constraint", options.kernel_constraint);
-  config.option("bias_constraint", options.bias_constraint);
-}
-
-// --- The options of each class.
 
 void list_options(LayerConfig& config, InputLayerOptions& options) {
   config.require({{"sparse", "false"}, {"ragged", "false"}, {"optional", "false"}});
@@ -120,10 +90,13 @@ void list_options(LayerConfig& config, layers::PReLUOptions& options) {
 
 void list_options(LayerConfig& config, layers::SoftmaxOptions& options) { config.option("axis", options.axis); }
 
+void list_noise_shape(LayerConfig& config, Shape& value) {
+  if (config.is_written() ? !value.empty() : config.has("noise_shape")) config.option("noise_shape", value);
+}
+
 void list_options(LayerConfig& config, layers::DropoutOptions& options) {
   config.option("rate", options.rate);
-  if (config.is_written() ? !options.noise_shape.empty() : config.has("noise_shape"))
-    config.option("noise_shape", options.noise_shape);
+  list_noise_shape(config, options.noise_shape);
 }
 
 void list_options(LayerConfig& config, layers::FlattenOptions& options) {
@@ -264,190 +237,201 @@ void list_options(LayerConfig& config, layers::RescalingOptions& options) {
   config.option("offset", options.offset);
 }
 
-// What all recurrent layers have, those of cells too.
-template <class Options>
-void list_sequences(LayerConfig& config, Options& options) {
-  config.require({{"unroll", "false"}});
-  config.option("return_sequences", options.return_sequences);
-  config.option("return_state", options.return_state);
-  config.option("go_backwards", options.go_backwards);
-  config.option("zero_output_for_mask", options.zero_output_for_mask);
-  config.option("stateful", options.stateful);
+// Keras has this option for two and three axes alone.
+void list_data_format_of_images(LayerConfig& config, layers::DataFormat& value, bool is_1d) {
+  if (!is_1d) return list_data_format(config, value);
+  if (value == layers::DataFormat::channels_first)
+    config.refuse("has data_format = channels_first, which Keras lacks in one dimension; Permute exchanges the axes");
 }
 
-// What cells have, and the layers of them.
-template <class Options>
-void list_cell(LayerConfig& config, Options& options) {
+void list_options(LayerConfig& config, layers::EinsumDenseOptions& options) {
+  config.option("equation", options.equation);
+  config.option("output_shape", options.output_shape);
   config.option("activation", options.activation);
-  config.option("use_bias", options.use_bias);
+  std::optional<std::string> bias_axes;
+  if (!options.bias_axes.empty()) bias_axes = options.bias_axes;
+  config.option("bias_axes", bias_axes);
+  options.bias_axes = bias_axes.value_or("");
   list_kernel_and_bias(config, options);
-  config.option("recurrent_initializer", options.recurrent_initializer);
-  config.option("recurrent_regularizer", options.recurrent_regularizer);
-  config.option("dropout", options.dropout);
-  config.option("recurrent_dropout", options.recurrent_dropout);
+  list_kernel_and_bias_constraints(config, options);
 }
 
-template <class Options>
-void list_recurrent(LayerConfig& config, Options& options) {
-  config.option("units", options.units);
-  list_cell(config, options);
-  list_sequences(config, options);
-  config.option("activity_regularizer", options.activity_regularizer);
+void list_options(LayerConfig& config, layers::MaskingOptions& options) {
+  config.option("mask_value", options.mask_value);
+}
+void list_options(LayerConfig& config, layers::LeakyReLUOptions& options) {
+  config.option("negative_slope", options.negative_slope);
+}
+void list_options(LayerConfig& config, layers::ELUOptions& options) { config.option("alpha", options.alpha); }
+void list_options(LayerConfig& config, layers::PermuteOptions& options) { config.integers("dims", options.dims); }
+void list_options(LayerConfig& config, layers::RepeatVectorOptions& options) { config.option("n", options.n); }
+
+void list_options(LayerConfig& config, layers::DotOptions& options) {
+  std::vector<int64_t> axes{options.first_axis, options.second_axis};
+  config.axes("axes", axes);
+  if (axes.size() == 1) axes.push_back(axes[0]);
+  if (axes.size() != 2) config.refuse(str("has ", axes.size(), " axes; 2 are expected"));
+  options.first_axis = axes[0];
+  options.second_axis = axes[1];
+  config.option("normalize", options.normalize);
 }
 
-void list_options(LayerConfig& config, layers::SimpleRNNOptions& options) { list_recurrent(config, options); }
-
-void list_options(LayerConfig& config, layers::LSTMOptions& options) {
-  list_recurrent(config, options);
-  config.option("recurrent_activation", options.recurrent_activation);
-  config.option("unit_forget_bias", options.unit_forget_bias);
+template <size_t Rank>
+void list_options(LayerConfig& config, layers::UpSamplingOptions<Rank>& options) {
+  std::vector<int64_t> size(options.size.begin(), options.size.end());
+  config.axes("size", size);
+  if (size.size() != Rank) config.refuse(str("has a size of ", size.size(), " numbers; ", Rank, " are expected"));
+  std::ranges::copy(size, options.size.begin());
+  list_data_format_of_images(config, options.data_format, Rank == 1);
+  using enum layers::Interpolation;
+  if (Rank == 2)
+    config.option("interpolation", options.interpolation, {{"nearest", nearest}, {"bilinear", bilinear}});
+  else if (options.interpolation != nearest)
+    config.refuse("has an interpolation, which Keras has in two dimensions alone");
 }
 
-void list_options(LayerConfig& config, layers::GRUOptions& options) {
-  list_recurrent(config, options);
-  config.option("recurrent_activation", options.recurrent_activation);
-  config.option("reset_after", options.reset_after);
-}
-
-void list_options(LayerConfig& config, layers::BidirectionalOptions& options) {
-  using enum layers::MergeMode;
-  if (!config.is_written() && !config.has("merge_mode"))
-    options.merge_mode = none;
-  else if (options.merge_mode == none)
-    config.put("merge_mode", "null");
+// Of one axis [1, 2], of several [[1, 2], [3, 4]].
+template <size_t Rank>
+void list_margins(LayerConfig& config, const std::string& name, layers::AllMargins<Rank>& value) {
+  std::array<std::array<int64_t, 2>, Rank> ends;
+  for (size_t axis = 0; axis < Rank; ++axis) ends[axis] = {value[axis].front, value[axis].back};
+  if constexpr (Rank == 1)
+    config.option(name, ends[0]);
   else
-    config.option("merge_mode", options.merge_mode, {{"concat", concat}, {"sum", sum}, {"mul", mul}, {"ave", ave}});
+    config.option(name, ends);
+  for (size_t axis = 0; axis < Rank; ++axis) value[axis] = {.front = ends[axis][0], .back = ends[axis][1]};
 }
 
-void list_options(LayerConfig&, layers::TimeDistributedOptions&) {}
-void list_options(LayerConfig&, layers::MergeOptions&) {}
+template <size_t Rank>
+void list_options(LayerConfig& config, layers::CroppingOptions<Rank>& options) {
+  list_margins<Rank>(config, "cropping", options.cropping);
+  list_data_format_of_images(config, options.data_format, Rank == 1);
+}
+
+template <size_t Rank>
+void list_options(LayerConfig& config, layers::ZeroPaddingOptions<Rank>& options) {
+  list_margins<Rank>(config, "padding", options.padding);
+  list_data_format(config, options.data_format);
+}
+
+template <size_t Rank>
+void list_options(LayerConfig& config, layers::AdaptivePoolingOptions<Rank>& options) {
+  config.option("output_size", options.output_size);
+  list_data_format(config, options.data_format);
+}
+
+template <size_t Rank>
+void list_spatial_dropout(LayerConfig& config, layers::SpatialDropoutOptions& options) {
+  config.option("rate", options.rate);
+  list_data_format_of_images(config, options.data_format, Rank == 1);
+}
+
+void list_options(LayerConfig& config, layers::AlphaDropoutOptions& options) {
+  config.option("rate", options.rate);
+  list_noise_shape(config, options.noise_shape);
+}
+void list_options(LayerConfig& config, layers::GaussianDropoutOptions& options) { config.option("rate", options.rate); }
+void list_options(LayerConfig& config, layers::GaussianNoiseOptions& options) {
+  config.option("stddev", options.stddev);
+}
+void list_options(LayerConfig& config, layers::ActivityRegularizationOptions& options) {
+  config.option("l1", options.l1);
+  config.option("l2", options.l2);
+}
+
+void list_options(LayerConfig& config, layers::UnitNormalizationOptions& options) { config.axes("axis", options.axis); }
+void list_options(LayerConfig& config, layers::SpectralNormalizationOptions& options) {
+  config.option("power_iterations", options.power_iterations);
+}
 
 void list_options(LayerConfig& config, layers::ConcatenateOptions& options) { config.option("axis", options.axis); }
-
-// --- Classes.
-
-template <class Options>
-Options options_of(const LayerImpl& layer, const LayerConfig& config) {
-  const auto* const options = std::any_cast<Options>(&layer.made_from());
-  if (!options)
-    config.refuse(
-        "does not tell what it was made from: it is a class of your own, for which custom_layers may have a "
-        "function");
-  return *options;
-}
-
-template <class Class, class Options>
-BuiltinLayer plain() {
-  return {.make = [](LayerConfig& config, const InnerLayer&) -> Layer {
-            Options options;
-            list_options(config, options);
-            return Class(options);
-          },
-          .write =
-              [](const LayerImpl& layer, LayerConfig& config, const InnerJson&) {
-                auto options = options_of<Options>(layer, config);
-                list_options(config, options);
-              }};
-}
-
-// A layer around another one.
-template <class Class, class Options>
-BuiltinLayer wrapper() {
-  return {.make = [](LayerConfig& config, const InnerLayer& inner) -> Layer {
-            Options options;
-            list_options(config, options);
-            return Class(inner(config.json("layer")), options);
-          },
-          .write =
-              [](const LayerImpl& layer, LayerConfig& config, const InnerJson& inner) {
-                auto options = options_of<Options>(layer, config);
-                list_options(config, options);
-                config.put("layer", inner(layer.sublayers().at(0)));
-              }};
-}
-
-// The layer backwards is as the one forwards but for its name and direction, or it is one of its own.
-std::map<std::string, std::string> options_in_both_directions(LayerConfig& config, const std::string& option) {
-  auto object = json_members(config.json(option), config.layer());
-  auto options = json_members(object["config"], config.layer());
-  options["class_name"] = object["class_name"];
-  options.erase("name");
-  options.erase("dtype");
-  options.erase("go_backwards");
-  for (auto& [name, value] : options)
-    if (name.ends_with("_initializer")) value.clear();
-  return options;
-}
-
-BuiltinLayer bidirectional() {
-  BuiltinLayer result = wrapper<layers::Bidirectional, layers::BidirectionalOptions>();
-  result.make = [](LayerConfig& config, const InnerLayer& inner) -> Layer {
-    if (config.has("backward_layer") &&
-        options_in_both_directions(config, "layer") != options_in_both_directions(config, "backward_layer"))
-      config.refuse("has a backward_layer of its own, which is not supported");
-    return wrapper<layers::Bidirectional, layers::BidirectionalOptions>().make(config, inner);
-  };
-  return result;
-}
 
 }  // namespace
 
 const BuiltinLayer* builtin_layer(const std::string& class_name) {
   using namespace layers;
-  static const std::map<std::string, BuiltinLayer> classes{
-      {"Activation", plain<layers::Activation, activations::Activation>()},
-      {"Add", plain<Add, MergeOptions>()},
-      {"Average", plain<Average, MergeOptions>()},
-      {"AveragePooling1D", plain<AveragePooling1D, PoolingOptions<1>>()},
-      {"AveragePooling2D", plain<AveragePooling2D, PoolingOptions<2>>()},
-      {"AveragePooling3D", plain<AveragePooling3D, PoolingOptions<3>>()},
-      {"BatchNormalization", plain<BatchNormalization, BatchNormalizationOptions>()},
-      {"Bidirectional", bidirectional()},
-      {"Concatenate", plain<Concatenate, ConcatenateOptions>()},
-      {"Conv1D", plain<Conv1D, ConvOptions<1>>()},
-      {"Conv1DTranspose", plain<Conv1DTranspose, ConvTransposeOptions<1>>()},
-      {"Conv2D", plain<Conv2D, ConvOptions<2>>()},
-      {"Conv2DTranspose", plain<Conv2DTranspose, ConvTransposeOptions<2>>()},
-      {"Conv3D", plain<Conv3D, ConvOptions<3>>()},
-      {"Conv3DTranspose", plain<Conv3DTranspose, ConvTransposeOptions<3>>()},
-      {"Dense", plain<Dense, DenseOptions>()},
-      {"DepthwiseConv1D", plain<DepthwiseConv1D, DepthwiseConvOptions<1>>()},
-      {"DepthwiseConv2D", plain<DepthwiseConv2D, DepthwiseConvOptions<2>>()},
-      {"Dropout", plain<Dropout, DropoutOptions>()},
-      {"Embedding", plain<Embedding, EmbeddingOptions>()},
-      {"Flatten", plain<Flatten, FlattenOptions>()},
-      {"GRU", plain<GRU, GRUOptions>()},
-      {"GlobalAveragePooling1D", plain<GlobalAveragePooling1D, GlobalPoolingOptions>()},
-      {"GlobalAveragePooling2D", plain<GlobalAveragePooling2D, GlobalPoolingOptions>()},
-      {"GlobalAveragePooling3D", plain<GlobalAveragePooling3D, GlobalPoolingOptions>()},
-      {"GlobalMaxPooling1D", plain<GlobalMaxPooling1D, GlobalPoolingOptions>()},
-      {"GlobalMaxPooling2D", plain<GlobalMaxPooling2D, GlobalPoolingOptions>()},
-      {"GlobalMaxPooling3D", plain<GlobalMaxPooling3D, GlobalPoolingOptions>()},
-      {"GroupNormalization", plain<GroupNormalization, GroupNormalizationOptions>()},
-      {"InputLayer", plain<InputLayer, InputLayerOptions>()},
-      {"LSTM", plain<LSTM, LSTMOptions>()},
-      {"LayerNormalization", plain<LayerNormalization, LayerNormalizationOptions>()},
-      {"MaxPooling1D", plain<MaxPooling1D, PoolingOptions<1>>()},
-      {"MaxPooling2D", plain<MaxPooling2D, PoolingOptions<2>>()},
-      {"MaxPooling3D", plain<MaxPooling3D, PoolingOptions<3>>()},
-      {"Maximum", plain<Maximum, MergeOptions>()},
-      {"Minimum", plain<Minimum, MergeOptions>()},
-      {"Multiply", plain<Multiply, MergeOptions>()},
-      {"Normalization", plain<Normalization, NormalizationOptions>()},
-      {"PReLU", plain<PReLU, PReLUOptions>()},
-      {"RMSNormalization", plain<RMSNormalization, RMSNormalizationOptions>()},
-      {"ReLU", plain<ReLU, ReLUOptions>()},
-      {"Rescaling", plain<Rescaling, RescalingOptions>()},
-      {"Reshape", plain<Reshape, ReshapeOptions>()},
-      {"SeparableConv1D", plain<SeparableConv1D, SeparableConvOptions<1>>()},
-      {"SeparableConv2D", plain<SeparableConv2D, SeparableConvOptions<2>>()},
-      {"SimpleRNN", plain<SimpleRNN, SimpleRNNOptions>()},
-      {"Softmax", plain<Softmax, SoftmaxOptions>()},
-      {"Subtract", plain<Subtract, MergeOptions>()},
-      {"TimeDistributed", wrapper<TimeDistributed, TimeDistributedOptions>()},
+  static const BuiltinLayers others{
+      {"Activation", plain<layers::Activation, activations::Activation, list_options>()},
+      {"ActivityRegularization", plain<ActivityRegularization, ActivityRegularizationOptions, list_options>()},
+      {"AdaptiveAveragePooling1D", plain<AdaptiveAveragePooling1D, AdaptivePoolingOptions<1>, list_options>()},
+      {"AdaptiveAveragePooling2D", plain<AdaptiveAveragePooling2D, AdaptivePoolingOptions<2>, list_options>()},
+      {"AdaptiveAveragePooling3D", plain<AdaptiveAveragePooling3D, AdaptivePoolingOptions<3>, list_options>()},
+      {"AdaptiveMaxPooling1D", plain<AdaptiveMaxPooling1D, AdaptivePoolingOptions<1>, list_options>()},
+      {"AdaptiveMaxPooling2D", plain<AdaptiveMaxPooling2D, AdaptivePoolingOptions<2>, list_options>()},
+      {"AdaptiveMaxPooling3D", plain<AdaptiveMaxPooling3D, AdaptivePoolingOptions<3>, list_options>()},
+      {"Add", plain<Add, MergeOptions, list_no_options>()},
+      {"AlphaDropout", plain<AlphaDropout, AlphaDropoutOptions, list_options>()},
+      {"Average", plain<Average, MergeOptions, list_no_options>()},
+      {"AveragePooling1D", plain<AveragePooling1D, PoolingOptions<1>, list_options>()},
+      {"AveragePooling2D", plain<AveragePooling2D, PoolingOptions<2>, list_options>()},
+      {"AveragePooling3D", plain<AveragePooling3D, PoolingOptions<3>, list_options>()},
+      {"BatchNormalization", plain<BatchNormalization, BatchNormalizationOptions, list_options>()},
+      {"Concatenate", plain<Concatenate, ConcatenateOptions, list_options>()},
+      {"Conv1D", plain<Conv1D, ConvOptions<1>, list_options>()},
+      {"Conv1DTranspose", plain<Conv1DTranspose, ConvTransposeOptions<1>, list_options>()},
+      {"Conv2D", plain<Conv2D, ConvOptions<2>, list_options>()},
+      {"Conv2DTranspose", plain<Conv2DTranspose, ConvTransposeOptions<2>, list_options>()},
+      {"Conv3D", plain<Conv3D, ConvOptions<3>, list_options>()},
+      {"Conv3DTranspose", plain<Conv3DTranspose, ConvTransposeOptions<3>, list_options>()},
+      {"Cropping1D", plain<Cropping1D, CroppingOptions<1>, list_options>()},
+      {"Cropping2D", plain<Cropping2D, CroppingOptions<2>, list_options>()},
+      {"Cropping3D", plain<Cropping3D, CroppingOptions<3>, list_options>()},
+      {"Dense", plain<Dense, DenseOptions, list_options>()},
+      {"DepthwiseConv1D", plain<DepthwiseConv1D, DepthwiseConvOptions<1>, list_options>()},
+      {"DepthwiseConv2D", plain<DepthwiseConv2D, DepthwiseConvOptions<2>, list_options>()},
+      {"Dot", plain<Dot, DotOptions, list_options>()},
+      {"Dropout", plain<Dropout, DropoutOptions, list_options>()},
+      {"ELU", plain<ELU, ELUOptions, list_options>()},
+      {"EinsumDense", plain<EinsumDense, EinsumDenseOptions, list_options>()},
+      {"Embedding", plain<Embedding, EmbeddingOptions, list_options>()},
+      {"Flatten", plain<Flatten, FlattenOptions, list_options>()},
+      {"GaussianDropout", plain<GaussianDropout, GaussianDropoutOptions, list_options>()},
+      {"GaussianNoise", plain<GaussianNoise, GaussianNoiseOptions, list_options>()},
+      {"GlobalAveragePooling1D", plain<GlobalAveragePooling1D, GlobalPoolingOptions, list_options>()},
+      {"GlobalAveragePooling2D", plain<GlobalAveragePooling2D, GlobalPoolingOptions, list_options>()},
+      {"GlobalAveragePooling3D", plain<GlobalAveragePooling3D, GlobalPoolingOptions, list_options>()},
+      {"GlobalMaxPooling1D", plain<GlobalMaxPooling1D, GlobalPoolingOptions, list_options>()},
+      {"GlobalMaxPooling2D", plain<GlobalMaxPooling2D, GlobalPoolingOptions, list_options>()},
+      {"GlobalMaxPooling3D", plain<GlobalMaxPooling3D, GlobalPoolingOptions, list_options>()},
+      {"GroupNormalization", plain<GroupNormalization, GroupNormalizationOptions, list_options>()},
+      {"Identity", plain<Identity, IdentityOptions, list_no_options>()},
+      {"InputLayer", plain<InputLayer, InputLayerOptions, list_options>()},
+      {"LayerNormalization", plain<LayerNormalization, LayerNormalizationOptions, list_options>()},
+      {"LeakyReLU", plain<LeakyReLU, LeakyReLUOptions, list_options>()},
+      {"Masking", plain<Masking, MaskingOptions, list_options>()},
+      {"MaxPooling1D", plain<MaxPooling1D, PoolingOptions<1>, list_options>()},
+      {"MaxPooling2D", plain<MaxPooling2D, PoolingOptions<2>, list_options>()},
+      {"MaxPooling3D", plain<MaxPooling3D, PoolingOptions<3>, list_options>()},
+      {"Maximum", plain<Maximum, MergeOptions, list_no_options>()},
+      {"Minimum", plain<Minimum, MergeOptions, list_no_options>()},
+      {"Multiply", plain<Multiply, MergeOptions, list_no_options>()},
+      {"Normalization", plain<Normalization, NormalizationOptions, list_options>()},
+      {"PReLU", plain<PReLU, PReLUOptions, list_options>()},
+      {"Permute", plain<Permute, PermuteOptions, list_options>()},
+      {"RMSNormalization", plain<RMSNormalization, RMSNormalizationOptions, list_options>()},
+      {"ReLU", plain<ReLU, ReLUOptions, list_options>()},
+      {"RepeatVector", plain<RepeatVector, RepeatVectorOptions, list_options>()},
+      {"Rescaling", plain<Rescaling, RescalingOptions, list_options>()},
+      {"Reshape", plain<Reshape, ReshapeOptions, list_options>()},
+      {"SeparableConv1D", plain<SeparableConv1D, SeparableConvOptions<1>, list_options>()},
+      {"SeparableConv2D", plain<SeparableConv2D, SeparableConvOptions<2>, list_options>()},
+      {"Softmax", plain<Softmax, SoftmaxOptions, list_options>()},
+      {"SpatialDropout1D", plain<SpatialDropout1D, SpatialDropoutOptions, list_spatial_dropout<1>>()},
+      {"SpatialDropout2D", plain<SpatialDropout2D, SpatialDropoutOptions, list_spatial_dropout<2>>()},
+      {"SpatialDropout3D", plain<SpatialDropout3D, SpatialDropoutOptions, list_spatial_dropout<3>>()},
+      {"SpectralNormalization", wrapper<SpectralNormalization, SpectralNormalizationOptions, list_options>()},
+      {"Subtract", plain<Subtract, MergeOptions, list_no_options>()},
+      {"UnitNormalization", plain<UnitNormalization, UnitNormalizationOptions, list_options>()},
+      {"UpSampling1D", plain<UpSampling1D, UpSamplingOptions<1>, list_options>()},
+      {"UpSampling2D", plain<UpSampling2D, UpSamplingOptions<2>, list_options>()},
+      {"UpSampling3D", plain<UpSampling3D, UpSamplingOptions<3>, list_options>()},
+      {"ZeroPadding1D", plain<ZeroPadding1D, ZeroPaddingOptions<1>, list_options>()},
+      {"ZeroPadding2D", plain<ZeroPadding2D, ZeroPaddingOptions<2>, list_options>()},
+      {"ZeroPadding3D", plain<ZeroPadding3D, ZeroPaddingOptions<3>, list_options>()},
   };
-  const auto found = classes.find(class_name);
-  return found == classes.end() ? nullptr : &found->second;
+  for (const BuiltinLayers* const classes : {&others, &sequence_layers()})
+    if (const auto found = classes->find(class_name); found != classes->end()) return &found->second;
+  return nullptr;
 }
 
 }  // namespace tutti::keras

@@ -59,6 +59,8 @@ class LayerConfig {
   // One extent for each axis.
   template <size_t Rank>
   void option(const std::string& name, std::array<int64_t, Rank>& value);
+  template <size_t Rank, size_t Columns>
+  void option(const std::string& name, std::array<std::array<int64_t, Columns>, Rank>& value);
   // One of these.
   template <class Value>
   using Names = std::vector<std::pair<const char*, Value>>;
@@ -134,6 +136,16 @@ void LayerConfig::option(const std::string& name, std::array<int64_t, Rank>& val
   option(name, extents);
   if (extents.size() != Rank) refuse(str("has ", name, " of ", extents.size(), " numbers; ", Rank, " are expected"));
   std::ranges::copy(extents, value.begin());
+}
+
+template <size_t Rank, size_t Columns>
+void LayerConfig::option(const std::string& name, std::array<std::array<int64_t, Columns>, Rank>& value) {
+  std::vector<std::string> rows;
+  for (const auto& row : value) rows.push_back(json_shape({row.begin(), row.end()}));
+  if (is_written_) return put(name, json_array(rows));
+  rows = list(name);
+  if (rows.size() != Rank) refuse(str("has ", name, " of ", rows.size(), " lists; ", Rank, " are expected"));
+  for (size_t i = 0; i < Rank; ++i) LayerConfig(json_object({{name, rows[i]}}), layer_).option(name, value[i]);
 }
 
 template <class Value>

@@ -135,7 +135,8 @@ class ModelJson {
     JsonObject json = custom != options_.custom_layers.end() ? describe_custom(layer, custom->second, config)
                                                              : describe_builtin(*layer, config);
     config.put("name", json_text(layer->name()));
-    config.put("trainable", json_bool(layer->trainable()));
+    // Some of Keras's classes without weights do not take it.
+    if (!layer->weights().empty()) config.put("trainable", json_bool(layer->trainable()));
     config.put("dtype", json_text(policy_name(*layer)));
     json["config"] = json_object(config.options());
     return {.json = std::move(json), .calls = config.calls()};
@@ -172,7 +173,8 @@ class ModelJson {
   JsonObject describe_input(const LayerPtr& layer, const std::string& dtype) {
     LayerConfig config(label_);
     JsonObject json = describe_builtin(*layer, config);
-    config.put("name", json_text(layer->name()));
+    std::string name = layer->name();
+    config.option("name", name);
     config.put("dtype", json_text(dtype));
     json["config"] = json_object(config.options());
     return json;

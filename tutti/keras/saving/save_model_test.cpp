@@ -17,31 +17,45 @@
 #include "tutti/files/archive.h"
 #include "tutti/keras/layers/activations/activation.h"
 #include "tutti/keras/layers/activations/relu.h"
+#include "tutti/keras/layers/attention/attention.h"
+#include "tutti/keras/layers/attention/group_query_attention.h"
+#include "tutti/keras/layers/attention/multi_head_attention.h"
 #include "tutti/keras/layers/convolutional/conv.h"
 #include "tutti/keras/layers/convolutional/conv_transpose.h"
 #include "tutti/keras/layers/convolutional/depthwise_conv.h"
 #include "tutti/keras/layers/convolutional/separable_conv.h"
 #include "tutti/keras/layers/core/dense.h"
+#include "tutti/keras/layers/core/einsum_dense.h"
 #include "tutti/keras/layers/core/embedding.h"
 #include "tutti/keras/layers/core/input_layer.h"
 #include "tutti/keras/layers/core/lambda.h"
+#include "tutti/keras/layers/core/masking.h"
 #include "tutti/keras/layers/merging/concatenate.h"
+#include "tutti/keras/layers/merging/dot.h"
 #include "tutti/keras/layers/merging/merge.h"
 #include "tutti/keras/layers/normalization/batch_normalization.h"
 #include "tutti/keras/layers/normalization/group_normalization.h"
 #include "tutti/keras/layers/normalization/layer_normalization.h"
+#include "tutti/keras/layers/normalization/spectral_normalization.h"
+#include "tutti/keras/layers/pooling/adaptive_pooling.h"
 #include "tutti/keras/layers/pooling/global_pooling.h"
 #include "tutti/keras/layers/pooling/pooling.h"
 #include "tutti/keras/layers/preprocessing/normalization.h"
 #include "tutti/keras/layers/preprocessing/rescaling.h"
 #include "tutti/keras/layers/recurrent/bidirectional.h"
+#include "tutti/keras/layers/recurrent/conv_lstm.h"
 #include "tutti/keras/layers/recurrent/gru.h"
 #include "tutti/keras/layers/recurrent/lstm.h"
+#include "tutti/keras/layers/recurrent/rnn.h"
+#include "tutti/keras/layers/recurrent/rnn_cell.h"
 #include "tutti/keras/layers/recurrent/simple_rnn.h"
 #include "tutti/keras/layers/recurrent/time_distributed.h"
+#include "tutti/keras/layers/regularization/activity_regularization.h"
 #include "tutti/keras/layers/regularization/dropout.h"
+#include "tutti/keras/layers/reshaping/cropping.h"
 #include "tutti/keras/layers/reshaping/flatten.h"
 #include "tutti/keras/layers/reshaping/reshape.h"
+#include "tutti/keras/layers/reshaping/up_sampling.h"
 #include "tutti/keras/saving/load_model.h"
 #include "tutti/keras/sequential.h"
 
@@ -199,6 +213,54 @@ TEST(SaveModel, KeepsDtypesAndWhatIsFrozen) {
   expect_equal_when_loaded(model, {at::rand({3, 4})});
 }
 
+TEST(SaveModel, KeepsEveryOptionOfPlaces) {
+  expect_equal_when_loaded(
+      {6, 8, 3},
+      {ZeroPadding2D({.padding = {{{1, 2}, {3, 4}}}}), Cropping2D({.cropping = {{{2, 1}, {0, 3}}}}),
+       UpSampling2D({.size = {2, 3}, .interpolation = Interpolation::bilinear}),
+       AdaptiveAveragePooling2D({.output_size = {3, 4}}),
+       AdaptiveMaxPooling2D({.output_size = {2, 3}, .data_format = DataFormat::channels_first}),
+       Permute({.dims = {2, 3, 1}}), SpatialDropout2D({.rate = 0.25, .data_format = DataFormat::channels_first}),
+       Flatten(), RepeatVector({.n = 4}), Cropping1D({.cropping = {{{0, 1}}}}), UpSampling1D({.size = {3}}),
+       ZeroPadding1D({.padding = {{{2, 0}}}}), SpatialDropout1D({.rate = 0.5}),
+       AdaptiveMaxPooling1D({.output_size = {4}}), AdaptiveAveragePooling1D({.output_size = {2}})});
+  expect_equal_when_loaded(
+      {2, 2, 2, 3},
+      {ZeroPadding3D({.padding = {{{1, 0}, {0, 2}, {1, 1}}}}), Cropping3D({.cropping = {{{0, 1}, {1, 0}, {0, 0}}}}),
+       UpSampling3D({.size = {2, 1, 3}}), SpatialDropout3D({.rate = 0.5}),
+       AdaptiveMaxPooling3D({.output_size = {2, 1, 2}}), AdaptiveAveragePooling3D({.output_size = {1, 1, 2}})});
+}
+
+TEST(SaveModel, KeepsEveryOptionOfNoiseAndUnits) {
+  expect_equal_when_loaded(
+      {4, 3}, {Masking({.mask_value = 0.5}), Identity(), LeakyReLU({.negative_slope = 0.125}), ELU({.alpha = 0.5}),
+               AlphaDropout({.rate = 0.25, .noise_shape = {kUnknown, 1, kUnknown}}), GaussianDropout({.rate = 0.25}),
+               GaussianNoise({.stddev = 0.5}), ActivityRegularization({.l1 = 0.25, .l2 = 0.5}),
+               UnitNormalization({.axis = {1, 2}}), SpectralNormalization(Dense({.units = 3}), {.power_iterations = 2}),
+               EinsumDense({.equation = "abc,cd->abd",
+                            .output_shape = {kUnknown, 2},
+                            .activation = activations::tanh,
+                            .bias_axes = "d",
+                            .kernel_regularizer = regularizers::L2()}),
+               EinsumDense({.equation = "abc,cd->abd", .output_shape = {4, 2}})});
+}
+
+TEST(SaveModel, KeepsCells) {
+  expect_equal_when_loaded(
+      {6, 4}, {RNN(LSTMCell({.units = 3, .unit_forget_bias = false, .dropout = 0.25}), {.return_sequences = true}),
+               RNN(StackedRNNCells({GRUCell({.units = 4, .reset_after = false}),
+                                    SimpleRNNCell({.units = 3, .use_bias = false, .recurrent_dropout = 0.5})}),
+                   {.return_sequences = true, .go_backwards = true}),
+               RNN(GRUCell({.units = 2}), {.zero_output_for_mask = true})});
+  expect_equal_when_loaded({3, 5, 4, 2}, {ConvLSTM2D({.filters = 2,
+                                                      .kernel_size = {3, 2},
+                                                      .padding = Padding::same,
+                                                      .recurrent_regularizer = regularizers::L2(),
+                                                      .bias_constraint = constraints::NonNeg(),
+                                                      .return_sequences = true}),
+                                          ConvLSTM2D({.filters = 3, .unit_forget_bias = false})});
+}
+
 // --- Graphs.
 
 TEST(SaveModel, KeepsSharedLayersAndSeveralEnds) {
@@ -238,6 +300,22 @@ TEST(SaveModel, KeepsFirstStates) {
   const std::vector<SymbolicTensor> outputs = first.outputs({x});
   const SymbolicTensor y = LSTM({.units = 3})({outputs[0], outputs[1], outputs[2]});
   expect_equal_when_loaded(Model({.inputs = {x}, .outputs = {y, outputs[2]}}), {at::rand({3, 5, 4})});
+}
+
+TEST(SaveModel, KeepsAttentionWithWhatItsCallsSay) {
+  const SymbolicTensor x = Input({.shape = {6, 8}}), context = Input({.shape = {5, 8}}),
+                       mask = Input({.shape = {6, 5}});
+  const MultiHeadAttention masked({.num_heads = 2, .key_dim = 3, .value_dim = 4, .output_dim = 8});
+  const SymbolicTensor y = Add()({x, masked({x, context, context, mask})});
+  const GroupQueryAttention causal(
+      {.head_dim = 4, .num_query_heads = 4, .num_key_value_heads = 2, .use_bias = false, .use_causal_mask = true});
+  const Attention scored({.use_scale = true, .score_mode = ScoreMode::concat, .return_attention_scores = true});
+  const std::vector<SymbolicTensor> scores = scored.outputs({causal({y, y}), context});
+  const SymbolicTensor additive = AdditiveAttention({.use_scale = false, .use_causal_mask = true})({y, y, x});
+  const SymbolicTensor self = MultiHeadAttention({.num_heads = 2, .key_dim = 2, .use_bias = false})(additive);
+  const SymbolicTensor product = Dot({.first_axis = 2, .second_axis = -1, .normalize = true})({self, scores[0]});
+  expect_equal_when_loaded(Model({.inputs = {x, context, mask}, .outputs = {product, scores[1]}}),
+                           {at::rand({3, 6, 8}), at::rand({3, 5, 8}), at::rand({3, 6, 5}) > 0.5});
 }
 
 // --- Layers of one's own.
@@ -318,6 +396,13 @@ TEST_F(SaveModelRefusal, NamesTheLayerAndTheWayOut) {
   const regularizers::Regularizer penalty("own", [](const Tensor& x) { return x.sum(); });
   EXPECT_THAT(refusal_of({TimeDistributed(Dense({.units = 2, .bias_regularizer = penalty}))}),
               HasSubstr("the layer dense (Dense) has bias_regularizer = own"));
+}
+
+TEST_F(SaveModelRefusal, NamesWhatKerasHasInCallsAlone) {
+  EXPECT_THAT(refusal_of({MultiHeadAttention({.num_heads = 2, .key_dim = 2})}),
+              AllOf(HasSubstr("the layer multi_head_attention"), HasSubstr("call it in a functional model")));
+  EXPECT_THAT(refusal_of({UpSampling1D({.data_format = DataFormat::channels_first})}),
+              AllOf(HasSubstr("the layer up_sampling1d"), HasSubstr("channels_first")));
 }
 
 class OwnModel : public ModelImpl {
