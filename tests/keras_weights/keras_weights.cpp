@@ -134,7 +134,7 @@ Model brains() {
 Model places() {
   const SymbolicTensor x = Input({.shape = {6, 8, 3}});
   SymbolicTensor y = Cropping2D({.cropping = {{{2, 1}, {0, 3}}}})(ZeroPadding2D({.padding = {{{1, 2}, {3, 4}}}})(x));
-  y = UpSampling2D({.size = {2, 3}, .interpolation = Interpolation::bilinear})(y);
+  y = UpSampling2D({.size = {2, 3}, .interpolation = layers::Interpolation::bilinear})(y);
   y = AdaptiveMaxPooling2D({.output_size = {4, 5}})(AdaptiveAveragePooling2D({.output_size = {6, 7}})(y));
   y = Flatten()(Permute({.dims = {2, 3, 1}})(SpatialDropout2D({.rate = 0.5})(y)));
   y = UpSampling1D({.size = {3}})(Cropping1D({.cropping = {{{0, 1}}}})(RepeatVector({.n = 4})(y)));

@@ -1,6 +1,8 @@
 #include <array>
 #include <map>
 #include <memory>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -134,6 +136,7 @@ void list_heads(LayerConfig& config, Options& options) {
 }
 
 void list_options(LayerConfig& config, layers::MultiHeadAttentionOptions& options) {
+  if (config.has("attention_axes")) config.require({{"attention_axes", "[1]"}});  // the steps, once Keras has built it
   config.option("num_heads", options.num_heads);
   config.option("key_dim", options.key_dim);
   if (!options.value_dim) options.value_dim = options.key_dim;

@@ -1,5 +1,6 @@
 #include "tutti/keras/saving/legacy_weights.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
 #include <gmock/gmock.h>

@@ -1,5 +1,6 @@
 #include "tutti/keras/saving/save_model.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/rand.h>
 #include <ATen/ops/randint.h>
