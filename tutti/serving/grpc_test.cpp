@@ -334,7 +334,7 @@ TEST_F(GrpcTest, LosesNothingWhenItEnds) {
 
 class GrpcServerTest : public testing::Test {
  protected:
-  static void never(GrpcCall, GrpcReply) {}
+  static void never(const GrpcCall&, const GrpcReply&) {}
 };
 
 TEST_F(GrpcServerTest, ASlowClientIsTold) {

@@ -144,17 +144,17 @@ TEST_F(HostileRequests, ChangedHeadsAreAnsweredOrRefused) {
   Changes changes(2);
   for (int i = 0; i < 6000; ++i) {
     const auto& [path, body] = kSound[changes.below(kSound.size())];
-    const std::string size = std::to_string(body.size());
-    std::string bytes = "POST " + path + " HTTP/1.1\r\nHost: a\r\nInference-Header-Content-Length: " + size +
-                        "\r\nExpect: 100-continue\r\nContent-Encoding: identity\r\n";
-    if (i % 2 == 0) {
-      bytes += "Content-Length: " + size + "\r\n\r\n" + body;
-    } else {
-      std::ostringstream digits;
-      digits << std::hex << body.size() - 1;
-      bytes += "Transfer-Encoding: chunked\r\n\r\n1;x=y\r\n" + body.substr(0, 1) + "\r\n" + digits.str() + "\r\n" +
-               body.substr(1) + "\r\n0\r\nA: b\r\n\r\n";
-    }
+    std::ostringstream text;
+    text << "POST " << path << " HTTP/1.1\r\nHost: a\r\nInference-Header-Content-Length: " << body.size()
+         << "\r\nExpect: 100-continue\r\nContent-Encoding: identity\r\n";
+    if (i % 2 == 0)
+      text << "Content-Length: " << body.size() << "\r\n\r\n" << body;
+    else
+      text << "Transfer-Encoding: chunked\r\n\r\n1;x=y\r\n"
+           << body.substr(0, 1) << "\r\n"
+           << std::hex << body.size() - 1 << "\r\n"
+           << body.substr(1) << "\r\n0\r\nA: b\r\n\r\n";
+    std::string bytes = text.str();
     for (size_t count = 1 + changes.below(4); count > 0; --count) changes.change(bytes);
     HttpParser parser({.head_bytes = 1024, .body_bytes = 4096});
     parser.add(bytes);
