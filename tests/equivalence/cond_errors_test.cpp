@@ -29,9 +29,9 @@ TEST(Cond, ThrowsWhatABranchThrows) {
         [] { return torch::zeros({1}); });
   });
   const Tensor good = torch::tensor({1}), bad = torch::tensor({7});
-  EXPECT_THAT(error_text([&] { recorded(torch::tensor(true), bad); }), HasSubstr("index out of range"));
+  EXPECT_THAT(what_of([&] { recorded(torch::tensor(true), bad); }), HasSubstr("index out of range"));
   for (int i = 0; i < 4; ++i) recorded(torch::tensor(i % 2 == 0), good);
-  EXPECT_THAT(error_text([&] { recorded(torch::tensor(true), bad); }), HasSubstr("index out of range"));
+  EXPECT_THAT(what_of([&] { recorded(torch::tensor(true), bad); }), HasSubstr("index out of range"));
   EXPECT_TRUE(recorded(torch::tensor(false), bad).equal(torch::zeros({1})));
   EXPECT_TRUE(recorded(torch::tensor(true), good).equal(torch::ones({1})));
   EXPECT_EQ(state.item<float>(), 5);
@@ -47,7 +47,7 @@ TEST(Cond, TellsWhereTheBranchThatIsNotTakenThrows) {
           throw std::runtime_error("no such branch");
         });
   });
-  EXPECT_THAT(error_text([&] { recorded(torch::tensor(true)); }),
+  EXPECT_THAT(what_of([&] { recorded(torch::tensor(true)); }),
               HasSubstr("no such branch. It is the branch of cond for false, which is not taken, and runs to be"));
   EXPECT_TRUE(state.equal(torch::zeros({2})));
 }
@@ -66,12 +66,12 @@ TEST(Cond, AnExceptionThatTheFunctionCatchesIsRefused) {
     } catch (const std::runtime_error&) {
     }
   });
-  EXPECT_THAT(error_text([&] { recorded(); }), HasSubstr("an exception left the branch of cond for true"));
+  EXPECT_THAT(what_of([&] { recorded(); }), HasSubstr("an exception left the branch of cond for true"));
 }
 
 TEST(Cond, RefusesOtherPredicates) {
   const auto with = [](const Tensor& predicate) {
-    return error_text([&] {
+    return what_of([&] {
       cond(
           predicate, [] {}, [] {});
     });
@@ -86,7 +86,7 @@ TEST(Cond, RefusesOtherPredicates) {
 template <class True, class False>
 std::string refusal(True if_true, False if_false) {
   const auto recorded = function([&](const Tensor& flag) { cond(flag, if_true, if_false); });
-  return error_text([&] {
+  return what_of([&] {
     for (int i = 0; i < 3; ++i) recorded(torch::tensor(true));
   });
 }
@@ -119,7 +119,7 @@ TEST(Cond, RefusesGradientsThroughIt) {
         flag, [] {}, [&] { hidden.mul_(w); });
     return hidden.detach();
   });
-  EXPECT_THAT(error_text([&] { recorded(torch::tensor(true)); }),
+  EXPECT_THAT(what_of([&] { recorded(torch::tensor(true)); }),
               HasSubstr("writes in place to a tensor of shape [3] from outside that needs a gradient"));
 }
 
@@ -130,7 +130,7 @@ TEST(Cond, RefusesTensorsOfABranchOutsideOfIt) {
         flag, [&] { kept = x * 2; }, [] {});
     return kept + 1;
   });
-  EXPECT_THAT(error_text([&] { uses(torch::tensor(true), torch::ones({2})); }),
+  EXPECT_THAT(what_of([&] { uses(torch::tensor(true), torch::ones({2})); }),
               HasSubstr("a tensor of float32 [2] that aten::mul.Scalar made in a branch of cond, or in a loop, is used "
                         "outside of it"));
   const auto keeps = function([&](const Tensor& flag, const Tensor& x) {
@@ -138,7 +138,7 @@ TEST(Cond, RefusesTensorsOfABranchOutsideOfIt) {
         flag, [&] { kept = x * 2; }, [] {});
   });
   keeps(torch::tensor(true), torch::ones({2}));
-  EXPECT_THAT(error_text([&] { keeps(torch::tensor(true), torch::ones({2})); }),
+  EXPECT_THAT(what_of([&] { keeps(torch::tensor(true), torch::ones({2})); }),
               HasSubstr("keeps a tensor that the function made (float32 [2] of aten::mul.Scalar)"));
 }
 
@@ -149,7 +149,7 @@ TEST(Cond, RefusesOtherShapesOfTensorsFromOutside) {
         flag, [&] { x.t_(); }, [] {});
     return x;
   });
-  EXPECT_THAT(error_text([&] { recorded(torch::tensor(true)); }), HasSubstr("aten::t_ changes the shape of a tensor"));
+  EXPECT_THAT(what_of([&] { recorded(torch::tensor(true)); }), HasSubstr("aten::t_ changes the shape of a tensor"));
 }
 
 TEST(Cond, NamesWhatDiffersBetweenRecordingsOfABranch) {
@@ -160,7 +160,7 @@ TEST(Cond, NamesWhatDiffersBetweenRecordingsOfABranch) {
         flag, [&] { return x * rate; }, [&] { return x + 1; });
   });
   recorded(torch::tensor(false), torch::ones({2}));
-  EXPECT_THAT(error_text([&] { recorded(torch::tensor(false), torch::ones({2})); }),
+  EXPECT_THAT(what_of([&] { recorded(torch::tensor(false), torch::ones({2})); }),
               HasSubstr("call 0, cond, in its part true: call 0, aten::mul.Scalar, argument other: 0.0"));
 }
 
@@ -226,7 +226,7 @@ TEST(Cond, IsRefusedInWhatIsSaved) {
         "never",
         {.signatures = {{"f", saved_model::Signature(f, {.inputs = {saved_model::TensorSpec({.shape = {4}})}})}}});
   };
-  EXPECT_THAT(error_text(save), HasSubstr("saved_model: cond depends on values, and cannot be saved yet"));
+  EXPECT_THAT(what_of(save), HasSubstr("saved_model: cond depends on values, and cannot be saved yet"));
 }
 
 TEST(Cond, RefusesRunsAndMeetings) {
@@ -235,16 +235,16 @@ TEST(Cond, RefusesRunsAndMeetings) {
     cond(
         flag, [&] { strategy.run([] { return torch::ones({}); }); }, [] {});
   });
-  EXPECT_THAT(error_text([&] { runs(torch::tensor(true)); }), HasSubstr("run is called in a branch of cond"));
-  EXPECT_THAT(error_text([&] { runs(torch::tensor(false)); }), HasSubstr("run is called in a branch of cond"));
+  EXPECT_THAT(what_of([&] { runs(torch::tensor(true)); }), HasSubstr("run is called in a branch of cond"));
+  EXPECT_THAT(what_of([&] { runs(torch::tensor(false)); }), HasSubstr("run is called in a branch of cond"));
   const auto meets = function([&](const Tensor& flag) {
     strategy.run([&] {
       cond(
           flag, [&] { get_replica_context().all_reduce(ReduceOp::sum, torch::ones({})); }, [] {});
     });
   });
-  EXPECT_THAT(error_text([&] { meets(torch::tensor(true)); }), HasSubstr("the replicas meet in a branch of cond"));
-  EXPECT_THAT(error_text([&] { meets(torch::tensor(false)); }), HasSubstr("the replicas meet in a branch of cond"));
+  EXPECT_THAT(what_of([&] { meets(torch::tensor(true)); }), HasSubstr("the replicas meet in a branch of cond"));
+  EXPECT_THAT(what_of([&] { meets(torch::tensor(false)); }), HasSubstr("the replicas meet in a branch of cond"));
 }
 
 }  // namespace

@@ -38,16 +38,6 @@ testing::AssertionResult equal_bits(const Tensor& a, const Tensor& b) {
   return testing::AssertionFailure() << x << " and " << y;
 }
 
-template <class F>
-std::string error_of_call(F f) {
-  try {
-    f();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 // A model under a strategy of several replicas, and a step of each replica.
 struct Replicated {
   explicit Replicated(int num_replicas, bool build_now = true)
@@ -281,7 +271,7 @@ TEST_P(FunctionOnAMesh, AVariableThatItReturnsIsTheVariable) {
 TEST_P(FunctionOnAMesh, AWrittenArgumentIsRefused) {
   const auto f = function([](Tensor x) { return x.add_(1); }, {.name = "f"});
   const Tensor x = distribute_tensor(torch::zeros({6, 5}), rows_);
-  EXPECT_THAT(error_of_call([&] { f(x); }), HasSubstr("f: the function writes to a mesh tensor that is its argument"));
+  EXPECT_THAT(what_of([&] { f(x); }), HasSubstr("f: the function writes to a mesh tensor that is its argument"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Buffers, FunctionOnAMesh, testing::Bool());
@@ -319,7 +309,7 @@ TEST(FunctionOnDevices, CalledInReplicasRecordsForEach) {
 TEST(FunctionOnDevices, AMeetingInAFunctionThatAReplicaCallsIsRefused) {
   MirroredStrategy strategy({.devices = configure_logical_cpus(2)});
   const auto f = function([&](const Tensor& x) { return get_replica_context().all_reduce(ReduceOp::sum, x); });
-  EXPECT_THAT(error_of_call([&] { strategy.run([&] { return f(torch::ones({2})); }); }),
+  EXPECT_THAT(what_of([&] { strategy.run([&] { return f(torch::ones({2})); }); }),
               HasSubstr("call run inside of the function instead"));
 }
 
@@ -382,7 +372,7 @@ TEST(FunctionOnDevices, GradientsThatReplicasLeaveAreRefused) {
   MirroredStrategy strategy({.devices = configure_logical_cpus(2)});
   const Tensor w = strategy.build([] { return torch::ones({2}, torch::requires_grad()); });
   const auto f = function([&] { strategy.run([&] { w.sum().backward(); }); }, {.name = "f"});
-  EXPECT_THAT(error_of_call([&] { f(); }), HasSubstr("f: a replica leaves a gradient"));
+  EXPECT_THAT(what_of([&] { f(); }), HasSubstr("f: a replica leaves a gradient"));
 }
 
 TEST(FunctionOnDevices, AnErrorInAReplicaIsItsOwnAndTheNextCallWorks) {
@@ -393,9 +383,9 @@ TEST(FunctionOnDevices, AnErrorInAReplicaIsItsOwnAndTheNextCallWorks) {
   const auto logits = strategy.distribute(torch::randn({4, 3})),
              labels = strategy.distribute(torch::tensor({0, 1, 2, 0}));
   const auto wrong = strategy.distribute(torch::tensor({0, 1, 2, 9}));
-  EXPECT_THAT(error_of_call([&] { f(logits, wrong); }), HasSubstr("out of bounds"));
+  EXPECT_THAT(what_of([&] { f(logits, wrong); }), HasSubstr("out of bounds"));
   for (int i = 0; i < 3; ++i) f(logits, labels);
-  EXPECT_THAT(error_of_call([&] { f(logits, wrong); }), HasSubstr("out of bounds"));
+  EXPECT_THAT(what_of([&] { f(logits, wrong); }), HasSubstr("out of bounds"));
   EXPECT_TRUE(equal_bits(f(logits, labels)[1], torch::nll_loss(logits[1], labels[1])));
 }
 
@@ -405,9 +395,9 @@ TEST(Repeat, FetchesAllElementsBeforeTheFirstStep) {
   double sum = 0;
   const auto step = [&](const Tensor& x) { return sum += x.item<double>(); };
   EXPECT_EQ(repeat(3, step, iterator), 3);
-  EXPECT_THAT(error_of_call([&] { repeat(3, step, iterator); }), HasSubstr("ended after 2 of 3 elements"));
+  EXPECT_THAT(what_of([&] { repeat(3, step, iterator); }), HasSubstr("ended after 2 of 3 elements"));
   EXPECT_EQ(sum, 3);
-  EXPECT_THAT(error_of_call([&] { repeat(0, step, iterator); }), HasSubstr("at least one"));
+  EXPECT_THAT(what_of([&] { repeat(0, step, iterator); }), HasSubstr("at least one"));
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 #include "tutti/function/function.h"
+#include "tests/support/error_of.h"
 
 #include <gmock/gmock.h>
 #include <torch/nn/modules/linear.h>
@@ -25,16 +26,6 @@ testing::AssertionResult same_bits(const Tensor& a, const Tensor& b) {
   if (x.nbytes() && std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) != 0)
     return testing::AssertionFailure() << a << " and " << b;
   return testing::AssertionSuccess();
-}
-
-template <class F>
-std::string what_of(F f) {
-  try {
-    f();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 TEST(Function, GivesTheBitsOfPlainCallsEachTime) {

@@ -1,4 +1,5 @@
 #include "tutti/function/host_call.h"
+#include "tests/support/error_of.h"
 
 #include <gmock/gmock.h>
 #include <torch/nn/modules/linear.h>
@@ -19,16 +20,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-template <class F>
-std::string error_text(F f) {
-  try {
-    f();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 // By a loop over the numbers, of which no recording could be made.
 Tensor largest_first(const Tensor& x) {
@@ -137,7 +128,7 @@ TEST(HostCall, AnErrorOfTheFunctionEndsTheCallAndNotTheRecording) {
     return x + 1;
   });
   for (int i = 0; i < 3; ++i) recorded(torch::ones({2}));
-  EXPECT_EQ(error_text([&] { recorded(-torch::ones({2})); }), "negative");
+  EXPECT_EQ(what_of([&] { recorded(-torch::ones({2})); }), "negative");
   EXPECT_TRUE(recorded(torch::ones({2})).equal(torch::full({2}, 2.0)));
   EXPECT_EQ(recorded.tracing_count(), 2);
 }
@@ -145,21 +136,21 @@ TEST(HostCall, AnErrorOfTheFunctionEndsTheCallAndNotTheRecording) {
 TEST(HostCall, RefusesResultsThatAreNotAsTheyWereNamed) {
   const auto same = [](const Tensor& x) { return x; };
   const Tensor x = torch::ones({2, 3});
-  EXPECT_THAT(error_text([&] { host_call(same, {.shape = {3}}, x); }),
+  EXPECT_THAT(what_of([&] { host_call(same, {.shape = {3}}, x); }),
               HasSubstr("host_call: the function returned Float [2, 3], and its HostResult says Float [3]"));
-  EXPECT_THAT(error_text([&] {
+  EXPECT_THAT(what_of([&] {
                 host_call(same, {.shape = {2, 3}, .dtype = torch::kDouble}, x);
               }),
               HasSubstr("says Double [2, 3]"));
-  EXPECT_THAT(error_text([&] { host_call([](const Tensor&) { return Tensor(); }, {}, x); }),
+  EXPECT_THAT(what_of([&] { host_call([](const Tensor&) { return Tensor(); }, {}, x); }),
               HasSubstr("returned no tensor"));
-  EXPECT_THAT(error_text([&] { host_call(same, {}, Tensor()); }), HasSubstr("an input is an undefined tensor"));
+  EXPECT_THAT(what_of([&] { host_call(same, {}, Tensor()); }), HasSubstr("an input is an undefined tensor"));
 }
 
 TEST(HostCall, RefusesWhatNeedsAGradient) {
   const auto same = [](const Tensor& x) { return x; };
   const Tensor weight = torch::ones({2}, torch::requires_grad());
-  EXPECT_THAT(error_text([&] {
+  EXPECT_THAT(what_of([&] {
                 host_call([](const Tensor&, const Tensor& y) { return y; }, {.shape = {2}}, torch::ones({2}), weight);
               }),
               HasSubstr("no gradient goes through the function, and input 1 needs one; give its detach()"));
@@ -174,7 +165,7 @@ TEST(HostCall, IsRefusedInWhatIsSaved) {
         "never",
         {.signatures = {{"f", saved_model::Signature(f, {.inputs = {saved_model::TensorSpec({.shape = {4}})}})}}});
   };
-  EXPECT_THAT(error_text(save), HasSubstr("host_call calls C++ of this program, which cannot be saved"));
+  EXPECT_THAT(what_of(save), HasSubstr("host_call calls C++ of this program, which cannot be saved"));
 }
 
 TEST(InitScope, HappensWhileAFunctionIsRecordedAlone) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/error_of.h"
 #include "tutti/core/tensor_fwd.h"
 
 // A step as it is and as a recorded function.
@@ -15,16 +16,6 @@ using List = std::vector<Tensor>;
 using Step = std::function<List(List& state, const List& arguments)>;
 
 inline constexpr int kCalls = 9;
-
-template <class F>
-std::string error_text(F f) {
-  try {
-    f();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 bool same_bits(const Tensor& a, const Tensor& b);
 void expect_same(const List& seen, const List& wanted, const std::string& what);

@@ -203,7 +203,7 @@ TEST(WhileLoop, ThrowsWhatItsBodyThrows) {
   const Tensor table = torch::arange(4.F);
   for (int i = 0; i < 3; ++i) recorded(torch::tensor(int64_t{2}), table);
   EXPECT_EQ(state.item<float>(), 3);
-  EXPECT_THAT(error_text([&] { recorded(torch::tensor(int64_t{9}), table); }), HasSubstr("index out of range"));
+  EXPECT_THAT(what_of([&] { recorded(torch::tensor(int64_t{9}), table); }), HasSubstr("index out of range"));
   EXPECT_EQ(state.item<float>(), 3 + 6);
   EXPECT_EQ(recorded(torch::tensor(int64_t{3}), table).item<int64_t>(), 3);
 }
@@ -214,7 +214,7 @@ std::string loop_refusal(Body body, State state) {
   const auto recorded = function([&](const Tensor& most) {
     while_loop([&](const auto&... now) { return std::get<0>(std::tie(now...)).sum() < most; }, body, state);
   });
-  return error_text([&] { recorded(torch::full({}, 3.0)); });
+  return what_of([&] { recorded(torch::full({}, 3.0)); });
 }
 
 TEST(WhileLoop, RefusesOtherStates) {
@@ -229,21 +229,21 @@ TEST(WhileLoop, RefusesOtherStates) {
   EXPECT_THAT(
       loop_refusal([](const Tensor& i, const Tensor& x) { return std::tuple(i + 1, x.to(torch::kLong)); }, pair),
       HasSubstr("the body returns int64 [2]"));
-  EXPECT_THAT(error_text([] {
+  EXPECT_THAT(what_of([] {
                 while_loop([](const Tensor&) { return torch::tensor(true); }, [](const Tensor& x) { return x[0]; },
                            torch::ones({2}));
               }),
               HasSubstr("state 0 is float32 [2], and the body returns float32 []"));
-  EXPECT_THAT(error_text([] {
+  EXPECT_THAT(what_of([] {
                 while_loop([](const List&) { return torch::tensor(true); }, [](const List&) { return List{}; },
                            List{torch::ones({})});
               }),
               HasSubstr("the state is a structure [1], and the body returns one of [0]"));
-  EXPECT_THAT(error_text([] {
+  EXPECT_THAT(what_of([] {
                 while_loop([](const Tensor& x) { return x; }, [](const Tensor& x) { return x; }, torch::ones({2}));
               }),
               HasSubstr("while_loop: the predicate is float32 [2]"));
-  EXPECT_THAT(error_text([] {
+  EXPECT_THAT(what_of([] {
                 while_loop([](const Tensor& x) { return x > 0; }, [](const Tensor& x) { return x; }, torch::ones({}),
                            {.maximum_iterations = -1});
               }),

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <exception>
 #include <optional>
 #include <string>
 
@@ -14,6 +15,17 @@ std::string error_of(F f) {
     f();
   } catch (const Error& error) {
     return std::string(to_string(error.code())) + ": " + error.what();
+  }
+  return "no error";
+}
+
+// The text of whatever exception f throws.
+template <class F>
+std::string what_of(F f) {
+  try {
+    f();
+  } catch (const std::exception& error) {
+    return error.what();
   }
   return "no error";
 }

@@ -29,11 +29,12 @@ bool contains(const c10::SmallVector<int, 2>& numbers, int number) {
   return std::find(numbers.begin(), numbers.end(), number) != numbers.end();
 }
 
-void add(c10::SmallVector<int, 2>& numbers, int number) {
+}  // namespace
+
+// Unless it is there already.
+void Recorder::add_number(c10::SmallVector<int, 2>& numbers, int number) {
   if (!contains(numbers, number)) numbers.push_back(number);
 }
-
-}  // namespace
 
 Recorder::Readable::Readable(Recorder& recorder, const Program::Call& call) : recorder_(recorder), call_(call) {
   for_each([&](int buffer) { open_to_access(*recorder_.state(buffer).storage.unsafeGetStorageImpl()); });
@@ -248,8 +249,8 @@ void Recorder::take_operands(const OperatorInfo& info, at::ArrayRef<at::IValue> 
     for (const int value : call.arguments.back().values) {
       if (value < 0) continue;
       const int number = program_.values[static_cast<size_t>(value)].buffer;
-      if (reads) add(call.reads, number);
-      if (info.writes[i] && touches) add(call.writes, number);
+      if (reads) add_number(call.reads, number);
+      if (info.writes[i] && touches) add_number(call.writes, number);
       if (touches) keep_what_cpp_wrote(number);
     }
     if (info.writes[i])
@@ -363,8 +364,8 @@ void Recorder::host_step(const char* name, at::ArrayRef<Tensor> inputs, at::Arra
   const bool goes_on = attempt([&] {
     call.arguments.push_back(operand_of(at::IValue(inputs)));
     for (const int value : call.arguments[0].values)
-      if (value >= 0) add(call.reads, program_.values[static_cast<size_t>(value)].buffer);
-    for (const Tensor& tensor : written) add(call.writes, buffer_of(tensor));
+      if (value >= 0) add_number(call.reads, program_.values[static_cast<size_t>(value)].buffer);
+    for (const Tensor& tensor : written) add_number(call.writes, buffer_of(tensor));
     for (const auto* buffers : {&call.reads, &call.writes})
       for (const int number : *buffers) keep_what_cpp_wrote(number);
   });

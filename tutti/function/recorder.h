@@ -172,6 +172,7 @@ class Recorder final : public CallRecorder {
   Tensors own_values(at::ArrayRef<Tensor> values);
   Tensors make_results(Program::Call& call, at::ArrayRef<Tensor> values);
 
+  static void add_number(c10::SmallVector<int, 2>& numbers, int number);
   int add_buffer(Program::Buffer buffer, c10::Storage storage);
   int known_buffer(const Tensor& tensor) const;
   int capture(const Tensor& tensor);

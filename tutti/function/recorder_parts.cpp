@@ -21,10 +21,6 @@ namespace {
 
 using Kind = Program::Buffer::Kind;
 
-void add_number(c10::SmallVector<int, 2>& numbers, int number) {
-  if (std::find(numbers.begin(), numbers.end(), number) == numbers.end()) numbers.push_back(number);
-}
-
 // How the tensor that an argument of a part is was first seen there; all of its memory where only a host step writes
 // it.
 Geometry geometry_of_argument(const Program& part, int argument) {

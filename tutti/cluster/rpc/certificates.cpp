@@ -13,18 +13,12 @@
 #include <sstream>
 
 #include "tutti/core/error.h"
+#include "tutti/core/releaser.h"
 #include "tutti/core/str.h"
 
 namespace tutti::rpc {
 namespace {
 
-template <auto release>
-struct Releaser {
-  template <class T>
-  void operator()(T* held) const {
-    release(held);
-  }
-};
 using Key = std::unique_ptr<EVP_PKEY, Releaser<EVP_PKEY_free>>;
 using Certificate = std::unique_ptr<X509, Releaser<X509_free>>;
 using Text = std::unique_ptr<BIO, Releaser<BIO_free_all>>;

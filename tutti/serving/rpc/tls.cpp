@@ -15,6 +15,7 @@
 
 #include "tutti/cluster/rpc/certificates.h"
 #include "tutti/core/error.h"
+#include "tutti/core/releaser.h"
 #include "tutti/core/str.h"
 
 namespace tutti::serving {
@@ -22,13 +23,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-template <auto release>
-struct Releaser {
-  template <class T>
-  void operator()(T* held) const {
-    release(held);
-  }
-};
 using Key = std::unique_ptr<EVP_PKEY, Releaser<EVP_PKEY_free>>;
 using Certificate = std::unique_ptr<X509, Releaser<X509_free>>;
 using Text = std::unique_ptr<BIO, Releaser<BIO_free_all>>;
