@@ -85,6 +85,16 @@ TEST(Sizes, OfAMatrixThatIsAddedToMustBeTheProducts) {
   });
 }
 
+TEST(Sizes, OfALinearLayersBiasMustFitItsRows) {
+  for (const int64_t elements : {0, 1, 2, 3, 4}) {
+    SCOPED_TRACE(elements);
+    for (const auto& axes : {std::vector<std::string>{"x", "-", "-"}, {"-", "-", "-"}})
+      expect_like_one_device(torch::ones({4, 2, 5}), axes, [&](const Tensor& x) {
+        return torch::linear(x, torch::ones({3, 5}), torch::ones({elements}));
+      });
+  }
+}
+
 TEST(Sizes, OfANormalizedShapeMustBeTheLastAxes) {
   for (const int64_t last : {3, 5, 6})
     expect_like_one_device(torch::rand({4, 6}), {"-", "x"},

@@ -3,6 +3,7 @@
 // equation is its sharding rule; its gradients are products again.
 #include "tutti/tensor/contraction.h"
 
+#include <ATen/ExpandUtils.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/ops/einsum.h>
 #include <ATen/ops/einsum_native.h>
@@ -237,8 +238,12 @@ Tensor matmul(const Tensor& self, const Tensor& other) {
 
 Tensor linear(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias) {
   const auto is_of_type = [&](const Tensor& tensor) { return tensor.scalar_type() == input.scalar_type(); };
-  if (folds_in_place(input) || weight.dim() != 2 || !is_of_type(weight) ||
-      (bias && bias->defined() && !is_of_type(*bias)) || input.size(-1) != weight.size(1) || input.dim() > 20)
+  const auto fits_rows = [&] {
+    return !bias || !bias->defined() ||
+           (is_of_type(*bias) && at::is_expandable_to(bias->sizes(), weight.sizes().slice(0, 1)));
+  };
+  if (folds_in_place(input) || weight.dim() != 2 || !is_of_type(weight) || !fits_rows() ||
+      input.size(-1) != weight.size(1) || input.dim() > 20)
     return at::native::linear(input, weight, bias);
   const Labelled a = factor(input, weight, "xy");
   std::string result = a.letters;
