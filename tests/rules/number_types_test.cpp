@@ -80,6 +80,10 @@ TEST(HalfPrecision, IsSummedInFloat32) {
   const Tensor opposed = torch::cat({torch::full({2}, 40000, torch::kHalf), torch::full({2}, -40000, torch::kHalf)});
   same(opposed, kCut, [](const Tensor& t) { return t.sum(); });
   same(opposed.view({4, 1}), kRowsCut, [](const Tensor& t) { return t.sum(0, true); });
+  same(opposed, kCut, [](const Tensor& t) { return t.nansum(); });
+  const Tensor with_a_zero = torch::tensor({300, 300, 0, 1}, torch::kHalf);  // of float16, infinity times 0
+  same(with_a_zero, kCut, [](const Tensor& t) { return t.prod(); });
+  same(with_a_zero.view({4, 1}), kRowsCut, [](const Tensor& t) { return t.prod(0, /*keepdim=*/true); });
 }
 
 // The largest error, of double precision.

@@ -12,8 +12,10 @@
 #include <ATen/ops/max.h>
 #include <ATen/ops/mean.h>
 #include <ATen/ops/min.h>
+#include <ATen/ops/nansum.h>
 #include <ATen/ops/ne.h>
 #include <ATen/ops/pow.h>
+#include <ATen/ops/prod.h>
 #include <ATen/ops/sqrt.h>
 #include <ATen/ops/sum.h>
 #include <ATen/ops/where.h>
@@ -252,16 +254,27 @@ Results decompose_mean(at::ArrayRef<IValue> a) {
   return {{in_type(total.div_(count_of(self, axes)), type)}};
 }
 
-// sum(self, dim[]?, keepdim, dtype?) and sum(self, dtype?) of float16 and bfloat16: sums of parts are float32 until all
-// are added.
-Results decompose_sum(at::ArrayRef<IValue> a) {
+Tensor product(const Tensor& self, at::IntArrayRef axes, bool keep, at::ScalarType type) {
+  return axes.size() == 1 ? at::prod(self, axes[0], keep, type) : at::prod(self, type);
+}
+Tensor sum(const Tensor& self, at::IntArrayRef axes, bool keep, at::ScalarType type) {
+  return at::sum(self, axes, keep, type);
+}
+Tensor sum_of_numbers(const Tensor& self, at::IntArrayRef axes, bool keep, at::ScalarType type) {
+  return at::nansum(self, axes, keep, type);
+}
+
+// op(self, dim, keepdim, dtype?) and op(self, dtype?) of float16 and bfloat16: what parts come to is float32 until all
+// are combined.
+template <auto kReduce>
+Results decompose_combination(at::ArrayRef<IValue> a) {
   const Tensor& self = a[0].toTensor();
-  const at::ScalarType type = a.back().isNone() ? self.scalar_type() : a.back().toScalarType();
-  if (sum_type(type) == type) return {};
+  const at::ScalarType type = a.back().isNone() ? self.scalar_type() : a.back().toScalarType(), wide = sum_type(type);
+  if (wide == type) return {};
   const bool named = a.size() == 4;
   const at::DimVector axes = named ? axes_or_all(a[1], self.dim()) : all_axes(self.dim());
   if (!is_sharded(self, axes)) return {};
-  return {{at::sum(self, axes, named && a[2].toBool(), sum_type(type)).to(type)}};
+  return {{kReduce(self, axes, named && a[2].toBool(), wide).to(type)}};
 }
 
 // var_mean(self, dim, correction, keepdim) over a sharded axis.
@@ -407,7 +420,9 @@ void add_reduction_rules(RuleTable& table) {
 
 void add_reduction_decompositions(DecompositionTable& table) {
   table["mean"] = decompose_mean;
-  table["sum"] = decompose_sum;
+  table["sum"] = decompose_combination<sum>;
+  table["nansum"] = decompose_combination<sum_of_numbers>;
+  table["prod"] = decompose_combination<product>;
   table["equal"] = decompose_equal;
   table["var"] = decompose_variance</*kRoot=*/false, 1>;
   table["std"] = decompose_variance</*kRoot=*/true, 1>;
