@@ -399,6 +399,27 @@ TEST(Geometry, ThatChangesInPlaceKeepsTheLayout) {
   }
 }
 
+TEST(Geometry, ThatChangesInPlaceOfWhatNeedsAGradientHasNoViews) {
+  for (const bool merge : {true, false}) {
+    SCOPED_TRACE(merge);
+    const Tensor x =
+        distribute_tensor(torch::ones({2, 3}), layout_on(line_of(2, merge), {"x", "-"})).requires_grad_();
+    Tensor viewed = x * 1;
+    const Tensor row = viewed.select(0, 0);
+    EXPECT_EQ(error_of([&] { viewed.t_(); }),
+              "failed_precondition: aten::t_ changes the shape of a tensor of shape [2, 3] that needs a gradient and "
+              "has views, whose gradients would be wrong; use aten::t, or take the views afterwards");
+    EXPECT_EQ(row.sizes(), (std::vector<int64_t>{3}));
+
+    Tensor saved_by_its_gradient = (x * 1).sigmoid(), alone = x * 1;
+    saved_by_its_gradient.t_().select(0, 0).sum().backward();
+    alone.unsqueeze_(0).select(1, 0).sum().backward();
+    const double slope = 1 / (1 + std::exp(-1.0)) / (1 + std::exp(1.0));
+    const Tensor expected = torch::tensor({1 + slope, 1.0, 1.0, slope, 0.0, 0.0}, torch::kFloat).view({2, 3});
+    EXPECT_TRUE(gather(x.grad()).allclose(expected)) << gather(x.grad());
+  }
+}
+
 TEST(Geometry, ThatAllReplicasShareIsNotChangedByOne) {
   for (const bool merge : {true, false}) {
     const Mesh mesh = line_of(2, merge);

@@ -5,8 +5,11 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/VariableTypeUtils.h>
 
+#include <algorithm>
 #include <string>
 
+#include "tutti/core/error.h"
+#include "tutti/core/str.h"
 #include "tutti/tensor/library.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/operator_info.h"
@@ -41,6 +44,25 @@ void take_place_in_graph(const Tensor& self, const Tensor& view) {
   impl->set_autograd_meta(std::move(taken));
 }
 
+// Whether other tensors may have a part in its memory: its aliases have weak references to it, or its storages.
+bool may_have_views(const Tensor& self) {
+  const auto& components = mesh_impl(self).components();
+  return self.getIntrusivePtr().weak_use_count() > 1 ||
+         std::any_of(components.begin(), components.end(), [](const Tensor& component) {
+           return component.defined() && component.storage().use_count() > 1;
+         });
+}
+
+// Views of a tensor are made again, of it as it then is, when their gradients are asked for.
+void refuse_with_views(const c10::OperatorHandle& op, const Tensor& self) {
+  if (!self.requires_grad() || !may_have_views(self)) return;
+  const std::string& name = op.schema().name();
+  throw Error(ErrorCode::failed_precondition,
+              str(name, " changes the shape of a tensor of shape ", str_list(self.sizes()),
+                  " that needs a gradient and has views, whose gradients would be wrong; use ",
+                  name.substr(0, name.size() - 1), ", or take the views afterwards"));
+}
+
 class ViewInPlace final : public c10::OperatorKernel {
  public:
   explicit ViewInPlace(const c10::OperatorHandle& view_form) : view_form_(view_form) {}
@@ -50,6 +72,7 @@ class ViewInPlace final : public c10::OperatorKernel {
     const Tensor self = (*stack)[first].toTensor();
     const auto* known = remade_view(self);
     if (!known) {
+      refuse_with_views(op, self);
       const auto of_all_devices = c10::DispatchKeySet(c10::DispatchKey::AutogradOther);
       return op.redispatchBoxed(keys.remove(kMeshAutogradKey) | of_all_devices, stack);
     }
