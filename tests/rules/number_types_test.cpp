@@ -81,7 +81,7 @@ TEST(HalfPrecision, IsSummedInFloat32) {
   same(opposed, kCut, [](const Tensor& t) { return t.sum(); });
   same(opposed.view({4, 1}), kRowsCut, [](const Tensor& t) { return t.sum(0, true); });
   same(opposed, kCut, [](const Tensor& t) { return t.nansum(); });
-  const Tensor with_a_zero = torch::tensor({300, 300, 0, 1}, torch::kHalf);  // of float16, infinity times 0
+  const Tensor with_a_zero = torch::tensor({300, 0, 300, 300}, torch::kHalf);  // of float16, 0 times infinity
   same(with_a_zero, kCut, [](const Tensor& t) { return t.prod(); });
   same(with_a_zero.view({4, 1}), kRowsCut, [](const Tensor& t) { return t.prod(0, /*keepdim=*/true); });
 }
@@ -132,6 +132,13 @@ TEST(HalfPrecision, HasItsOwnTypeInGradients) {
       same([](const Tensor& t) { return torch::mse_loss(t, torch::zeros_like(t)); });
     }
   }
+}
+
+TEST(ComplexNumbers, OfWhichOneIsSelectedHaveNoGradient) {
+  const Tensor x = torch::full({}, c10::complex<double>(1, 2), torch::kComplexDouble);
+  for (const bool needs_gradient : {false, true})
+    expect_like_one_device(
+        x, {}, [&](const Tensor& t) { return std::get<0>(t.detach().requires_grad_(needs_gradient).mode(0)); });
 }
 
 TEST(Losses, OfATargetThatBroadcastsAreMeansOverAllElements) {

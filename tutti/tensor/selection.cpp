@@ -14,6 +14,7 @@
 #include <ATen/ops/sort.h>
 #include <ATen/ops/topk.h>
 #include <ATen/ops/zeros_like.h>
+#include <torch/csrc/autograd/VariableTypeUtils.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <functional>
@@ -78,6 +79,7 @@ struct Selection : torch::autograd::Function<Selection> {
 
 ValuesAndIndices selected(const Tensor& self, int64_t dim, Axis axis, const Select& select) {
   const tensor_list results = Selection::apply(self, dim, axis, select);
+  torch::autograd::throw_error_for_complex_autograd(results[0], "selecting elements");
   return {results[0], results[1]};
 }
 

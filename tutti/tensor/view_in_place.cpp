@@ -67,7 +67,9 @@ class ViewInPlace final : public c10::OperatorKernel {
  public:
   explicit ViewInPlace(const c10::OperatorHandle& view_form) : view_form_(view_form) {}
 
-  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
+  // A lazy bit stays: LibTorch, which takes it for no view, would compute it, and copy that into the old shape.
+  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet all_keys, Stack* stack) {
+    const c10::DispatchKeySet keys = all_keys - kLazyBits;
     const size_t first = stack->size() - op.schema().arguments().size();
     const Tensor self = (*stack)[first].toTensor();
     const auto* known = remade_view(self);
