@@ -422,6 +422,17 @@ TEST(Geometry, ThatChangesInPlaceOfWhatNeedsAGradientHasNoViews) {
   }
 }
 
+TEST(Geometry, OfAWholeValueChangesInPlaceUnderItsViews) {
+  const Mesh mesh = line_of(2, /*merge=*/true);
+  const Tensor x = distribute_tensor(torch::ones({2, 3}), layout_on(mesh, {"-", "-"})).requires_grad_();
+  const Tensor in_pieces = distribute_tensor(torch::ones({2, 3}), layout_on(mesh, {"x", "-"})).requires_grad_();
+  Tensor whole = x * 1;
+  const Tensor of_pieces = in_pieces.select(1, 0), row = whole.select(0, 0);
+  whole.t_();
+  row.sum().backward();
+  EXPECT_TRUE(gather(x.grad()).equal(torch::tensor({1.0F, 1.0F, 1.0F, 0.0F, 0.0F, 0.0F}).view({2, 3})));
+}
+
 TEST(Geometry, ThatChangesInPlaceKeepsALazyConjugate) {
   const Tensor x = torch::complex(torch::ones({2, 1}), torch::arange(2.0F).view({2, 1}));
   for (const auto& axes : {kRowsCut, std::vector<std::string>{"-", "-"}})

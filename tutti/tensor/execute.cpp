@@ -10,6 +10,7 @@
 #include <c10/core/AutogradState.h>
 #include <c10/core/InferenceMode.h>
 #include <torch/csrc/autograd/graph_task.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <span>
@@ -53,15 +54,24 @@ void wrap_tensors(IValue& value, Wrap wrap) {
 // The backward passes (-1: none), the innermost last, in which autograd was asked to repeat view ops.
 thread_local c10::SmallVector<int, 2> t_asked_for_replay;
 
+void ask_for_view_replay() {
+  auto& state = c10::AutogradState::get_tls_state();
+  if (state.get_view_replay_enabled()) return;
+  state.set_view_replay_enabled(true);
+  t_asked_for_replay.push_back(torch::autograd::get_current_graph_task_id());
+}
+
 // A view shares what replicas see of its base; one made in inference mode has the base's keys. Of pieces, autograd is
 // to repeat the view op on a gradient, for strides of the whole mean nothing to them: it asks after the op whether to.
+// Of a whole value it is not, so that a view's gradient has its place in memory, whatever shape the value takes.
 void follow_base(const Tensor& view, const Tensor& base) {
   auto& impl = mesh_impl(view);
   impl.share_replica_values(mesh_impl(base));
   impl.copied_view = mesh_impl(base).copied_view;
-  if (auto& state = c10::AutogradState::get_tls_state(); !impl.whole() && !state.get_view_replay_enabled()) {
-    state.set_view_replay_enabled(true);
-    t_asked_for_replay.push_back(torch::autograd::get_current_graph_task_id());
+  if (!impl.whole()) {
+    ask_for_view_replay();
+  } else if (mesh_impl(base).whole() && !torch::autograd::impl::get_view_autograd_meta(base)) {
+    settle_view_replay();
   }
   if (c10::InferenceMode::is_enabled()) impl.take_keys(mesh_impl(base));
 }

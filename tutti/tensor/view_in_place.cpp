@@ -44,8 +44,15 @@ void take_place_in_graph(const Tensor& self, const Tensor& view) {
   impl->set_autograd_meta(std::move(taken));
 }
 
-// Whether other tensors may have a part in its memory: its aliases have weak references to it, or its storages.
-bool may_have_views(const Tensor& self) {
+bool is_view(const Tensor& tensor) {
+  const auto* meta = torch::autograd::impl::get_view_autograd_meta(tensor);
+  return meta && meta->has_bw_view();
+}
+
+// Whether other tensors may have a part in its memory: its aliases have weak references to it, or its storages. Those
+// of a whole value are made again by their places in memory, and those of a view by how they were made of its base.
+bool may_have_remade_views(const Tensor& self) {
+  if (mesh_impl(self).whole() || is_view(self)) return false;
   const auto& components = mesh_impl(self).components();
   return self.getIntrusivePtr().weak_use_count() > 1 ||
          std::any_of(components.begin(), components.end(), [](const Tensor& component) {
@@ -55,7 +62,7 @@ bool may_have_views(const Tensor& self) {
 
 // Views of a tensor are made again, of it as it then is, when their gradients are asked for.
 void refuse_with_views(const c10::OperatorHandle& op, const Tensor& self) {
-  if (!self.requires_grad() || !may_have_views(self)) return;
+  if (!self.requires_grad() || !may_have_remade_views(self)) return;
   const std::string& name = op.schema().name();
   throw Error(ErrorCode::failed_precondition,
               str(name, " changes the shape of a tensor of shape ", str_list(self.sizes()),
