@@ -90,8 +90,8 @@ class Generator {
   }
 
   // Whether a product is written to one of its factors, which BLAS reads when it has written to them, elements are
-  // written over those that are yet to be read, or what is in the memory of booleans may become something else. The
-  // gradient of a view that gets another geometry in place LibTorch takes of the view that it was.
+  // written over those that are yet to be read, or what is in the memory of booleans is or may become something else.
+  // The gradient of a view that gets another geometry in place LibTorch takes of the view that it was.
   bool is_left_open(const Statement& statement) const {
     const std::string name = op_name(*statement.op);
     if (statement.op->hasTag(at::Tag::inplace_view)) {
@@ -99,7 +99,9 @@ class Generator {
       if (changed.is_view() && changed.requires_grad()) return true;
     }
     if (reaches_past_an_end(statement)) return true;
-    if (name == "view.dtype") return machine_.slots().at(statement.arguments[0].slots[0]).scalar_type() == at::kBool;
+    if (name == "view.dtype")
+      return machine_.slots().at(statement.arguments[0].slots[0]).scalar_type() == at::kBool ||
+             statement.arguments[1].constant.toScalarType() == at::kBool;
     const auto is_product = [&](const char* part) { return name.find(part) != std::string::npos; };
     const auto& arguments = statement.op->schema().arguments();
     if (!is_written(arguments[0]) ||

@@ -280,6 +280,10 @@ TEST(Strides, OfConvolutionsHaveTheChannelsLastAsLibTorchDoes) {
   for (const Tensor& x : {lines, lines.transpose(0, 1), lines.transpose(1, 2).contiguous().transpose(1, 2)})
     expect_strides_of_one_device(x, {kUnsharded, "x", kUnsharded},
                                  [&](const Tensor& t) { return torch::conv1d(t, turned); });
+  const Tensor kernels = torch::ones({2, 1, 2, 2, 2}).expand({2, 2, 2, 2, 2});
+  expect_strides_of_one_device(torch::arange(8.0F).view({2, 2, 1, 2, 1}),
+                               {kUnsharded, "x", kUnsharded, kUnsharded, kUnsharded},
+                               [&](const Tensor& t) { return torch::conv_transpose3d(t, kernels); });
 }
 
 TEST(Strides, OfABinaryCrossEntropyAreThoseOfTheFirstOperand) {

@@ -17,7 +17,8 @@ namespace {
 
 // convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups): along lines and in
 // planes the result has its channels last where the images or the weights have them so, in any kernel. A line is a
-// plane of one row. In space it depends on the kernel, and of complex numbers there are several.
+// plane of one row. In space, where one has them so, it depends on the kernel, and of complex numbers there are
+// several.
 torch::jit::Stack result_of_convolution(at::ArrayRef<at::IValue> arguments) {
   at::Tensor images = without_memory(arguments[0].toTensor()), weight = without_memory(arguments[1].toTensor());
   const auto space = static_cast<size_t>(images.dim() - 2);
@@ -27,7 +28,7 @@ torch::jit::Stack result_of_convolution(at::ArrayRef<at::IValue> arguments) {
     if (lists[i].size() == 1) lists[i].resize(space, lists[i][0]);  // one for all
   }
   const auto names_all = [&](const std::vector<int64_t>& list) { return list.size() == space; };
-  if (space < 1 || space > 2 || images.is_complex() || !std::all_of(lists.begin(), lists.end(), names_all)) return {};
+  if (space < 1 || space > 3 || images.is_complex() || !std::all_of(lists.begin(), lists.end(), names_all)) return {};
   const auto& [stride, padding, dilation, output_padding] = lists;
   at::DimVector sizes(arguments[6].toBool()
                           ? at::native::conv_input_size(images.sizes(), weight.sizes(), padding, output_padding, stride,
@@ -40,12 +41,12 @@ torch::jit::Stack result_of_convolution(at::ArrayRef<at::IValue> arguments) {
     sizes.insert(sizes.begin() + 2, 1);
   }
   const auto has_channels_last = [](const at::Tensor& tensor) {
-    return tensor.suggest_memory_format() == at::MemoryFormat::ChannelsLast;
+    return tensor.suggest_memory_format() != at::MemoryFormat::Contiguous;
   };
+  const bool channels_last = has_channels_last(images) || has_channels_last(weight);
+  if (channels_last && space == 3) return {};
   const at::Tensor result =
-      at::empty(sizes, images.options(),
-                has_channels_last(images) || has_channels_last(weight) ? at::MemoryFormat::ChannelsLast
-                                                                       : at::MemoryFormat::Contiguous);
+      at::empty(sizes, images.options(), channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous);
   return {is_line ? result.squeeze(2) : result};
 }
 
