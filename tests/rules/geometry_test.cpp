@@ -286,6 +286,18 @@ TEST(Strides, OfConvolutionsHaveTheChannelsLastAsLibTorchDoes) {
                                [&](const Tensor& t) { return torch::conv_transpose3d(t, kernels); });
 }
 
+TEST(Strides, OfShuffledPixelsHaveTheChannelsLastWhereTheImagesDo) {
+  const Tensor images = torch::arange(96.0).view({3, 4, 2, 4});
+  for (const Tensor& x : {images.slice(1, 0, 4, 2), images, images.contiguous(at::MemoryFormat::ChannelsLast)})
+    for (const size_t axis : {0, 1}) {
+      std::vector<std::string> axes(4, kUnsharded);
+      axes[axis] = "x";
+      expect_strides_of_one_device(x, axes, [](const Tensor& t) { return torch::pixel_unshuffle(t, 2); });
+      if (x.size(1) == 4)
+        expect_strides_of_one_device(x, axes, [](const Tensor& t) { return torch::pixel_shuffle(t, 2); });
+    }
+}
+
 TEST(Strides, OfABinaryCrossEntropyAreThoseOfTheFirstOperand) {
   const Tensor x = torch::full({1, 2}, 0.25), rows = torch::full({2, 2}, 0.5);
   expect_strides_of_one_device(x, {"-", "-"}, [&](const Tensor& t) {
@@ -472,6 +484,15 @@ TEST(Views, OfComplexNumbersTakePiecesWithoutElements) {
 }
 
 // LibTorch makes views of plain tensors without a function that repeats them, unless the program asks for those.
+TEST(Views, OfPiecesWithoutElementsKeepALazyConjugate) {
+  const Tensor one = torch::complex(torch::ones({1}), torch::ones({1}));
+  expect_like_one_device(one, kCut, [](const Tensor& t) {
+    const Tensor conjugate = t.conj(), view = conjugate.view({1});
+    conjugate.mul_(torch::complex(torch::zeros({}), torch::ones({})));
+    return view;
+  });
+}
+
 TEST(Views, OfPlainTensorsAreMadeAsTheProgramSays) {
   const Tensor x = distribute_tensor(torch::arange(6.0), layout_on(line_of(2, /*merge=*/false), kCut));
   auto& state = c10::AutogradState::get_tls_state();

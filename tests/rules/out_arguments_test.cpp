@@ -117,6 +117,14 @@ TEST(OutArguments, OfListsHaveTheTypeOfTheResults) {
     });
 }
 
+TEST(OutArguments, OfListsGoWithATensorOfFactors) {
+  expect_like_one_device(torch::ones({2, 3}), kRowsCut, [](const Tensor& t) {
+    Tensor out = beside(t, torch::zeros({0}));
+    at::_foreach_addcdiv_out({out}, {t}, {t}, {t}, torch::full({1}, 0.5));
+    return out;
+  });
+}
+
 TEST(OutArguments, GetTheGraphThatLibTorchGivesThem) {
   expect_like_one_device(torch::rand({2, 3, 8}), {"x", "-", "-"}, [](const Tensor& t) {
     const Tensor leaf = t.detach().requires_grad_();

@@ -109,7 +109,7 @@ class CompositeOut final : public c10::OperatorKernel {
     if (!std::all_of(items.begin(), items.end(), on_mesh))
       return op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
     const c10::AutoGradMode graphs(at::GradMode::is_enabled() && !is_list);  // out= forms of lists make none
-    const torch::jit::Stack twins = check_sizes(op, arguments);
+    const torch::jit::Stack twins = is_list ? torch::jit::Stack() : check_sizes(op, arguments);
     torch::jit::drop(*stack, outs.size());
     if (computes_in_type_of_out(op.schema().name()))
       name_type(composed_.schema(), outs[0].toTensor().scalar_type(), *stack);

@@ -378,8 +378,13 @@ Tensor returned_tensor(const IValue& value, int item) {
 // view() needs a contiguous piece where the whole was contiguous; a copy then stands for the view. A piece without
 // elements gets strides that suit every op.
 bool make_viewable(const OperatorInfo& info, Stack& call) {
-  if (info.is_view && call[0].toTensor().numel() == 0 && looks_at_strides_of_nothing(info.name))
-    call[0] = at::empty(call[0].toTensor().sizes(), call[0].toTensor().options());
+  if (info.is_view && call[0].toTensor().numel() == 0 && looks_at_strides_of_nothing(info.name)) {
+    const Tensor& piece = call[0].toTensor();
+    const Tensor nothing = at::empty(piece.sizes(), piece.options());
+    if (piece.is_conj()) nothing._set_conj(true);
+    if (piece.is_neg()) nothing._set_neg(true);
+    call[0] = nothing;
+  }
   if (!info.is_reshape || call[0].toTensor().is_contiguous()) return false;
   call[0] = call[0].toTensor().contiguous();
   return true;

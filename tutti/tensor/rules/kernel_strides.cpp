@@ -61,6 +61,20 @@ torch::jit::Stack result_of_reflection(at::ArrayRef<at::IValue> arguments) {
   return {at::empty(sizes, at::TensorOptions(at::kMeta).dtype(image.dtype()), image.suggest_memory_format())};
 }
 
+// pixel_shuffle(images, factor) and pixel_unshuffle(images, factor): the channels last where the images have them so.
+torch::jit::Stack result_of_pixels(at::ArrayRef<at::IValue> arguments, bool to_channels) {
+  const at::Tensor& images = arguments[0].toTensor();
+  const int64_t factor = arguments[1].toInt(), channels = images.dim() - 3;
+  if (channels < 0 || factor < 1) return {};
+  at::DimVector sizes(images.sizes());
+  for (int64_t axis = channels; axis < images.dim(); ++axis) {
+    int64_t& size = sizes[static_cast<size_t>(axis)];
+    const int64_t by = axis == channels ? factor * factor : factor;
+    size = (axis == channels) == to_channels ? size * by : size / by;
+  }
+  return {at::empty(sizes, at::TensorOptions(at::kMeta).dtype(images.dtype()), images.suggest_memory_format())};
+}
+
 }  // namespace
 
 std::optional<torch::jit::Stack> results_of_kernel(const std::string& name, at::ArrayRef<at::IValue> arguments) {
@@ -71,6 +85,8 @@ std::optional<torch::jit::Stack> results_of_kernel(const std::string& name, at::
   if (name == "aten::flip") return torch::jit::Stack{at::empty_like(without_memory(arguments[0].toTensor()))};
   if (name == "aten::convolution" || name == "aten::_convolution") return result_of_convolution(arguments);
   if (name == "aten::reflection_pad2d") return result_of_reflection(arguments);
+  if (name == "aten::pixel_shuffle" || name == "aten::pixel_unshuffle")
+    return result_of_pixels(arguments, /*to_channels=*/name == "aten::pixel_unshuffle");
   if (name == "aten::angle" && arguments[0].toTensor().is_complex())  // computed in row-major memory
     return torch::jit::Stack{at::empty(arguments[0].toTensor().sizes(), at::kMeta)};
   return {};

@@ -264,8 +264,8 @@ Tensor sum_of_numbers(const Tensor& self, at::IntArrayRef axes, bool keep, at::S
   return at::nansum(self, axes, keep, type);
 }
 
-// op(self, dim, keepdim, dtype?) and op(self, dtype?) of float16 and bfloat16: what parts come to is float32 until all
-// are combined.
+// op(self, dim, keepdim, dtype?) and op(self, dtype?) of float16 and bfloat16, which elements of another type become
+// first: what parts come to is float32 until all are combined.
 template <auto kReduce>
 Results decompose_combination(at::ArrayRef<IValue> a) {
   const Tensor& self = a[0].toTensor();
@@ -274,7 +274,7 @@ Results decompose_combination(at::ArrayRef<IValue> a) {
   const bool named = a.size() == 4;
   const at::DimVector axes = named ? axes_or_all(a[1], self.dim()) : all_axes(self.dim());
   if (!is_sharded(self, axes)) return {};
-  return {{kReduce(self, axes, named && a[2].toBool(), wide).to(type)}};
+  return {{kReduce(self.to(type), axes, named && a[2].toBool(), wide).to(type)}};
 }
 
 // var_mean(self, dim, correction, keepdim) over a sharded axis.
