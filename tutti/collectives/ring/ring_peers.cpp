@@ -13,8 +13,9 @@ namespace {
 constexpr size_t kMaxTaken = 8;  // messages of one member that wait here; more wait in its stream
 constexpr std::chrono::milliseconds kTimeToLeave(1000);
 
-// Of members whose carrier tells nobody that something has come: they look for so long, then sleep between two looks
-// for a part of the time that they have waited.
+// Of members whose carrier tells nobody that something has come: they look so often, yield for so long between two
+// looks, then sleep for a part of the time that they have waited.
+constexpr int kLooks = 16;
 constexpr std::chrono::microseconds kLooking(200), kShortestSleep(50), kLongestSleep(1000);
 constexpr int kPartAsleep = 16;
 
@@ -84,7 +85,7 @@ template <class Ready>
 void RingPeers::wait_for(int index, Ready is_ready) {
   Peer& from = peer(index);
   const auto begin = Clock::now(), deadline = begin + timeout_;
-  while (true) {
+  for (int looks = 0;; ++looks) {
     const uint32_t seen = epoch_.value();
     take_all();
     if (has_failed_) throw_failure(call_->where);
@@ -97,7 +98,7 @@ void RingPeers::wait_for(int index, Ready is_ready) {
       fail_lost(index, *why);
     } else if (now >= deadline) {
       fail_late(index);
-    } else {
+    } else if (!carrier_ || looks >= kLooks) {
       rest(seen, now - begin, deadline - now);
     }
   }
