@@ -126,7 +126,11 @@ std::array<MpiModule, sizeof...(kRanks)> modules_of(std::integer_sequence<int, k
   return {module_of<kRanks>()...};
 }
 
+std::atomic<int> num_groups = 0;
+
 }  // namespace
+
+int last_tag_of_threads() { return 2 * num_groups; }
 
 const MpiModule& mpi_in_memory(int rank) {
   static const auto modules = modules_of(std::make_integer_sequence<int, kMaxRanksInMemory>());
@@ -135,8 +139,7 @@ const MpiModule& mpi_in_memory(int rank) {
 
 // Ranks in MPI need not be those of the group: here they go the other way round.
 Groups mpi_of_threads(int size, std::chrono::milliseconds timeout) {
-  static std::atomic<int> number = 0;
-  const int tag = 2 * ++number;
+  const int tag = 2 * ++num_groups;
   std::vector<int> places;
   for (int rank = 0; rank < size; ++rank) places.push_back(size - 1 - rank);
   return ring_of_threads(size, timeout, [&](int rank) {

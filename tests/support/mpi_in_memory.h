@@ -13,7 +13,8 @@ constexpr int kMaxRanksInMemory = 9;
 // sender has them when they are received, as MPI may do it, and a request is done when it pleases.
 const MpiModule& mpi_in_memory(int rank);
 
-// Members whose messages it carries.
+// Members whose messages it carries; the tag of those that were made last.
 Groups mpi_of_threads(int size, std::chrono::milliseconds timeout);
+int last_tag_of_threads();
 
 }  // namespace tutti

@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <deque>
+#include <mutex>
 #include <utility>
 
 #include "tutti/cluster/rpc/stream.h"
@@ -142,15 +143,22 @@ bool MpiCarrier::is_free(MpiPeer& peer) const {
   return is_free;
 }
 
-MpiCarrier::~MpiCarrier() {
+// What MPI has not given back.
+void keep_for_life(MpiPeer peer) {
+  static std::mutex mutex;
   static auto& kept = *new std::deque<MpiPeer>();
+  const std::lock_guard lock(mutex);
+  kept.push_back(std::move(peer));
+}
+
+MpiCarrier::~MpiCarrier() {
   for (MpiPeer& peer : peers_)
-    if (!is_free(peer)) kept.push_back(std::move(peer));
+    if (!is_free(peer)) keep_for_life(std::move(peer));
 }
 
 }  // namespace
 
-std::unique_ptr<RingCarrier> mpi_carrier(const MpiModule& mpi, int rank, std::vector<int> places, int tag) {
+std::unique_ptr<RingCarrier> mpi_carrier(const MpiModule& mpi, int rank, const std::vector<int>& places, int tag) {
   return std::make_unique<MpiCarrier>(mpi, rank, places, tag);
 }
 

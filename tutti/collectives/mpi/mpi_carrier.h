@@ -13,6 +13,6 @@ namespace tutti {
 //
 // MPI writes to memory, and reads it, until a request is done, and of a peer that is gone none may ever be. So this
 // memory is never the caller's, and what MPI still has when the carrier ends stays for the life of the process.
-std::unique_ptr<RingCarrier> mpi_carrier(const MpiModule& mpi, int rank, std::vector<int> places, int tag);
+std::unique_ptr<RingCarrier> mpi_carrier(const MpiModule& mpi, int rank, const std::vector<int>& places, int tag);
 
 }  // namespace tutti
