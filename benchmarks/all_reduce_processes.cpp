@@ -3,6 +3,7 @@
 //   all_reduce_processes [N]               N processes, 2 by default, started here
 //   all_reduce_processes N ring            the same over gRPC, as between hosts
 //   mpirun -n N all_reduce_processes       where MPI was found when it was built: beside MPI_Allreduce, in turns
+//   mpirun -n N all_reduce_processes mpi   the same of our sums by MPI
 //
 // Per size, over rounds: the median time of a sum, its 10 % and 90 % quantiles, the processor time of one process, and
 // with MPI its median and the median ratio of the rounds, ours / MPI's.
@@ -111,18 +112,24 @@ int run_ring(int size) {
 }
 
 #ifdef TUTTI_MPI
-int run_in_mpi() {
-  MPI_Init(nullptr, nullptr);
-  int rank = 0, size = 0;
+int run_in_mpi(bool by_mpi) {
+  int rank = 0, size = 0, level = 0;
+  MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
-  const FileDescriptor made = rank == 0 ? create_group_memory(size) : FileDescriptor();
-  int place[2] = {getpid(), made.number()};
-  MPI_Bcast(place, 2, MPI_INT, 0, MPI_COMM_WORLD);
-  const FileDescriptor memory(open(str("/proc/", place[0], "/fd/", place[1]).c_str(), O_RDWR | O_CLOEXEC));
-  measure_all(*shared_memory_group(memory.number(), rank), [](std::vector<float>& values) {
+  const AllReduceInPlace theirs = [](std::vector<float>& values) {
     MPI_Allreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
-  });
+  };
+  if (by_mpi) {
+    const auto cluster = cluster::Cluster::join();
+    measure_all(*cluster_group(*cluster, {.way = ClusterGroupOptions::Way::mpi}), theirs);
+  } else {
+    const FileDescriptor made = rank == 0 ? create_group_memory(size) : FileDescriptor();
+    int place[2] = {getpid(), made.number()};
+    MPI_Bcast(place, 2, MPI_INT, 0, MPI_COMM_WORLD);
+    const FileDescriptor memory(open(str("/proc/", place[0], "/fd/", place[1]).c_str(), O_RDWR | O_CLOEXEC));
+    measure_all(*shared_memory_group(memory.number(), rank), theirs);
+  }
   MPI_Finalize();
   return 0;
 }
@@ -133,7 +140,7 @@ int run_in_mpi() {
 
 int main(int argc, char** argv) {
 #ifdef TUTTI_MPI
-  if (std::getenv("OMPI_COMM_WORLD_SIZE") || std::getenv("PMI_SIZE")) return tutti::benchmarks::run_in_mpi();
+  if (std::getenv("OMPI_COMM_WORLD_SIZE") || std::getenv("PMI_SIZE")) return tutti::benchmarks::run_in_mpi(argc > 1);
 #endif
   if (argc > 2) return tutti::benchmarks::run_ring(std::atoi(argv[1]));
   return tutti::benchmarks::run_forked(argc > 1 ? std::atoi(argv[1]) : 2);

@@ -2,8 +2,9 @@
 //
 //   tutti launch -n 2 multi_worker_step [STEPS]
 //
-// The chief prints, over rounds: the median time of a step, its 10 % and 90 % quantiles, and the same of a plain
-// LibTorch loop on this process's part of the batch, which communicates with nobody.
+// The chief prints, over rounds: the median time of a step, its 10 % and 90 % quantiles, the processor time of a step
+// in its process, and the same of a plain LibTorch loop on this process's part of the batch, which communicates with
+// nobody.
 #include <cstdio>
 #include <cstdlib>
 
@@ -61,24 +62,36 @@ class PlainStep {
   torch::optim::SGD optimizer_;
 };
 
+struct Times {
+  std::vector<double> seconds = {}, processor = {};
+
+  template <class F>
+  void add(F step, int steps) {
+    const double before = processor_seconds();
+    seconds.push_back(seconds_per_step(step, steps));
+    processor.push_back((processor_seconds() - before) / steps);
+  }
+  void print(const char* what) const {
+    std::printf("%-24s %10.1f us   p10 %10.1f   p90 %10.1f   cpu %10.1f us   p10 %10.1f\n", what,
+                1e6 * quantile(seconds, 0.5), 1e6 * quantile(seconds, 0.1), 1e6 * quantile(seconds, 0.9),
+                1e6 * quantile(processor, 0.5), 1e6 * quantile(processor, 0.1));
+  }
+};
+
 void measure(int steps) {
   at::set_num_threads(1);
   WorkerTraining ours;
   PlainStep plain(Training::kBatch / ours.strategy_.num_replicas_in_sync());
-  std::vector<double> seconds, plain_seconds;
+  Times step, plain_step;
   for (int round = 0; round < 25; ++round) {
     ours.strategy_.reduce(ReduceOp::sum, torch::zeros({}));  // they begin together
-    seconds.push_back(seconds_per_step([&] { ours.step(); }, steps));
-    plain_seconds.push_back(seconds_per_step([&] { plain.step(); }, steps));
+    step.add([&] { ours.step(); }, steps);
+    plain_step.add([&] { plain.step(); }, steps);
   }
   if (!ours.strategy_.is_chief()) return;
-  const auto print = [](const char* what, const std::vector<double>& of) {
-    std::printf("%-24s %10.1f us   p10 %10.1f   p90 %10.1f\n", what, 1e6 * quantile(of, 0.5), 1e6 * quantile(of, 0.1),
-                1e6 * quantile(of, 0.9));
-  };
   std::printf("%d processes\n", static_cast<int>(ours.strategy_.num_replicas_in_sync()));
-  print("step", seconds);
-  print("plain step, own part", plain_seconds);
+  step.print("step");
+  plain_step.print("plain step, own part");
 }
 
 }  // namespace

@@ -59,7 +59,7 @@ function(tutti_unite target)
   endforeach()
 endfunction()
 
-# tutti_library(NAME FOLDER...): a part of the library. Every source below tutti/FOLDER but main.cpp joins it; every
+# tutti_library(NAME FOLDER...): a part of the library. Every source below tutti/FOLDER but main.cpp and *_module.cpp joins it; every
 # *_test.cpp joins the binary FOLDER_test; those of FOLDER/rpc wait for tutti_rpc. A .proto is compiled by protoc, to
 # NAME.pb.h; it and the source beside it of the same name join NAME_proto, which sees protobuf and never LibTorch, whose
 # folder of headers holds those of another protobuf.
@@ -87,7 +87,7 @@ endfunction()
 function(tutti_folder library name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cpp")
   set(tests ${sources})
-  list(FILTER sources EXCLUDE REGEX "(_test|/main)\\.cpp$|/rpc/")
+  list(FILTER sources EXCLUDE REGEX "(_test|_module|/main)\\.cpp$|/rpc/")
   list(FILTER tests INCLUDE REGEX "_test\\.cpp$")
   file(GLOB_RECURSE protos CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.proto")
   foreach(proto IN LISTS protos)

@@ -6,6 +6,7 @@
 //   tutti launch -n 4 --min 2 --restarts 3 multi_worker --elastic …   the others go on when one dies, which comes back
 //   TF_CONFIG='{"cluster": {"worker": ["a:2222", "b:2222"]}, "task": {"type": "worker", "index": 0}}' multi_worker …
 //   srun -n 8 multi_worker …     mpirun -n 8 multi_worker …     torchrun --no-python --nproc-per-node 4 multi_worker …
+//   mpirun -n 8 multi_worker --by mpi …                    the same, whose sums travel by MPI
 //   multi_worker --checkpoints DIR --replicas 4            without a cluster: one process, the same losses
 //
 // Only the chief prints. Its last lines depend on the number of replicas alone, up to the order of sums:
@@ -125,16 +126,23 @@ int main(int argc, char** argv) {
   int replicas = 1;
   int64_t steps = 2000;
   bool elastic = false;
+  auto by = CommunicationImplementation::auto_;
   app.add_option("--checkpoints", checkpoint_dir, "a folder that all processes see")->required();
   app.add_option("--data", data_dir, "folder with the four IDX files");
   app.add_option("--replicas", replicas, "devices of each process");
   app.add_option("--steps", steps, "of the custom loop");
   app.add_flag("--elastic", elastic, "go on when processes are lost");
+  app.add_option("--by", by, "how bytes travel between processes: auto, ring or mpi")
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, CommunicationImplementation>{{"auto", CommunicationImplementation::auto_},
+                                                             {"ring", CommunicationImplementation::ring},
+                                                             {"mpi", CommunicationImplementation::mpi}}));
   CLI11_PARSE(app, argc, argv);
 
   tune_allocator();
   set_random_seed(1);
-  MultiWorkerMirroredStrategy strategy({.devices = configure_logical_cpus(replicas)});  // waits for the others
+  MultiWorkerMirroredStrategy strategy({.devices = configure_logical_cpus(replicas),  // waits for the others
+                                        .communication_options = {.implementation = by}});
   if (strategy.is_chief()) std::cout << "Number of devices: " << strategy.num_replicas_in_sync() << '\n';
   if (elastic) {
     elastic_loop(strategy, steps);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Starts the example `multi_worker` in every way that its first lines tell, each with the same losses:
-multi_worker_program_test.py TUTTI MULTI_WORKER."""
+multi_worker_program_test.py TUTTI MULTI_WORKER [MPI_MODULE]."""
 
 import os
 import re
@@ -14,6 +14,7 @@ import unittest
 from pathlib import Path
 
 TUTTI, PROGRAM = sys.argv[1:3]
+MPI_MODULE = sys.argv[3:]
 LAUNCHERS = ("TUTTI_", "TF_CONFIG", "RANK", "WORLD_SIZE", "PET_", "OMPI_", "PMI_", "PMIX_", "SLURM_", "JOB_COMPLETION",
              "DTENSOR_")
 CLEAN = {name: value for name, value in os.environ.items() if not name.startswith(LAUNCHERS)} | {"OMP_NUM_THREADS": "1"}
@@ -100,6 +101,12 @@ class Program(unittest.TestCase):
     def test_by_mpirun(self):
         self.check(self.run_all([(["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2", *self.command()],
                                   {})]), 2)
+
+    @unittest.skipUnless(shutil.which("mpirun") and MPI_MODULE, "mpirun is not here, or the module was not built")
+    def test_by_mpirun_and_mpi(self):
+        for count in (2, 4):
+            self.check(self.run_all([(["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", str(count),
+                                       *self.command("--by", "mpi")], {})]), count)
 
     def test_elastic(self):
         for launcher in ([], [TUTTI, "launch", "-n", "2"], [TUTTI, "launch", "-n", "2", "--min", "2"]):

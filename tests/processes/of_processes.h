@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <string>
+#include <chrono>
 
+#include "tests/processes/by_environment.h"
 #include "tests/support/watchdog.h"
 #include "tutti/collectives/processes.h"
 #include "tutti/core/str.h"
@@ -16,13 +16,8 @@ namespace tutti {
 
 constexpr int kDevices = 2;
 
-// The tests run once more with MULTI_WORKER_BY=ring.
-inline CommunicationOptions by_environment() {
-  const char* by = std::getenv("MULTI_WORKER_BY");
-  using enum CommunicationImplementation;
-  return {.timeout = std::chrono::seconds(20), .implementation = by && std::string(by) == "ring" ? ring : auto_};
-}
-inline const CommunicationOptions kCommunication = by_environment();
+inline const CommunicationOptions kCommunication{.timeout = std::chrono::seconds(20),
+                                                 .implementation = implementation_by_environment()};
 
 // The strategy of several processes, and one of this process with as many replicas. A test that hangs ends the process,
 // and with it the others.

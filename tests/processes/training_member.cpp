@@ -21,10 +21,12 @@
 #include <string>
 #include <thread>
 
+#include "tests/processes/by_environment.h"
 #include "tutti/checkpoint/checkpoint_manager.h"
 #include "tutti/checkpoint/preemption.h"
 #include "tutti/collectives/processes.h"
 #include "tutti/core/error.h"
+#include "tutti/core/str.h"
 #include "tutti/data/dataset.h"
 #include "tutti/device/logical_devices.h"
 #include "tutti/distribute/check_in_sync.h"
@@ -115,13 +117,14 @@ int main(int argc, char** argv) {
   try {
     MultiWorkerMirroredStrategy strategy(
         {.devices = configure_logical_cpus(1),
-         .communication_options = {.timeout = std::chrono::seconds(action == "stop" ? 2 : 20)}});
+         .communication_options = {.timeout = std::chrono::seconds(action == "stop" ? 2 : 20),
+                                   .implementation = implementation_by_environment()}});
     begin = start();
     if (action == "train") return train(strategy, argc, argv);
     return sum(strategy, action, argc > 2 ? std::atoi(argv[2]) : 1);
   } catch (const Error& error) {
     const auto seconds = std::chrono::duration<double>(start() - begin).count();
-    std::cerr << "after " << seconds << " s " << to_string(error.code()) << ": " << error.what() << std::endl;
+    std::cerr << str("after ", seconds, " s ", to_string(error.code()), ": ", error.what(), '\n');  // in one piece
     return 1;
   }
 }

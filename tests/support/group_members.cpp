@@ -9,6 +9,7 @@
 #include <cstring>
 #include <thread>
 
+#include "tests/support/launched_members.h"
 #include "tests/support/ring_members.h"
 #include "tests/support/shared_array.h"
 #include "tutti/core/error.h"
@@ -69,6 +70,8 @@ std::vector<std::string> in_processes(const Groups& groups, const std::function<
 
 std::vector<std::string> on_all_members(const Groups& groups, MembersAre members,
                                         const std::function<void(Group&)>& f) {
+  if (members == MembersAre::launched)
+    return in_launched_processes(groups, [&](Group& group) { return error_in(f, group); });
   return members == MembersAre::processes ? in_processes(groups, f) : on_threads(groups, f);
 }
 

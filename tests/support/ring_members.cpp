@@ -39,7 +39,8 @@ RingPlace ring_in(const std::filesystem::path& folder) {
   return {.listens_at = address, .dials = address};
 }
 
-std::unique_ptr<Group> join_ring(const RingPlace& place, int rank, int size, const RingGroupOptions& options) {
+std::unique_ptr<Group> join_ring(const RingPlace& place, int rank, int size, const RingGroupOptions& options,
+                                 std::unique_ptr<RingCarrier> carrier) {
   auto door = std::make_unique<Door>(place.listens_at(rank), place.security,
                                      [](const PeerHello&) { return std::optional<Error>(); });
   std::vector<std::unique_ptr<rpc::Stream>> streams(static_cast<size_t>(size));
@@ -52,18 +53,20 @@ std::unique_ptr<Group> join_ring(const RingPlace& place, int rank, int size, con
     if (!visitor) throw Error(ErrorCode::deadline_exceeded, str("rank ", peer, " has not come"));
     streams[static_cast<size_t>(peer)] = std::move(visitor->stream);
   }
-  auto group = ring_group(rank, std::move(streams), options);
+  auto group = ring_group(rank, std::move(streams), options, std::move(carrier));
   return std::make_unique<RingMember>(rank, size, std::move(door), std::move(group));
 }
 
-Groups ring_of_threads(int size, std::chrono::milliseconds timeout) {
+Groups ring_of_threads(int size, std::chrono::milliseconds timeout, const MakeCarrier& make_carrier) {
   const TemporaryFolder folder;
   const RingPlace place = ring_in(folder.path());
   Groups groups(static_cast<size_t>(size));
   std::vector<std::thread> threads;
   for (int rank = 0; rank < size; ++rank)
-    threads.emplace_back(
-        [&, rank] { groups[static_cast<size_t>(rank)] = join_ring(place, rank, size, {.timeout = timeout}); });
+    threads.emplace_back([&, rank] {
+      groups[static_cast<size_t>(rank)] =
+          join_ring(place, rank, size, {.timeout = timeout}, make_carrier ? make_carrier(rank) : nullptr);
+    });
   for (std::thread& thread : threads) thread.join();
   return groups;
 }

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -21,11 +22,13 @@ struct RingPlace {
 RingPlace ring_in(const std::filesystem::path& folder);
 
 // Member `rank` of a ring of `size`. Returns when it is connected with all others. Throws what Door and knock() throw.
-std::unique_ptr<Group> join_ring(const RingPlace& place, int rank, int size, const RingGroupOptions& options = {});
+std::unique_ptr<Group> join_ring(const RingPlace& place, int rank, int size, const RingGroupOptions& options = {},
+                                 std::unique_ptr<RingCarrier> carrier = nullptr);
 
 // A ring whose members are threads, joined; one whose members join in processes of their own, as on_all_members makes
 // them. gRPC does not survive a fork, so a program has one kind or the other.
-Groups ring_of_threads(int size, std::chrono::milliseconds timeout);
+using MakeCarrier = std::function<std::unique_ptr<RingCarrier>(int rank)>;
+Groups ring_of_threads(int size, std::chrono::milliseconds timeout, const MakeCarrier& make_carrier = {});
 Groups ring_of_processes(int size, std::chrono::milliseconds timeout);
 
 // A member that joins when it is told to. One that nobody told to joins in a process of its own when it is destroyed,

@@ -4,12 +4,16 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <fstream>
 #include <vector>
 
 #include "tutti/cluster/roles.h"
+#include "tutti/collectives/mpi/load_mpi.h"
+#include "tutti/collectives/mpi/mpi_carrier.h"
 #include "tutti/collectives/ring/ring_group.h"
 #include "tutti/collectives/shared_memory/shared_memory_group.h"
 #include "tutti/core/error.h"
@@ -90,6 +94,41 @@ std::unique_ptr<Group> meet_in_memory(Members& members, const ClusterGroupOption
   return group;
 }
 
+// What a member has told: a number from 0 to `last`.
+int number_of(Members& members, int rank, const std::string& what, int last) {
+  const std::string text = members.ask(rank, what);
+  int number = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || number < 0 || number > last)
+    throw Error(ErrorCode::data_loss, str(to_string(members.task(rank)), " says that its ", what, " is '", text, "'"));
+  return number;
+}
+
+// All have the module before anyone starts MPI, which waits for all and has no deadline.
+std::unique_ptr<RingCarrier> meet_by_mpi(Members& members, const ClusterGroupOptions& options) {
+  constexpr int kTags = 8000;  // of groups; every MPI has twice as many
+  static std::atomic<int> num_groups = 0;
+  const MpiModule& mpi = load_mpi();
+  members.tell("MPI", mpi.built_with);
+  for (int rank = 0; rank < members.size(); ++rank)
+    if (const std::string other = members.ask(rank, "MPI"); other != mpi.built_with)
+      throw Error(ErrorCode::failed_precondition,
+                  str(to_string(members.task(rank)), " has a module for ", other, ", and ",
+                      to_string(members.task(members.rank())), " one for ", mpi.built_with, "; give all the same"));
+  members.tell("rank in MPI", std::to_string(start_mpi(mpi, members.size())));
+  if (members.rank() == 0) members.tell("tag", std::to_string(num_groups++ % kTags));
+  std::vector<int> places;
+  for (int rank = 0; rank < members.size(); ++rank) {
+    places.push_back(number_of(members, rank, "rank in MPI", members.size() - 1));
+    if (std::ranges::count(places, places.back()) > 1)
+      throw Error(ErrorCode::failed_precondition,
+                  str(to_string(members.task(rank)), " is rank ", places.back(), " in MPI, and so is another member; ",
+                      "one mpirun has to start all of them"));
+  }
+  connect_mpi(mpi, options.timeout);
+  return mpi_carrier(mpi, members.rank(), places, 2 * number_of(members, 0, "tag", kTags - 1));
+}
+
 }  // namespace
 
 std::unique_ptr<Group> cluster_group(Cluster& cluster, const ClusterGroupOptions& options) {
@@ -98,17 +137,18 @@ std::unique_ptr<Group> cluster_group(Cluster& cluster, const ClusterGroupOptions
         ErrorCode::failed_precondition,
         str(to_string(cluster.task()), " does not train together with the workers, and has no part in their group"));
   Members members(cluster, options);
-  const bool in_memory = options.way != Way::ring && are_on_one_host(members);
-  if (in_memory) return meet_in_memory(members, options);
+  const bool may_share_memory = options.way == Way::automatic || options.way == Way::shared_memory;
+  if (may_share_memory && are_on_one_host(members)) return meet_in_memory(members, options);
   if (options.way == Way::shared_memory)
     throw Error(
         ErrorCode::failed_precondition,
         "the members of this group are not on one host, or not of one user there; memory is shared by such alone. "
         "Take the ring");
+  std::unique_ptr<RingCarrier> carrier = options.way == Way::mpi ? meet_by_mpi(members, options) : nullptr;
   std::vector<std::unique_ptr<rpc::Stream>> peers;
   for (int rank = 0; rank < members.size(); ++rank)
     peers.push_back(rank == members.rank() ? nullptr : members.connect(rank));
-  return ring_group(members.rank(), std::move(peers), {.timeout = options.timeout});
+  return ring_group(members.rank(), std::move(peers), {.timeout = options.timeout}, std::move(carrier));
 }
 
 }  // namespace tutti

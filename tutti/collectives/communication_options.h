@@ -12,7 +12,7 @@ enum class CommunicationImplementation {
   shared_memory,  // all processes are on one host
   ring,           // over gRPC
   nccl,           // unimplemented
-  mpi,            // unimplemented
+  mpi,            // of processes that mpirun started; needs the module libtutti_mpi.so
 };
 
 // TF: tf.distribute.experimental.CommunicationOptions.

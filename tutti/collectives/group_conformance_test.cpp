@@ -15,6 +15,8 @@
 #include <vector>
 
 #include "tests/support/group_members.h"
+#include "tests/support/launched_members.h"
+#include "tests/support/mpi_in_memory.h"
 #include "tests/support/ring_members.h"
 #include "tests/support/shared_array.h"
 #include "tutti/collectives/collective_queue.h"
@@ -49,15 +51,19 @@ struct Implementation {
 }
 
 // TUTTI_RING_OF_PROCESSES: for a binary of its own, as a process that has used gRPC cannot fork others that will.
+// TUTTI_GROUPS_BY_MPI: for one that mpirun starts.
 std::vector<Implementation> implementations() {
-#ifdef TUTTI_RING_OF_PROCESSES
+#if defined(TUTTI_RING_OF_PROCESSES)
   return {{"ring_of_processes", ring_of_processes, MembersAre::processes}};
+#elif defined(TUTTI_GROUPS_BY_MPI)
+  return {{"mpi", groups_by_mpi, MembersAre::launched}};
 #else
   return {
       {"local", [](int size, std::chrono::milliseconds timeout) { return local_groups(size, {.timeout = timeout}); }},
       {"shared_memory_of_threads", shared_memory_groups},
       {"shared_memory_of_processes", shared_memory_groups, MembersAre::processes},
-      {"ring_of_threads", ring_of_threads},
+      {"ring_of_threads", [](int size, std::chrono::milliseconds timeout) { return ring_of_threads(size, timeout); }},
+      {"mpi_of_threads", mpi_of_threads},
   };
 #endif
 }
@@ -472,8 +478,17 @@ std::string name_of_group(const testing::TestParamInfo<std::tuple<Implementation
 }
 void PrintTo(const Implementation& implementation, std::ostream* out) { *out << implementation.name; }
 
+std::vector<int> sizes() {
+#ifdef TUTTI_GROUPS_BY_MPI
+  return {num_launched()};
+#else
+  return {1, 2, 3, 4, 5, 6, 7, 8, 9};
+#endif
+}
+
 INSTANTIATE_TEST_SUITE_P(All, GroupConformance,
-                         testing::Combine(testing::ValuesIn(implementations()), testing::Range(1, 10)), name_of_group);
+                         testing::Combine(testing::ValuesIn(implementations()), testing::ValuesIn(sizes())),
+                         name_of_group);
 
 }  // namespace
 }  // namespace tutti

@@ -1,6 +1,7 @@
 #include "tutti/collectives/processes.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <optional>
@@ -36,13 +37,10 @@ Program& program() {
 }
 
 void require_implementation(CommunicationImplementation implementation) {
-  const char* name = implementation == CommunicationImplementation::nccl  ? "nccl"
-                     : implementation == CommunicationImplementation::mpi ? "mpi"
-                                                                          : nullptr;
-  if (name)
+  if (implementation == CommunicationImplementation::nccl)
     throw Error(ErrorCode::unimplemented,
-                str("CommunicationImplementation::", name,
-                    " is not there; auto_ takes shared memory on one host, and the ring between hosts"));
+                "CommunicationImplementation::nccl is not there; auto_ takes shared memory on one host, and the ring "
+                "between hosts");
 }
 
 // Whether `tutti launch` gave this process memory that it shares with all the others.
@@ -58,6 +56,7 @@ ClusterGroupOptions group_options(const CommunicationOptions& options) {
   if (options.timeout) result.timeout = *options.timeout;
   if (options.implementation == CommunicationImplementation::ring) result.way = Way::ring;
   if (options.implementation == CommunicationImplementation::shared_memory) result.way = Way::shared_memory;
+  if (options.implementation == CommunicationImplementation::mpi) result.way = Way::mpi;
   return result;
 }
 
@@ -67,8 +66,9 @@ std::unique_ptr<Group> group_of_one() { return shared_memory_group(create_group_
 std::unique_ptr<Group> group_of(cluster::Cluster& cluster, const CommunicationOptions& options) {
   if (cluster.is_newcomer()) return group_of_one();
   const ClusterGroupOptions found = group_options(options);
-  if (found.way != ClusterGroupOptions::Way::ring && has_launched_memory())
-    return launched_group({.timeout = found.timeout});
+  const bool may_share_memory =
+      found.way == ClusterGroupOptions::Way::automatic || found.way == ClusterGroupOptions::Way::shared_memory;
+  if (may_share_memory && has_launched_memory()) return launched_group({.timeout = found.timeout});
   return cluster_group(cluster, found);
 }
 
@@ -128,6 +128,8 @@ std::shared_ptr<Processes> Processes::join(const CommunicationOptions& options,
   const auto cluster = cluster::Cluster::join({.connect_timeout = connect_timeout});
   if (cluster::worker_count(cluster->spec(), cluster->task().type) > 1)
     own.processes = std::make_shared<Processes>(group_of(*cluster, options), cluster, options);
+  if (options.implementation == CommunicationImplementation::mpi)
+    std::atexit([] { program().processes.reset(); });  // says goodbye before MPI ends, which it does at exit as well
   own.options = options;
   own.joined = true;
   return own.processes;

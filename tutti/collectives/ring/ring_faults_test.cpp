@@ -170,7 +170,7 @@ TEST(RingMessage, IsReadAsItWasWrittenAndNothingElseIs) {
   std::mt19937 random(8);
   const rpc::Outgoing failure = ring_failure(Error(ErrorCode::cancelled, "enough"));
   EXPECT_STREQ(parse(failure.head).error().what(), "enough");
-  for (const auto& good : {sent.head, failure.head, ring_goodbye().head})
+  for (const auto& good : {sent.head, failure.head, ring_goodbye(7).head})
     for (int i = 0; i < 50'000; ++i) {
       std::vector<uint8_t> bytes = good;
       bytes.resize(random() % 4 == 0 ? random() % (good.size() + 1) : good.size());

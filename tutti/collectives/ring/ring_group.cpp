@@ -344,8 +344,10 @@ void RingCall::receive() {
 
 class RingGroup final : public Group {
  public:
-  RingGroup(int rank, std::vector<std::unique_ptr<rpc::Stream>> peers, const RingGroupOptions& options)
-      : Group(rank, static_cast<int>(peers.size())), peers_(rank, std::move(peers), options.timeout) {}
+  RingGroup(int rank, std::vector<std::unique_ptr<rpc::Stream>> peers, const RingGroupOptions& options,
+            std::unique_ptr<RingCarrier> carrier)
+      : Group(rank, static_cast<int>(peers.size())),
+        peers_(rank, std::move(peers), options.timeout, std::move(carrier)) {}
 
   void abort(const std::string& cause) override {
     peers_.fail(Error(ErrorCode::cancelled, str("rank ", rank(), " has given up: ", cause)));
@@ -355,6 +357,7 @@ class RingGroup final : public Group {
   void execute(const Collective& call) override {
     peers_.begin(call);
     RingCall(peers_, call, scratch_).run();
+    peers_.end();
   }
 
  private:
@@ -365,13 +368,13 @@ class RingGroup final : public Group {
 }  // namespace
 
 std::unique_ptr<Group> ring_group(int rank, std::vector<std::unique_ptr<rpc::Stream>> peers,
-                                  const RingGroupOptions& options) {
+                                  const RingGroupOptions& options, std::unique_ptr<RingCarrier> carrier) {
   bool fits = rank >= 0 && rank < static_cast<int>(peers.size());
   for (size_t i = 0; fits && i < peers.size(); ++i) fits = (peers[i] == nullptr) == (static_cast<int>(i) == rank);
   if (!fits)
     throw Error(ErrorCode::invalid_argument,
                 str("rank ", rank, " of ", peers.size(), " needs a stream to every other one"));
-  return std::make_unique<RingGroup>(rank, std::move(peers), options);
+  return std::make_unique<RingGroup>(rank, std::move(peers), options, std::move(carrier));
 }
 
 }  // namespace tutti

@@ -6,6 +6,7 @@
 
 #include "tutti/cluster/rpc/stream.h"
 #include "tutti/collectives/group.h"
+#include "tutti/collectives/ring/ring_carrier.h"
 
 namespace tutti {
 
@@ -22,8 +23,9 @@ struct RingGroupOptions {
 // KiB take one step: all members get all inputs.
 //
 // A member that is lost during a call ends it for all; other than in shared memory, some may have finished that call.
-// The bytes of a message have a checksum. Throws: invalid_argument for a rank without peers to match.
+// The bytes of a message have a checksum. With a `carrier` the streams carry none of them, only what becomes of the
+// members. Throws: invalid_argument for a rank without peers to match.
 std::unique_ptr<Group> ring_group(int rank, std::vector<std::unique_ptr<rpc::Stream>> peers,
-                                  const RingGroupOptions& options = {});
+                                  const RingGroupOptions& options = {}, std::unique_ptr<RingCarrier> carrier = nullptr);
 
 }  // namespace tutti

@@ -53,8 +53,8 @@ rpc::Outgoing ring_failure(const Error& error) {
   return message;
 }
 
-rpc::Outgoing ring_goodbye() {
-  return with_head({.kind = RingMessageKind::goodbye, .checksum = 0, .number = 0, .size = 0}, nullptr, 0);
+rpc::Outgoing ring_goodbye(uint64_t number) {
+  return with_head({.kind = RingMessageKind::goodbye, .checksum = 0, .number = number, .size = 0}, nullptr, 0);
 }
 
 RingMessage RingMessage::parse(rpc::Message message) {

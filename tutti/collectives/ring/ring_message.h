@@ -15,7 +15,7 @@ enum class RingMessageKind : uint32_t {
   first,    // of a call: which one, and its first bytes
   more,     // bytes of the same call
   failure,  // ends the group: the ErrorCode and the text of the cause
-  goodbye,  // the member makes no more calls
+  goodbye,  // the member makes no more calls; the number is that of the next message, which never comes
 };
 
 // The head of each message; the bytes follow.
@@ -29,7 +29,7 @@ struct RingHead {
 // A message as it is sent; `checksum` is the CRC-32C of the payload.
 rpc::Outgoing ring_message(const CallRecord* first, uint64_t number, const rpc::Payload& payload, uint32_t checksum);
 rpc::Outgoing ring_failure(const Error& error);
-rpc::Outgoing ring_goodbye();
+rpc::Outgoing ring_goodbye(uint64_t number);
 
 // A message as it came.
 class RingMessage {

@@ -1,5 +1,9 @@
 #include "tutti/collectives/ring/ring_peers.h"
 
+#include <sched.h>
+
+#include <algorithm>
+
 #include "tutti/collectives/shared_memory/call_record.h"
 #include "tutti/core/str.h"
 
@@ -9,6 +13,12 @@ namespace {
 constexpr size_t kMaxTaken = 8;  // messages of one member that wait here; more wait in its stream
 constexpr std::chrono::milliseconds kTimeToLeave(1000);
 
+// Of members whose carrier tells nobody that something has come: they look so often, yield for so long between two
+// looks, then sleep for a part of the time that they have waited.
+constexpr int kLooks = 16;
+constexpr std::chrono::microseconds kLooking(200), kShortestSleep(50), kLongestSleep(1000);
+constexpr int kPartAsleep = 16;
+
 // A stream that is damaged on its way may lose a message, and go on with the next one.
 void check_number(const RingMessage& message, uint64_t expected) {
   if (message.number() != expected)
@@ -17,8 +27,9 @@ void check_number(const RingMessage& message, uint64_t expected) {
 
 }  // namespace
 
-RingPeers::RingPeers(int rank, std::vector<std::unique_ptr<rpc::Stream>> streams, std::chrono::milliseconds timeout)
-    : rank_(rank), timeout_(timeout) {
+RingPeers::RingPeers(int rank, std::vector<std::unique_ptr<rpc::Stream>> streams, std::chrono::milliseconds timeout,
+                     std::unique_ptr<RingCarrier> carrier)
+    : rank_(rank), timeout_(timeout), carrier_(std::move(carrier)) {
   for (auto& stream : streams) peers_.push_back({.stream = std::move(stream)});
   for (Peer& each : peers_)
     if (each.stream)
@@ -31,7 +42,7 @@ RingPeers::RingPeers(int rank, std::vector<std::unique_ptr<rpc::Stream>> streams
 RingPeers::~RingPeers() {
   const auto deadline = Clock::now() + kTimeToLeave;
   for (Peer& each : peers_)
-    if (each.stream) each.stream->send(ring_goodbye());
+    if (each.stream) each.stream->send(ring_goodbye(each.num_sent));
   for (Peer& each : peers_)
     if (each.stream)
       each.stream->close(std::chrono::ceil<std::chrono::milliseconds>(
@@ -46,32 +57,67 @@ void RingPeers::begin(const Collective& call) {
 
 void RingPeers::send(int index, const CallRecord* first, const rpc::Payload& payload, uint32_t checksum) {
   Peer& to = peer(index);
-  to.stream->send(ring_message(first, to.num_sent++, payload, checksum));
+  rpc::Outgoing message = ring_message(first, to.num_sent++, payload, checksum);
+  if (!carrier_) return to.stream->send(std::move(message));
+  try {
+    carrier_->send(index, message);
+  } catch (const Error& error) {
+    fail(Error(error.code(), str("rank ", rank_, " to rank ", index, ": ", error.what())));
+    throw_failure(call_->where);
+  }
 }
 
 RingMessage RingPeers::receive(int index) {
   Peer& from = peer(index);
-  const auto deadline = Clock::now() + timeout_;
-  while (true) {
+  wait_for(index, [&] { return !from.inbox.empty(); });
+  RingMessage message = std::move(from.inbox.front());
+  from.inbox.pop_front();
+  if (message.call()) from.came_to = message.call();
+  return message;
+}
+
+void RingPeers::end() {
+  for (int index = 0; carrier_ && index < size(); ++index)
+    if (peer(index).stream) wait_for(index, [&] { return carrier_->has_sent(index); });
+}
+
+template <class Ready>
+void RingPeers::wait_for(int index, Ready is_ready) {
+  Peer& from = peer(index);
+  const auto begin = Clock::now(), deadline = begin + timeout_;
+  for (int looks = 0;; ++looks) {
     const uint32_t seen = epoch_.value();
     take_all();
     if (has_failed_) throw_failure(call_->where);
-    if (!from.inbox.empty()) {
-      RingMessage message = std::move(from.inbox.front());
-      from.inbox.pop_front();
-      if (message.call()) from.came_to = message.call();
-      return message;
-    }
-    if (const auto why = from.stream->end()) {
+    if (is_ready()) return;
+    const auto now = Clock::now();
+    if (has_left(index)) {
+      fail_lost(index, {});
+    } else if (const auto why = from.stream->end(); why && !from.left_behind) {
       if (from.stream->has_message()) continue;
       fail_lost(index, *why);
-    } else if (from.has_left) {
-      fail_lost(index, {});
-    } else if (const auto left = deadline - Clock::now(); left.count() <= 0) {
+    } else if (now >= deadline) {
       fail_late(index);
-    } else {
-      epoch_.wait_past(seen, std::chrono::nanoseconds(0), left);
+    } else if (!carrier_ || looks >= kLooks) {
+      rest(seen, now - begin, deadline - now);
     }
+  }
+}
+
+// Whether a member has said goodbye and all that it sent before has come.
+bool RingPeers::has_left(int index) {
+  const Peer& from = peer(index);
+  return from.left_behind && (!carrier_ || from.num_taken >= *from.left_behind);
+}
+
+void RingPeers::rest(uint32_t seen, Clock::duration waited, Clock::duration left) {
+  if (!carrier_) {
+    epoch_.wait_past(seen, std::chrono::nanoseconds(0), left);
+  } else if (waited < kLooking) {
+    sched_yield();
+  } else {
+    const auto sleep = std::clamp<Clock::duration>(waited / kPartAsleep, kShortestSleep, kLongestSleep);
+    epoch_.wait_past(seen, std::chrono::nanoseconds(0), std::min(sleep, left));
   }
 }
 
@@ -81,17 +127,23 @@ void RingPeers::take_all() {
     if (peer(index).stream) take_from(index);
 }
 
+std::optional<rpc::Message> RingPeers::take_message(int index) {
+  auto taken = peer(index).stream->take();
+  if (!taken && carrier_) taken = carrier_->take(index);
+  return taken;
+}
+
 void RingPeers::take_from(int index) {
   Peer& from = peer(index);
   try {
     while (from.inbox.size() < kMaxTaken) {
-      auto taken = from.stream->take();
+      auto taken = take_message(index);
       if (!taken) return;
       RingMessage message = RingMessage::parse(std::move(*taken));
       if (message.kind() == RingMessageKind::failure) {
         fail(message.error());
       } else if (message.kind() == RingMessageKind::goodbye) {
-        from.has_left = true;
+        from.left_behind = message.number();
       } else {
         check_number(message, from.num_taken++);
         from.inbox.push_back(std::move(message));
@@ -104,7 +156,7 @@ void RingPeers::take_from(int index) {
 
 void RingPeers::fail_lost(int index, const std::string& why) {
   const std::string how =
-      peer(index).has_left ? std::string(" has left the group") : str(" is lost (", why, "), and has left the group");
+      has_left(index) ? std::string(" has left the group") : str(" is lost (", why, "), and has left the group");
   fail(Error(ErrorCode::unavailable, str("rank ", index, how, ", which others still wait for at ", to_string(*call_)),
              call_->where));
 }
@@ -134,6 +186,7 @@ void RingPeers::fail(const Error& error) {
     failure_ = error;
     has_failed_ = true;
   }
+  if (carrier_) carrier_->give_up();
   for (Peer& each : peers_)
     if (each.stream) each.stream->send(ring_failure(error));
   epoch_.advance();

@@ -10,6 +10,7 @@
 
 #include "tutti/cluster/rpc/stream.h"
 #include "tutti/collectives/collective.h"
+#include "tutti/collectives/ring/ring_carrier.h"
 #include "tutti/collectives/ring/ring_message.h"
 #include "tutti/device/epoch.h"
 
@@ -22,7 +23,9 @@ class RingPeers {
  public:
   using Clock = std::chrono::steady_clock;
 
-  RingPeers(int rank, std::vector<std::unique_ptr<rpc::Stream>> streams, std::chrono::milliseconds timeout);
+  // Without a carrier the streams carry everything.
+  RingPeers(int rank, std::vector<std::unique_ptr<rpc::Stream>> streams, std::chrono::milliseconds timeout,
+            std::unique_ptr<RingCarrier> carrier = nullptr);
   ~RingPeers();  // says goodbye, and gives what was sent a second to arrive
   RingPeers(const RingPeers&) = delete;
   RingPeers& operator=(const RingPeers&) = delete;
@@ -35,6 +38,8 @@ class RingPeers {
   void send(int peer, const CallRecord* first, const rpc::Payload& payload, uint32_t checksum);
   // The next message of the call. Throws: the group's failure.
   RingMessage receive(int peer);
+  // Ends a call: what this member sent is out of its hands, and others need not wait until it comes here again.
+  void end();
 
   // Any thread.
   void fail(const Error& error);
@@ -45,18 +50,24 @@ class RingPeers {
     std::unique_ptr<rpc::Stream> stream;
     uint64_t num_sent = 0, num_taken = 0;  // messages of calls
     std::deque<RingMessage> inbox = {};
-    std::optional<CallRecord> came_to = {};  // what it said of this call
-    bool has_left = false;
+    std::optional<CallRecord> came_to = {};    // what it said of this call
+    std::optional<uint64_t> left_behind = {};  // it has left, behind this message
   };
 
   Peer& peer(int index) { return peers_[static_cast<size_t>(index)]; }
+  template <class Ready>
+  void wait_for(int index, Ready is_ready);
+  bool has_left(int index);
+  void rest(uint32_t seen, Clock::duration waited, Clock::duration left);
   void take_all();
+  std::optional<rpc::Message> take_message(int index);
   void take_from(int index);
   void fail_lost(int index, const std::string& why);
   void fail_late(int index);
 
   const int rank_;
   const std::chrono::milliseconds timeout_;
+  const std::unique_ptr<RingCarrier> carrier_;
   std::vector<Peer> peers_;
   const Collective* call_ = nullptr;
   Epoch epoch_;  // advances when something has come
