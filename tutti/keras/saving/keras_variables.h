@@ -36,4 +36,11 @@ KerasVariables keras_variables(const ModelImpl& model);
 // The layers of a model as Keras lists them, without those that stand for its inputs.
 std::vector<std::shared_ptr<layers::LayerImpl>> layers_of_keras(const ModelImpl& model);
 
+// The weights of a layer in the order of Keras's `weights`, in which those of a model's layers follow each other; those
+// that are trained come first.
+std::vector<layers::Weight> weights_in_order_of_keras(const layers::LayerImpl& layer);
+
+// The model's trained variables in the order of Keras's `trainable_variables`.
+std::vector<Tensor> trained_in_order_of_keras(const ModelImpl& model);
+
 }  // namespace tutti::keras

@@ -11,6 +11,7 @@
 #include "tutti/core/str.h"
 #include "tutti/files/archive.h"
 #include "tutti/keras/saving/builtin_layers.h"
+#include "tutti/keras/saving/compile_json.h"
 #include "tutti/keras/saving/keras_weights.h"
 #include "tutti/keras/sequential.h"
 #include "tutti/keras/weights_to_come.h"
@@ -38,7 +39,9 @@ class ModelReader {
     const std::string class_name = text(object, "class_name");
     if (class_name != "Sequential" && class_name != "Functional")
       unsupported(str("the model is a ", class_name, "; Sequential and Functional models are supported"));
-    return model_of(object, class_name);
+    Model model = model_of(object, class_name);
+    if (options_.compile && is_there(object, "compile_config")) compile(model, object.at("compile_config"));
+    return model;
   }
 
  private:
@@ -68,6 +71,15 @@ class ModelReader {
     const Model model = class_name == "Sequential" ? sequential(config) : functional(config);
     if (is_there(config, "trainable") && config.at("trainable") == "false") model.set_trainable(false);
     return model;
+  }
+
+  void compile(const Model& model, const std::string& json) const {
+    try {
+      model.compile(compile_options_of(json, model.model().output_names(), str("load_model: ", file_)));
+    } catch (const Error& error) {  // of outputs that the model lacks
+      if (error.code() != ErrorCode::invalid_argument) throw;
+      damaged(error.what());
+    }
   }
 
   Model sequential(const Members& config) {
@@ -307,7 +319,7 @@ Model load_model(const std::filesystem::path& file, const LoadModelOptions& opti
                 str("load_model: '", file.string(), "' has no ", config ? "model.weights.h5" : "config.json"));
   const WeightsToCome to_come;
   const Model model = ModelReader(str('\'', file.string(), '\''), options).read_model(*config);
-  load_keras_weights(model, file, std::move(*weights));
+  load_keras_weights(model, file, std::move(*weights), options.compile ? KerasState::all : KerasState::weights);
   return model;
 }
 

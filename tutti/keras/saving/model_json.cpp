@@ -14,6 +14,7 @@
 #include "tutti/core/json.h"
 #include "tutti/core/str.h"
 #include "tutti/keras/saving/builtin_layers.h"
+#include "tutti/keras/saving/compile_json.h"
 #include "tutti/keras/saving/graph_order.h"
 
 namespace tutti::keras {
@@ -24,14 +25,14 @@ using LayerPtr = std::shared_ptr<LayerImpl>;
 using JsonObject = std::map<std::string, std::string>;
 
 // Where Keras has a place of a graph: which output of which call of a layer.
-struct History {
+struct PlaceInKeras {
   std::string layer;
   int64_t call = 0;
   size_t output = 0;
 };
 
 std::string json_bool(bool value) { return value ? "true" : "false"; }
-std::string json_history(const History& place) {
+std::string json_history(const PlaceInKeras& place) {
   return json_array({json_text(place.layer), str(place.call), str(place.output)});
 }
 
@@ -92,7 +93,12 @@ class ModelJson {
   ModelJson(const std::string& file, const SaveModelOptions& options)
       : label_(str("save: '", file, "': ")), options_(options) {}
 
-  std::string write(const ModelImpl& model) { return json_object(describe_model(model)); }
+  std::string write(const ModelImpl& model) {
+    JsonObject json = describe_model(model);
+    if (options_.compile && is_compiled(model))
+      json["compile_config"] = compile_json(model.compiled(), model.output_names(), str(label_, model.name()));
+    return json_object(json);
+  }
 
  private:
   struct Description {
@@ -102,6 +108,13 @@ class ModelJson {
 
   [[noreturn]] void refuse(const LayerImpl& layer, const std::string& what) const {
     throw Error(ErrorCode::unimplemented, str(label_, "the layer ", layer.name(), " (", layer.type(), ") ", what));
+  }
+
+  static bool is_compiled(const ModelImpl& model) {
+    const CompileOptions& options = model.compiled();
+    const auto has_metrics = [](const OutputMetrics& all) { return !all.only().empty() || !all.by_name().empty(); };
+    return options.optimizer || !options.loss.empty() || has_metrics(options.metrics) ||
+           has_metrics(options.weighted_metrics);
   }
 
   // Keras does not find its way in a file that has one layer in two models.
@@ -194,9 +207,9 @@ class ModelJson {
   }
 
   // --- Graphs.
-  using Places = std::map<std::pair<const Node*, size_t>, History>;
+  using Places = std::map<std::pair<const Node*, size_t>, PlaceInKeras>;
 
-  static const History& history(const Places& places, const SymbolicTensor& place) {
+  static const PlaceInKeras& history(const Places& places, const SymbolicTensor& place) {
     return places.at({&place.node(), place.output()});
   }
 
@@ -281,7 +294,7 @@ class ModelJson {
   static std::string json_ends(const std::vector<SymbolicTensor>& ends, const Places& places, bool are_outputs) {
     std::vector<std::string> json;
     for (const SymbolicTensor& end : ends) {
-      History place = history(places, end);
+      PlaceInKeras place = history(places, end);
       // Here alone Keras counts a model's own graph as its first call.
       if (are_outputs && end.node().layer->type() == "Functional") ++place.call;
       json.push_back(json_history(place));
