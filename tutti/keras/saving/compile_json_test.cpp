@@ -6,6 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "tests/support/error_of.h"
 #include "tests/support/temporary_folder.h"
 #include "tutti/core/str.h"
@@ -222,6 +224,34 @@ TEST(CompileJson, RefusesWhatIsDamagedOrUnknown) {
   std::string deep = "\"mse\"";
   for (int i = 0; i < 100; ++i) deep = '[' + deep + ']';
   EXPECT_EQ(code_of([&] { read(str("{\"metrics\": ", deep, '}')); }), ErrorCode::data_loss);
+}
+
+TEST(CompileJson, WhateverIsInAFileEndsInAnErrorThatTells) {
+  const std::string whole =
+      compile_json({.optimizer = optimizers::LossScaleOptimizer(
+                        optimizers::Adam({.learning_rate = optimizers::schedules::PiecewiseConstantDecay(
+                                              {.boundaries = {1}, .values = {0.1, 0.2}})})),
+                    .loss = {{"a", losses::Huber({.delta = 2})}, {"b", losses::Loss("ce")}},
+                    .loss_weights = {{"a", 0.5}},
+                    .metrics = {{"a", {metrics::AUC({.thresholds = {0.5}})}}, {"b", {metrics::Metric("mae")}}}},
+                   {"a", "b"}, "m.keras");
+  std::mt19937 random(3);
+  int num_read = 0;
+  for (int i = 0; i < 3000; ++i) {
+    std::string text = whole;
+    for (int change = 0; change < 1 + i % 3; ++change) {
+      const size_t at = random() % text.size();
+      if (i % 2 == 0)
+        text[at] = static_cast<char>(random() % 128);
+      else
+        text.replace(at, random() % 8, text.substr(random() % text.size(), random() % 8));
+    }
+    const auto code = code_of([&] { read(text, {"a", "b"}); });  // no other exception
+    num_read += code ? 0 : 1;
+    EXPECT_THAT(code.value_or(ErrorCode::data_loss), testing::AnyOf(ErrorCode::data_loss, ErrorCode::unimplemented))
+        << text;
+  }
+  EXPECT_GT(num_read, 0);
 }
 
 }  // namespace

@@ -1,6 +1,9 @@
 #include "tutti/keras/saving/keras_variables.h"
 
+#include <ATen/ops/tensor.h>
+
 #include <algorithm>
+#include <any>
 #include <iterator>
 #include <map>
 #include <memory>
@@ -10,6 +13,7 @@
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/keras/layer_names.h"
+#include "tutti/keras/layers/preprocessing/integer_lookup.h"
 #include "tutti/keras/saving/graph_order.h"
 
 namespace tutti::keras {
@@ -104,6 +108,9 @@ class VariableWalk {
     for (const Part& part : parts)
       for (const Weight& weight : part.layer->weights()) of_parts.insert(weight.value.unsafeGetTensorImpl());
     found_.groups.push_back(path + "vars");
+    if (const auto* const lookup = std::any_cast<layers::IntegerLookupOptions>(&layer.made_from());
+        lookup && lookup->output_mode == OutputMode::tf_idf && !lookup->idf_weights.empty())
+      found_.constants[path + "vars/idf_weights"] = at::tensor(lookup->idf_weights);
     for (const bool trainable : {true, false})
       for (const Weight& weight : layer.weights())
         if (weight.trainable == trainable &&

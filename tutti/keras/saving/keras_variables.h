@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,6 +23,7 @@ struct KerasVariable {
 struct KerasVariables {
   std::vector<KerasVariable> variables;
   std::vector<std::string> groups;  // of the variables of each layer, those without any too: "layers/dropout/vars"
+  std::map<std::string, Tensor> constants;  // that are no weights here: "layers/integer_lookup/vars/idf_weights"
 };
 
 // Where Keras has the weights of a model, which is built. Layers are not found by their names, which differ from one

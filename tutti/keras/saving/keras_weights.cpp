@@ -59,7 +59,7 @@ void load_from(const std::shared_ptr<const files::Hdf5Reader>& open, const Model
   for (const std::string& path : open->datasets()) {
     if (const auto variable = variables.find(path); variable != variables.end())
       stored[label_of(*variable->second)] = stored_variable(open, *variable->second, path);
-    else if (!path.starts_with("optimizer/"))  // whose state Python has in these files too
+    else if (!path.starts_with("optimizer/") && !found.constants.contains(path))  // which Python has in these files too
       stored[path] = {};
   }
   checkpoint::overwrite_weights("load_weights", file, weights, stored, checkpoint::SharedNames::all);
@@ -88,6 +88,7 @@ void write_keras_weights(const Model& model, KerasState state,
     checkpoint::Weights datasets;
     for (const auto& [path, value] : values)
       datasets[path] = (is_mesh_tensor(value) ? gather(value) : value).to(dtypes.at(path));
+    datasets.insert(found.constants.begin(), found.constants.end());
     write(files::Hdf5Bytes(std::move(datasets), found.groups));
   });
 }
@@ -101,8 +102,9 @@ void load_keras_weights(const Model& model, const std::filesystem::path& file) {
   load_from(std::make_shared<const files::Hdf5Reader>(file), model, file, KerasState::weights);
 }
 
-void load_keras_weights(const Model& model, const std::filesystem::path& file, std::string bytes, KerasState state) {
-  load_from(std::make_shared<const files::Hdf5Reader>(std::move(bytes), file.string()), model, file, state);
+void load_keras_weights(const Model& model, const std::filesystem::path& file,
+                        const std::shared_ptr<const files::Hdf5Reader>& weights, KerasState state) {
+  load_from(weights, model, file, state);
 }
 
 }  // namespace tutti::keras

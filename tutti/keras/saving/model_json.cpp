@@ -82,7 +82,8 @@ bool takes_lists(const std::string& type) {
 // The dtype of an input, which layers of Tutti's do not say, by who takes it.
 std::string input_dtype(const ModelImpl& model, const std::string& taker, bool is_attention_mask = false) {
   if (is_attention_mask) return "bool";
-  if (taker == "Embedding") return "int32";
+  if (taker == "Embedding" || taker == "CategoryEncoding") return "int32";
+  if (taker == "IntegerLookup" || taker == "Hashing") return "int64";
   const bool is_double = std::ranges::any_of(
       model.weights(), [](const layers::Weight& weight) { return weight.value.scalar_type() == at::kDouble; });
   return is_double ? "float64" : "float32";
@@ -150,7 +151,7 @@ class ModelJson {
     config.put("name", json_text(layer->name()));
     // Some of Keras's classes without weights do not take it.
     if (!layer->weights().empty()) config.put("trainable", json_bool(layer->trainable()));
-    config.put("dtype", json_text(policy_name(*layer)));
+    if (!config.says("dtype")) config.put("dtype", json_text(policy_name(*layer)));
     json["config"] = json_object(config.options());
     return {.json = std::move(json), .calls = config.calls()};
   }
