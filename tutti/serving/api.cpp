@@ -106,7 +106,8 @@ std::shared_ptr<const void> Api::hold(uint64_t num_bytes) const {
     *count -= *own;
     delete own;
   });
-  if ((*num_inflated_ += num_bytes) > options_.max_inflated_bytes)
+  const uint64_t num_here = *num_inflated_ += num_bytes;
+  if (num_here > options_.max_inflated_bytes)
     throw Error(ErrorCode::unavailable, "no memory is left for what this request was compressed from; try again");
   return held;
 }
