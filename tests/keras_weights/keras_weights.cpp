@@ -4,6 +4,7 @@
 // Of NAME.keras, where there is one, the predictions go to NAME.file.npz, and the model, written again, to
 // NAME.again.keras; the model with weights of its own to NAME.own.keras. Of NAME.ENDING.h5, as Keras 2 had them, the
 // predictions go to NAME.ENDING.npz.
+// keras_weights FOLDER alone: so .keras files alone, of any models.
 #include <tutti/tutti.h>
 
 #include <filesystem>
@@ -228,14 +229,37 @@ std::map<std::string, Tensor> numbered(const std::vector<Tensor>& tensors) {
   return named;
 }
 
+std::vector<Tensor> inputs_in(const std::filesystem::path& file) {
+  std::vector<Tensor> x;
+  for (const auto& [number, tensor] : files::read_npz(file)) x.push_back(tensor);
+  return x;
+}
+
+void go_through(const std::filesystem::path& folder, const std::string& name) {
+  const std::vector<Tensor> x = inputs_in(folder / (name + ".x.npz"));
+  const Model model = load_model(folder / (name + ".keras"));
+  files::write_npz(folder / (name + ".file.npz"), numbered(model.predict_on_batch(x)));
+  model.save(folder / (name + ".again.keras"));
+  const torch::NoGradGuard no_grad;
+  for (const Weight& weight : model.weights()) Tensor(weight.value).uniform_(0.1, 0.4);
+  model.save(folder / (name + ".own.keras"));
+  files::write_npz(folder / (name + ".own.npz"), numbered(model.predict_on_batch(x)));
+}
+
 }  // namespace
 
-int main(int, char** arguments) {
+int main(int num_arguments, char** arguments) {
   const std::filesystem::path folder = arguments[1];
+  if (num_arguments > 2) {
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      const std::string file = entry.path().filename(), name = file.substr(0, file.find('.'));
+      if (file == name + ".x.npz") go_through(folder, name);
+    }
+    return 0;
+  }
   for (const auto& [name, make] : kModels) {
     const Model model = make();
-    std::vector<Tensor> x;
-    for (const auto& [number, tensor] : files::read_npz(folder / (name + ".x.npz"))) x.push_back(tensor);
+    const std::vector<Tensor> x = inputs_in(folder / (name + ".x.npz"));
     model.load_weights(folder / (name + ".weights.h5"));
     files::write_npz(folder / (name + ".y.npz"), numbered(model.predict_on_batch(x)));
     model.save_weights(folder / (name + ".again.weights.h5"));

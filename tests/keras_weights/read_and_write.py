@@ -123,6 +123,29 @@ def numbers():
     return stack((5,), layer, L.Dense(3))
 
 
+def bins():
+    layer = L.Discretization(num_bins=4)
+    layer.adapt(RANDOM.normal(size=(50, 1)).astype("float32"))
+    x = Input((3,))
+    moments = L.Normalization(mean=[0.5, -1.0, 2.0], variance=[1.0, 4.0, 0.25])(x)
+    sides = L.Discretization(bin_boundaries=[-0.5, 0.5], output_mode="count")(x)
+    return Model(x, [L.Dense(2)(moments), L.Dense(2)(L.CategoryEncoding(4, output_mode="multi_hot")(layer(x))),
+                     L.Normalization(axis=None, mean=1.0, variance=4.0, invert=True)(x), L.Dense(2)(sides)])  # fmt: skip
+
+
+def lookups():
+    """What needs TensorFlow in Python."""
+    x = Input((3,), dtype="int64")
+    counted = L.IntegerLookup(output_mode="count", num_oov_indices=2)
+    weighed = L.IntegerLookup(output_mode="tf_idf")
+    for layer in (counted, weighed):
+        layer.adapt(numpy.array([[3, 5, 3], [7, 3, 9]]))
+    ids = L.Embedding(6, 2)(L.IntegerLookup(vocabulary=[5, 7, 11], mask_token=0)(x))
+    hashed = L.Hashing(5, salt=[1, 2], output_mode="one_hot", mask_value=3)(x)
+    return Model(x, [L.Dense(2)(counted(x)), L.Dense(2)(weighed(x)), L.Flatten()(ids), L.Flatten()(hashed),
+                     L.Embedding(4, 2)(L.Hashing(4)(x))])  # fmt: skip
+
+
 class TwoLayers(Model):
     def __init__(self):
         super().__init__()
@@ -193,6 +216,15 @@ MODELS = {
 }  # fmt: skip
 
 
+# Those of .keras files alone: their vocabularies and bins are in no file of weights.
+ALONE = {"bins": bins}
+try:
+    import tensorflow  # noqa: F401
+
+    ALONE["lookups"] = lookups
+except ImportError:
+    print("tensorflow is not installed for Python: lookups are not tested with it")
+
 # Those whose .keras files are read and written too.
 WHOLE = {"mlp", "images", "signals", "volumes", "norms", "text", "recurrent", "both_directions", "branches", "numbers",
          "doubles", "halves", "brains", "states", "models_in_models", "cut", "own_layer",
@@ -208,6 +240,8 @@ def randomize(model):
 
 
 def inputs_of(name, model):
+    if name == "lookups":
+        return [RANDOM.integers(0, 12, (NUM_SAMPLES, 3)).astype("int64")]
     if name == "text":
         return [RANDOM.integers(0, 20, (NUM_SAMPLES, 9)).astype("int32")]
     shapes = [x.shape[1:] for x in model.inputs] if name != "own_class" else [(5,)]
@@ -261,6 +295,29 @@ def difference(seen, expected, dtype):
     return "" if largest <= TOLERANCE[dtype] else f"differs by {largest}"
 
 
+def check_alone(program, folder):
+    """What is wrong with models that the program reads and writes as .keras files."""
+    folder.mkdir()
+    expected, inputs, wrong = {}, {}, []
+    for name, make in ALONE.items():
+        model = make()
+        randomize(model)
+        inputs[name] = inputs_of(name, model)
+        expected[name] = predictions(model, inputs[name])
+        numpy.savez(folder / f"{name}.x.npz", **{str(i): x for i, x in enumerate(inputs[name])})
+        model.save(folder / f"{name}.keras")
+    subprocess.run([program, folder, "alone"], check=True)
+    for name in ALONE:
+        own, again = (keras.saving.load_model(folder / f"{name}.{which}.keras") for which in ("own", "again"))
+        results = {
+            "read": difference(load_npz(folder / f"{name}.file.npz"), expected[name], "float32"),
+            "written": difference(predictions(own, inputs[name]), load_npz(folder / f"{name}.own.npz"), "float32"),
+            "written again": difference(predictions(again, inputs[name]), expected[name], "float32"),
+        }
+        wrong += [f"{name}: {way}: {what}" for way, what in results.items() if what]
+    return wrong
+
+
 def main():
     program, folder = sys.argv[1], pathlib.Path(sys.argv[2])
     shutil.rmtree(folder, ignore_errors=True)
@@ -280,7 +337,7 @@ def main():
             model.save(folder / f"{name}.keras")
             model.save(folder / f"{name}.saved.h5")
     subprocess.run([program, folder], check=True)
-    wrong = []
+    wrong = check_alone(program, folder / "alone")
     for name, make in MODELS.items():
         read = difference(load_npz(folder / f"{name}.y.npz"), expected[name], dtypes[name])
         model = make()
@@ -303,7 +360,7 @@ def main():
             }
         wrong += [f"{name}: {way}: {what}" for way, what in results.items() if what]
     print(*wrong, sep="\n")
-    print(f"{len(MODELS)} models of Keras {keras.__version__}, {len(WHOLE)} whole ones, HDF5 {h5py.version.hdf5_version}, {len(wrong)} wrong")
+    print(f"{len(MODELS) + len(ALONE)} models of Keras {keras.__version__}, {len(WHOLE)} whole ones, HDF5 {h5py.version.hdf5_version}, {len(wrong)} wrong")
     return 1 if wrong else 0
 
 

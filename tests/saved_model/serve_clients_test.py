@@ -10,13 +10,11 @@ import http.client
 import io
 import json
 import re
-import shutil
 import signal
 import ssl
 import subprocess
 import sys
 import threading
-import time
 import unittest
 import urllib.error
 import urllib.request
@@ -31,6 +29,8 @@ try:
 except ImportError as error:
     print(f"{error.name} is not installed for Python: nothing is asked by tritonclient")
     sys.exit(77)
+
+from served_under_load import end_under_load, write_models_and_run
 
 TUTTI, WRITE_SERVED, SCRATCH, PAGE = sys.argv[1:5]
 ROOT = Path(SCRATCH)
@@ -150,6 +150,15 @@ class Tritonclient(unittest.TestCase):
                     result = client.infer("double", [given], outputs=wanted, request_compression_algorithm=request,
                                           response_compression_algorithm=response)
                     np.testing.assert_array_equal(result.as_numpy("y"), 2 * x)
+
+    def test_it_infers_with_compression_over_grpc(self):
+        x = np.arange(2000, dtype=np.float32).reshape(1000, 2)
+        given = tritonclient.grpc.InferInput("x", x.shape, "FP32")
+        given.set_data_from_numpy(x)
+        with Server(ROOT / "double") as server, tritonclient.grpc.InferenceServerClient(server.grpc) as client:
+            for algorithm in ("gzip", "deflate", None):
+                result = client.infer("double", [given], compression_algorithm=algorithm)
+                np.testing.assert_array_equal(result.as_numpy("y"), 2 * x)
 
     def test_it_infers_of_every_datatype(self):
         numbers = {"BOOL": np.bool_, "UINT8": np.uint8, "INT8": np.int8, "INT16": np.int16, "INT32": np.int32,
@@ -298,16 +307,7 @@ class Grpcio(unittest.TestCase):
                         return
 
         with Server(ROOT / "double") as server:
-            threads = [threading.Thread(target=go_on, args=(place,)) for place in range(4)]
-            for thread in threads:
-                thread.start()
-            while sum(answered) < 200:
-                time.sleep(0.01)
-            before = sum(answered)
-            self.assertEqual(server.end(), 0)
-            for thread in threads:
-                thread.join(60)
-            self.assertEqual(lost, [])
+            before = end_under_load(self, server, go_on, answered, lost)
             self.assertGreater(sum(answered), before)
 
     def test_a_message_over_the_bound_takes_no_memory(self):
@@ -322,9 +322,20 @@ class Grpcio(unittest.TestCase):
             with tritonclient.grpc.InferenceServerClient(server.grpc) as client:
                 self.assertTrue(client.is_server_live())
 
+    def test_what_a_message_is_compressed_from_takes_no_memory_over_the_bound(self):
+        with Server("--max-request-bytes", 1 << 20, ROOT / "double") as server:
+            before = server.peak_mib()
+            with grpc.insecure_channel(server.grpc, [("grpc.max_send_message_length", -1)]) as channel:
+                for algorithm in (grpc.Compression.Gzip, grpc.Compression.Deflate):
+                    with self.assertRaises(grpc.RpcError) as caught:
+                        channel.unary_unary("/inference.GRPCInferenceService/ModelInfer")(
+                            bytes(400 << 20), timeout=60, compression=algorithm)
+                    self.assertEqual(caught.exception.code(), grpc.StatusCode.RESOURCE_EXHAUSTED)
+                    self.assertIn("compressed from more than", caught.exception.details())
+            self.assertLess(server.peak_mib() - before, 50)
+            with tritonclient.grpc.InferenceServerClient(server.grpc) as client:
+                self.assertTrue(client.is_server_live())
+
 
 if __name__ == "__main__":
-    shutil.rmtree(ROOT, ignore_errors=True)
-    ROOT.mkdir(parents=True)
-    subprocess.run([WRITE_SERVED, SCRATCH], check=True, timeout=120)
-    unittest.main(argv=sys.argv[:1])
+    write_models_and_run(WRITE_SERVED, ROOT)

@@ -7,15 +7,15 @@ import base64
 import http.client
 import json
 import re
-import shutil
 import signal
 import struct
 import subprocess
 import sys
-import threading
 import time
 import unittest
 from pathlib import Path
+
+from served_under_load import end_under_load, write_models_and_run
 
 TUTTI, WRITE_SERVED, SCRATCH, PAGE = sys.argv[1:5]
 ROOT = Path(SCRATCH)
@@ -94,15 +94,7 @@ class Serve(unittest.TestCase):
                     return  # it was told to go
 
         with Server(ROOT / "double") as server:
-            threads = [threading.Thread(target=go_on, args=(place,)) for place in range(4)]
-            for thread in threads:
-                thread.start()
-            while sum(answered) < 200:
-                time.sleep(0.01)
-            self.assertEqual(server.end(), 0)
-            for thread in threads:
-                thread.join(60)
-            self.assertEqual(lost, [])
+            end_under_load(self, server, go_on, answered, lost)
             self.assertRaises(ConnectionRefusedError, server.connect().connect)
 
     def test_a_second_signal_ends_it_at_once(self):
@@ -173,7 +165,4 @@ class Serve(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    shutil.rmtree(ROOT, ignore_errors=True)
-    ROOT.mkdir(parents=True)
-    subprocess.run([WRITE_SERVED, SCRATCH], check=True, timeout=120)
-    unittest.main(argv=sys.argv[:1])
+    write_models_and_run(WRITE_SERVED, ROOT)

@@ -24,12 +24,13 @@ struct GrpcClient::Channel {
 
 namespace {
 
-std::shared_ptr<grpc::Channel> channel_to(int port, const std::string& authority) {
+std::shared_ptr<grpc::Channel> channel_to(int port, const std::string& authority, bool inflates = true) {
   rpc::begin_grpc();
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetMaxReceiveMessageSize(-1);
+  arguments.SetInt(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, inflates ? 1 : 0);
   if (!authority.empty()) arguments.SetSslTargetNameOverride("localhost");
   return grpc::CreateCustomChannel(
       "ipv4:127.0.0.1:" + std::to_string(port),
@@ -87,13 +88,21 @@ GrpcAnswer answer_of(const grpc::Status& status, const ByteBuffer& buffer) {
 GrpcClient::GrpcClient(int port, const std::string& authority)
     : channel_(std::make_unique<Channel>(Channel{.channel = channel_to(port, authority)})) {}
 
+GrpcClient::GrpcClient(std::unique_ptr<Channel> channel) : channel_(std::move(channel)) {}
+GrpcClient::GrpcClient(GrpcClient&&) noexcept = default;
 GrpcClient::~GrpcClient() = default;
+
+GrpcClient GrpcClient::that_inflates_nothing(int port) {
+  return GrpcClient(std::make_unique<Channel>(Channel{.channel = channel_to(port, "", false)}));
+}
 
 GrpcAnswer GrpcClient::call(const std::string& method, const std::string& message, const Options& options) {
   grpc::ClientContext context;
   set_timeout(context, options.timeout);
   for (const auto& [name, value] : options.metadata) context.AddMetadata(name, value);
-  if (options.is_compressed) context.set_compression_algorithm(GRPC_COMPRESS_GZIP);
+  if (options.compression != serving::Compression::none)
+    context.set_compression_algorithm(options.compression == serving::Compression::gzip ? GRPC_COMPRESS_GZIP
+                                                                                        : GRPC_COMPRESS_DEFLATE);
   const ByteBuffer request = buffer_of(message);
   ByteBuffer response;
   Waiting waiting;

@@ -14,12 +14,15 @@ class GrpcClient {
  public:
   // With `authority`, over TLS, to "localhost".
   explicit GrpcClient(int port, const std::string& authority = "");
+  // One that leaves answers compressed as they come.
+  static GrpcClient that_inflates_nothing(int port);
+  GrpcClient(GrpcClient&&) noexcept;
   ~GrpcClient();
 
   struct Options {
     std::map<std::string, std::string> metadata = {};
     std::chrono::milliseconds timeout{20'000};
-    bool is_compressed = false;
+    serving::Compression compression = {};  // of the message
   };
   // Of a method of inference.GRPCInferenceService, with protobuf's bytes.
   serving::GrpcAnswer call(const std::string& method, const std::string& message, const Options& options);
@@ -31,6 +34,7 @@ class GrpcClient {
 
  private:
   struct Channel;
+  explicit GrpcClient(std::unique_ptr<Channel> channel);
 
   std::unique_ptr<Channel> channel_;
 };

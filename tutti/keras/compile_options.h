@@ -23,6 +23,11 @@ class OutputMetrics {
   OutputMetrics(std::vector<metrics::Metric> metrics) : only_(std::move(metrics)) {}
   OutputMetrics(std::initializer_list<std::pair<const std::string, std::vector<metrics::Metric>>> by_name)
       : by_name_(by_name) {}
+  static OutputMetrics of_names(std::map<std::string, std::vector<metrics::Metric>> by_name) {
+    OutputMetrics all;
+    all.by_name_ = std::move(by_name);
+    return all;
+  }
 
   const std::vector<metrics::Metric>& only() const { return only_; }
   const std::map<std::string, std::vector<metrics::Metric>>& by_name() const { return by_name_; }

@@ -58,11 +58,11 @@ class Model : public layers::Layer {
 
   // The whole model in a file NAME.keras, as Python's Keras 3 writes it: keras.saving.load_model there, and load_model
   // here, make a model of it that predicts the same. Sequential and functional models of Keras's layers, in each other
-  // too, and layers of your own that `options` has a function for. It has the weights, whole ones, and not what compile
-  // said, nor the optimizer's state. Throws, before any file is touched: unimplemented, by the layer's name, for what
-  // Python lacks: other classes, functions of this program (a Lambda, an activation, an initializer), a layer that is
-  // in two of its models; failed_precondition before the model is built; invalid_argument for another ending.
-  // Keras: Model.save
+  // too, and layers of your own that `options` has a function for. It has the weights, whole ones, what compile said
+  // and the optimizer's state, so that training goes on. Throws, before any file is touched: unimplemented, by the
+  // layer's name, for what Python lacks: other classes, functions of this program (a Lambda, an activation, an
+  // initializer, a loss), a layer that is in two of its models; failed_precondition before the model is built;
+  // invalid_argument for another ending. Keras: Model.save
   void save(const std::filesystem::path& file, const SaveModelOptions& options = {}) const;
 
   // Its layers, in their order, and the one of a name. Throws: invalid_argument if there is none.

@@ -23,6 +23,11 @@ class PerOutput {
   PerOutput(std::vector<T> values) : values_(std::move(values)) {}
   PerOutput(std::initializer_list<T> values) : values_(values) {}
   PerOutput(std::initializer_list<std::pair<const std::string, T>> by_name) : by_name_(by_name) {}
+  static PerOutput of_names(std::map<std::string, T> by_name) {
+    PerOutput all;
+    all.by_name_ = std::move(by_name);
+    return all;
+  }
 
   bool empty() const { return values_.empty() && by_name_.empty(); }
   bool for_all() const { return for_all_; }

@@ -101,6 +101,17 @@ Reply Api::compressed(Reply reply) const {
   };
 }
 
+std::shared_ptr<const void> Api::hold(uint64_t num_bytes) const {
+  const std::shared_ptr<const uint64_t> held(new uint64_t(num_bytes), [count = num_inflated_](const uint64_t* own) {
+    *count -= *own;
+    delete own;
+  });
+  const uint64_t num_here = *num_inflated_ += num_bytes;
+  if (num_here > options_.max_inflated_bytes)
+    throw Error(ErrorCode::unavailable, "no memory is left for what this request was compressed from; try again");
+  return held;
+}
+
 Reply Api::counted(const std::string& path, Reply reply) const {
   const auto target = target_of(path);
   const bool is_known = target && std::ranges::count(repository_.names(), target->model) > 0;
@@ -129,8 +140,11 @@ void Api::answer(HttpRequest& request, const Reply& reply) {
     if (request.method != (is_inference ? "POST" : "GET"))
       return reply(method_not_allowed(is_inference ? "POST" : "GET"));
     if (!is_inference) return reply(describe(*target));
+    const bool is_compressed = request.header("content-encoding") != nullptr;
     decode_body(request, options_.max_body_bytes);
-    target->is_v2 ? infer_v2(request, *target, reply) : infer_v1(request, *target, reply);
+    const auto held = is_compressed ? hold(request.body.size()) : nullptr;
+    const Reply last = held ? [held, reply](HttpResponse response) { reply(std::move(response)); } : reply;
+    target->is_v2 ? infer_v2(request, *target, last) : infer_v1(request, *target, last);
   } catch (...) {
     reply(response_to(std::current_exception()));
   }

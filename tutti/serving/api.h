@@ -18,7 +18,8 @@ namespace tutti::serving {
 struct ApiOptions {
   std::string token = {};  // that requests must bear; none where it is empty
   std::chrono::milliseconds queue_timeout{30'000};
-  size_t max_body_bytes = 64 << 20;  // of a request, without its compression
+  size_t max_body_bytes = 64 << 20;       // of a request, without its compression
+  uint64_t max_inflated_bytes = 1 << 30;  // of all requests that were compressed and are here
 };
 
 // What each request means, over HTTP and gRPC: its path leads to a model, its body becomes a job, and outputs an
@@ -54,10 +55,14 @@ class Api {
   void infer_v1(const HttpRequest& request, const Target& target, const Reply& reply) const;
   void infer_v2(const HttpRequest& request, const Target& target, const Reply& reply) const;
   Reply counted(const std::string& path, Reply reply) const;
-  void answer(const GrpcCall& call, std::string& model, const GrpcReply& reply) const;
+  void answer(GrpcCall& call, std::string& model, const GrpcReply& reply) const;
   void infer(const ServedModel& model, const InferenceRequest& request, std::chrono::steady_clock::time_point deadline,
              const GrpcReply& reply) const;
   Reply compressed(Reply reply) const;
+  GrpcReply compressed(GrpcReply reply) const;
+  // Counts bytes that came out of a compressed request, for as long as a copy of what it returns lives. Throws:
+  // unavailable where they are too many.
+  std::shared_ptr<const void> hold(uint64_t num_bytes) const;
 
   static constexpr size_t kReadAtOnce = 64 << 10;  // bytes whose reading holds nobody up
 
@@ -65,6 +70,7 @@ class Api {
   Metrics& metrics_;
   const ApiOptions options_;
   std::atomic<bool> is_ready_ = true;
+  const std::shared_ptr<std::atomic<uint64_t>> num_inflated_ = std::make_shared<std::atomic<uint64_t>>(0);
   const std::shared_ptr<BackgroundThreads> readers_;  // shared, as a reply may outlive this
 };
 

@@ -58,14 +58,25 @@ void Api::handle(GrpcCall call, GrpcReply reply) {
     metrics.add_request(*model, model->empty() ? "" : method, to_string(answer.code), Clock::now() - begin);
     reply(std::move(answer));
   };
-  if (call.message.size() <= kReadAtOnce) return answer(call, *model, reply);
+  const bool is_compressed = call.compression != Compression::none;
+  if (!is_compressed && call.message.size() <= kReadAtOnce) return answer(call, *model, reply);
+  if (is_compressed) reply = compressed(std::move(reply));
   readers_->run([this, shared = std::make_shared<GrpcCall>(std::move(call)), model, reply = std::move(reply)] {
     answer(*shared, *model, reply);
   });
 }
 
-// `model` becomes the name of one that is served.
-void Api::answer(const GrpcCall& call, std::string& model, const GrpcReply& reply) const {
+// What answers a compressed call is compressed too, by a thread that has time for it.
+GrpcReply Api::compressed(GrpcReply reply) const {
+  return [readers = readers_, reply = std::move(reply)](GrpcAnswer answer) {
+    if (answer.message.size() < kMinCompressed) return reply(std::move(answer));
+    answer.is_compressed = true;
+    readers->run([reply, shared = std::make_shared<GrpcAnswer>(std::move(answer))] { reply(std::move(*shared)); });
+  };
+}
+
+// `model` becomes the name of one that is served; the message what it was before it was compressed.
+void Api::answer(GrpcCall& call, std::string& model, const GrpcReply& reply) const {
   const auto find = [&](const std::string& name, const std::string& version) {
     if (std::ranges::count(repository_.names(), name) > 0) model = name;
     return repository_.find(name, version_in(version));
@@ -78,9 +89,15 @@ void Api::answer(const GrpcCall& call, std::string& model, const GrpcReply& repl
     if (!may_enter(call.authorization))
       return reply({.code = GrpcCode::unauthenticated,
                     .error = "the call must bear this server's token in its metadata: authorization: Bearer ..."});
+    std::shared_ptr<const void> held;
+    if (call.compression != Compression::none) {
+      call.message = inflated(call.message, call.compression, options_.max_body_bytes);
+      held = hold(call.message.size());
+    }
     if (method == "ModelInfer") {
       const InferenceRequest request = read_inference_request(call.message);
-      return infer(*find(request.model, request.version), request, call.deadline, reply);
+      const GrpcReply last = held ? [held, reply](GrpcAnswer answer) { reply(std::move(answer)); } : reply;
+      return infer(*find(request.model, request.version), request, call.deadline, last);
     }
     if (method != "ModelReady" && method != "ModelMetadata")
       return reply({.code = GrpcCode::unimplemented, .error = str("there is no method ", call.method)});

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "tutti/core/error.h"
+#include "tutti/serving/compression.h"
 
 namespace tutti::serving {
 
@@ -34,6 +35,7 @@ GrpcCode grpc_code(ErrorCode code);
 struct GrpcCall {
   std::string method;              // "/inference.GRPCInferenceService/ModelInfer"
   std::string message = {};        // protobuf's bytes
+  Compression compression = {};    // of the message
   std::string authorization = {};  // of the metadata; empty where it is absent
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
 };
@@ -41,7 +43,8 @@ struct GrpcCall {
 struct GrpcAnswer {
   std::string message = {};
   GrpcCode code = GrpcCode::ok;
-  std::string error = {};  // what goes with another code, instead of the message
+  std::string error = {};      // what goes with another code, instead of the message
+  bool is_compressed = false;  // on its way, by what the client takes
 };
 
 // Answers a call. May be called from any thread, later too; the first call counts. Where all copies go without a call,

@@ -23,6 +23,7 @@ namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 using namespace tutti::testing_support;
 using namespace tutti::testing_support::protobuf_bytes;
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::StartsWith;
 
@@ -261,9 +262,68 @@ TEST_F(GrpcTest, BoundsMessages) {
   EXPECT_THAT(refusal("ModelInfer", of_bytes((1 << 20) - 100)), HasSubstr("INVALID_ARGUMENT"));
   EXPECT_THAT(refusal("ModelInfer", of_bytes(1 << 20)), HasSubstr("RESOURCE_EXHAUSTED"));
   EXPECT_EQ(answer("ModelInfer", kRawDouble), kRawDoubled);
-  const GrpcAnswer packed =
-      client->call("ModelInfer", of_double(raw_input(std::string(100'000, 'a'))), {.is_compressed = true});
-  EXPECT_EQ(packed.code, GrpcCode::unimplemented) << packed.error;
+}
+
+// --- Compressed messages.
+
+// Of so many rows of two zeros.
+std::string zeros_double(int64_t rows) {
+  return of_double(input(tensor("x", "FP32", {rows, 2})) + raw_input(std::string(static_cast<size_t>(rows) * 8, '\0')));
+}
+
+TEST_F(GrpcTest, TakesCompressedMessagesAndCompressesTheirAnswers) {
+  save_double(folder / "double");
+  start({});
+  const std::string message = zeros_double(2000);
+  const std::string expected = answer("ModelInfer", message);
+  GrpcClient raw = GrpcClient::that_inflates_nothing(server->grpc_port());
+  EXPECT_EQ(raw.call("ModelInfer", message).message, expected);  // nobody asked for less
+  for (const auto compression : {Compression::gzip, Compression::deflate}) {
+    const GrpcAnswer inflated_answer = client->call("ModelInfer", message, {.compression = compression});
+    EXPECT_EQ(inflated_answer.code, GrpcCode::ok) << inflated_answer.error;
+    EXPECT_EQ(inflated_answer.message, expected);
+    const std::string packed = raw.call("ModelInfer", message, {.compression = compression}).message;
+    EXPECT_LT(packed.size(), expected.size() / 10);
+    EXPECT_EQ(inflated(packed, packed.starts_with('\x1f') ? Compression::gzip : Compression::deflate, 1 << 20),
+              expected);
+    EXPECT_EQ(client->call("ModelInfer", kRawDouble, {.compression = compression}).message, kRawDoubled);
+    EXPECT_EQ(client->call("ServerLive", std::string(500, '\0'), {.compression = compression}).message,
+              answer("ServerLive", ""));
+  }
+}
+
+TEST_F(GrpcTest, BoundsWhatMessagesAreCompressedFrom) {
+  save_double(folder / "double");
+  start({.max_request_bytes = 1 << 20});
+  const auto refusal_of = [&](int64_t rows) {
+    const GrpcAnswer got = client->call("ModelInfer", zeros_double(rows), {.compression = Compression::gzip});
+    return std::string(to_string(got.code)) + ' ' + got.error;
+  };
+  EXPECT_THAT(refusal_of(100'000), HasSubstr("OK"));
+  EXPECT_THAT(refusal_of(200'000), AllOf(HasSubstr("RESOURCE_EXHAUSTED"), HasSubstr("1048576 bytes that are allowed")));
+  EXPECT_THAT(refusal_of(30'000'000), HasSubstr("RESOURCE_EXHAUSTED"));  // 240 MB in 230 KB
+  EXPECT_EQ(answer("ModelInfer", kRawDouble), kRawDoubled);
+}
+
+TEST_F(GrpcTest, BoundsWhatAllAreCompressedFrom) {
+  save_double(folder / "double");
+  start({.max_batch = 100'000, .batch_delay = 2s, .max_bytes = 1'000'000});
+  const std::string message = zeros_double(75'000);  // 600 KB in a few
+  auto waiting = std::async(
+      std::launch::async, [&] { return client->call("ModelInfer", message, {.compression = Compression::gzip}).code; });
+  std::this_thread::sleep_for(500ms);
+  const GrpcAnswer second = client->call("ModelInfer", message, {.compression = Compression::deflate});
+  EXPECT_EQ(second.code, GrpcCode::unavailable) << second.error;
+  EXPECT_THAT(second.error, HasSubstr("compressed from"));
+  EXPECT_EQ(waiting.get(), GrpcCode::ok);
+  EXPECT_EQ(client->call("ModelInfer", message, {.compression = Compression::gzip}).code, GrpcCode::ok);
+}
+
+TEST_F(GrpcTest, InflatesNothingWithoutTheToken) {
+  save_double(folder / "double");
+  start({.token = "secret", .max_request_bytes = 1 << 20});
+  const GrpcAnswer refused = client->call("ModelInfer", zeros_double(200'000), {.compression = Compression::gzip});
+  EXPECT_EQ(refused.code, GrpcCode::unauthenticated) << refused.error;
 }
 
 TEST_F(GrpcTest, BoundsTheBytesOfAllCalls) {

@@ -69,7 +69,8 @@ struct Server::Parts {
         api(repository, metrics,
             {.token = options.token,
              .queue_timeout = options.request_timeout,
-             .max_body_bytes = options.max_request_bytes}),
+             .max_body_bytes = options.max_request_bytes,
+             .max_inflated_bytes = options.max_bytes}),
         http(http_options(options, tls),
              [this](HttpRequest request, Reply reply) { api.handle(std::move(request), std::move(reply)); }) {
     if (options.grpc_port)

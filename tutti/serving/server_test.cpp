@@ -21,6 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 using namespace tutti::testing_support;
+using testing::AllOf;
 using testing::HasSubstr;
 
 class ServerTest : public testing::Test {
@@ -294,6 +295,20 @@ TEST_F(ServerTest, TakesChunkedAndCompressedRequestsAndGivesCompressedAnswers) {
   HttpRequest other_way{.headers = {{"content-encoding", "gzip"}}, .body = answer.body};
   decode_body(other_way, 1 << 20);
   EXPECT_EQ(other_way.body, plain);
+}
+
+TEST_F(ServerTest, BoundsWhatAllRequestsAreCompressedFrom) {
+  save_double(folder / "double");
+  start({.max_bytes = 100'000});
+  const std::string path = "/v1/models/double:predict", body = R"({"instances": [[1, 2]]})";
+  const std::string gzip = "Content-Encoding: gzip\r\n";
+  for (int i = 0; i < 3; ++i) {  // what came out of a request goes with its answer
+    HttpResponse small{.body = body + std::string(60'000, ' ')}, large{.body = body + std::string(200'000, ' ')};
+    encode_by_gzip(small);
+    encode_by_gzip(large);
+    EXPECT_THAT(refusal(path, large.body, gzip), AllOf(HasSubstr("503"), HasSubstr("compressed from")));
+    EXPECT_EQ(client->post(path, small.body, gzip).body, "{\"predictions\": [[2.0, 4.0]]}\n");
+  }
 }
 
 TEST_F(ServerTest, ServesTheNewestVersionThatCanBeLoaded) {

@@ -36,6 +36,7 @@ BinaryCrossentropy::BinaryCrossentropy(const BinaryCrossentropyOptions& options)
         return values.mean(checked_axis_of_sample(options.name, options.axis, values.dim()));
       }) {
   checked_label_smoothing(options.name, options.label_smoothing);
+  tell_made_from({"BinaryCrossentropy", options});
 }
 
 BinaryFocalCrossentropy::BinaryFocalCrossentropy(const BinaryFocalCrossentropyOptions& options)
@@ -46,6 +47,7 @@ BinaryFocalCrossentropy::BinaryFocalCrossentropy(const BinaryFocalCrossentropyOp
             .mean(checked_axis_of_sample(options.name, options.axis, predictions.dim()));
       }) {
   checked_label_smoothing(options.name, options.label_smoothing);
+  tell_made_from({"BinaryFocalCrossentropy", options});
 }
 
 }  // namespace tutti::keras::losses

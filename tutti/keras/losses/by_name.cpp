@@ -101,6 +101,8 @@ Loss loss_of(const std::string& name) {
 
 }  // namespace
 
-Loss::Loss(const char* name) : Loss(loss_of(name)) {}
+Loss::Loss(const char* name) : Loss(loss_of(name)) {
+  if (made_from_.class_name.empty()) tell_made_from({.class_name = name});
+}
 
 }  // namespace tutti::keras::losses

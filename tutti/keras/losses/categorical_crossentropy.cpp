@@ -36,6 +36,7 @@ CategoricalCrossentropy::CategoricalCrossentropy(const CategoricalCrossentropyOp
         return -(labels * log_probabilities).sum(axis);
       }) {
   checked_label_smoothing(options.name, options.label_smoothing);
+  tell_made_from({"CategoricalCrossentropy", options});
 }
 
 CategoricalFocalCrossentropy::CategoricalFocalCrossentropy(const CategoricalFocalCrossentropyOptions& options)
@@ -45,6 +46,7 @@ CategoricalFocalCrossentropy::CategoricalFocalCrossentropy(const CategoricalFoca
         return -((1 - p).pow(options.gamma) * options.alpha * labels * p.log()).sum(axis);
       }) {
   checked_label_smoothing(options.name, options.label_smoothing);
+  tell_made_from({"CategoricalFocalCrossentropy", options});
 }
 
 }  // namespace tutti::keras::losses

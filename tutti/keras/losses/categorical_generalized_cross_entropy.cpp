@@ -17,6 +17,7 @@ CategoricalGeneralizedCrossEntropy::CategoricalGeneralizedCrossEntropy(
       }) {
   if (!(options.q > 0 && options.q < 1))
     throw Error(ErrorCode::invalid_argument, str(options.name, ": q is ", options.q, "; it must lie in (0, 1)"));
+  tell_made_from({"CategoricalGeneralizedCrossEntropy", options});
 }
 
 }  // namespace tutti::keras::losses

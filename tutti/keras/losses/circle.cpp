@@ -56,6 +56,8 @@ Circle::Circle(const CircleOptions& options)
     : Loss(options.name, options.reduction,
            [options](const Tensor& y_true, const Tensor& y_pred, const Shards& shards) {
              return values(options, y_true, y_pred, shards);
-           }) {}
+           }) {
+  tell_made_from({"Circle", options});
+}
 
 }  // namespace tutti::keras::losses

@@ -19,6 +19,8 @@ CosineSimilarity::CosineSimilarity(const CosineSimilarityOptions& options)
         const auto [labels, predictions] = elementwise_pair(options.name, y_true, y_pred);
         const int64_t axis = checked_axis_of_sample(options.name, options.axis, predictions.dim());
         return -(normalized(labels, axis) * normalized(predictions, axis)).sum(axis);
-      }) {}
+      }) {
+  tell_made_from({"CosineSimilarity", options});
+}
 
 }  // namespace tutti::keras::losses

@@ -31,6 +31,7 @@ Tensor values(const std::string& name, const Tensor& y_true, const Tensor& y_pre
 CTC::CTC(const CTCOptions& options)
     : Loss(options.name, options.reduction,
            [name = options.name](const Tensor& y_true, const Tensor& y_pred) { return values(name, y_true, y_pred); }) {
+  tell_made_from({"CTC", options});
 }
 
 }  // namespace tutti::keras::losses

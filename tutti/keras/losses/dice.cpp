@@ -47,7 +47,9 @@ Dice::Dice(const DiceOptions& options)
              const Overlap sums = overlap(options.name, options.axis, y_true, y_pred, shards);
              return Values{.values = 1 - 2 * sums.both / (sums.labels + sums.predictions + kEpsilon),
                            .of_batch = sums.of_batch};
-           }) {}
+           }) {
+  tell_made_from({"Dice", options});
+}
 
 Tversky::Tversky(const TverskyOptions& options)
     : Loss(options.name, options.reduction,
@@ -57,6 +59,8 @@ Tversky::Tversky(const TverskyOptions& options)
              const Tensor false_negatives = sums.labels - sums.both;
              const Tensor all = sums.both + options.alpha * false_positives + options.beta * false_negatives;
              return Values{.values = 1 - sums.both / (all + kEpsilon), .of_batch = sums.of_batch};
-           }) {}
+           }) {
+  tell_made_from({"Tversky", options});
+}
 
 }  // namespace tutti::keras::losses

@@ -23,13 +23,17 @@ Hinge::Hinge(const HingeOptions& options)
     : Loss(options.name, options.reduction,
            [name = options.name](const Tensor& y_true, const Tensor& y_pred, const Shards& shards) {
              return Values{distances(name, y_true, y_pred, shards).mean(-1)};
-           }) {}
+           }) {
+  tell_made_from({"Hinge", options});
+}
 
 SquaredHinge::SquaredHinge(const SquaredHingeOptions& options)
     : Loss(options.name, options.reduction,
            [name = options.name](const Tensor& y_true, const Tensor& y_pred, const Shards& shards) {
              return Values{distances(name, y_true, y_pred, shards).square().mean(-1)};
-           }) {}
+           }) {
+  tell_made_from({"SquaredHinge", options});
+}
 
 CategoricalHinge::CategoricalHinge(const CategoricalHingeOptions& options)
     : Loss(options.name, options.reduction, [name = options.name](const Tensor& y_true, const Tensor& y_pred) {
@@ -37,6 +41,8 @@ CategoricalHinge::CategoricalHinge(const CategoricalHingeOptions& options)
         const Tensor of_label = (labels * predictions).sum(-1);
         const Tensor of_others = ((1 - labels) * predictions).amax(-1);
         return (of_others - of_label + 1).clamp_min(0);
-      }) {}
+      }) {
+  tell_made_from({"CategoricalHinge", options});
+}
 
 }  // namespace tutti::keras::losses

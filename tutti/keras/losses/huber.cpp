@@ -17,6 +17,7 @@ Huber::Huber(const HuberOptions& options)
       }) {
   if (!(options.delta > 0))
     throw Error(ErrorCode::invalid_argument, str(options.name, ": delta is ", options.delta, "; it must be above 0"));
+  tell_made_from({"Huber", options});
 }
 
 }  // namespace tutti::keras::losses

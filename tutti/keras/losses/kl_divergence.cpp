@@ -12,6 +12,8 @@ KLDivergence::KLDivergence(const KLDivergenceOptions& options)
         const auto [labels, predictions] = elementwise_pair(name, y_true, y_pred);
         const Tensor y = labels.clamp(kEpsilon, 1);
         return (y * (y / predictions.clamp(kEpsilon, 1)).log()).sum(-1);
-      }) {}
+      }) {
+  tell_made_from({"KLDivergence", options});
+}
 
 }  // namespace tutti::keras::losses

@@ -14,6 +14,8 @@ LogCosh::LogCosh(const LogCoshOptions& options)
         const auto [labels, predictions] = elementwise_pair(name, y_true, y_pred);
         const Tensor x = predictions - labels;
         return (x + at::softplus(-2 * x) - std::log(2.0)).mean(-1);
-      }) {}
+      }) {
+  tell_made_from({"LogCosh", options});
+}
 
 }  // namespace tutti::keras::losses

@@ -4,8 +4,10 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 
 #include "tutti/core/tensor_fwd.h"
+#include "tutti/keras/made_from.h"
 
 namespace tutti::keras {
 
@@ -63,6 +65,10 @@ class Loss {
 
   const std::string& name() const { return name_; }
   Reduction reduction() const { return reduction_; }
+  const MadeFrom& made_from() const { return made_from_; }
+
+ protected:
+  void tell_made_from(MadeFrom made_from) { made_from_ = std::move(made_from); }
 
  private:
   Values unreduced(const Tensor& y_true, const Tensor& y_pred, const Tensor& mask, const Shards& shards) const;
@@ -71,6 +77,7 @@ class Loss {
   std::string name_;
   Reduction reduction_;
   ShardFunction function_;
+  MadeFrom made_from_;
 };
 
 }  // namespace losses

@@ -11,6 +11,8 @@ MeanAbsolutePercentageError::MeanAbsolutePercentageError(const MeanAbsolutePerce
     : Loss(options.name, options.reduction, [name = options.name](const Tensor& y_true, const Tensor& y_pred) {
         const auto [labels, predictions] = elementwise_pair(name, y_true, y_pred);
         return 100 * ((labels - predictions) / labels.abs().clamp_min(kEpsilon)).abs().mean(-1);
-      }) {}
+      }) {
+  tell_made_from({"MeanAbsolutePercentageError", options});
+}
 
 }  // namespace tutti::keras::losses

@@ -10,6 +10,8 @@ MeanSquaredError::MeanSquaredError(const MeanSquaredErrorOptions& options)
     : Loss(options.name, options.reduction, [name = options.name](const Tensor& y_true, const Tensor& y_pred) {
         const auto [labels, predictions] = elementwise_pair(name, y_true, y_pred);
         return (labels - predictions).square().mean(-1);
-      }) {}
+      }) {
+  tell_made_from({"MeanSquaredError", options});
+}
 
 }  // namespace tutti::keras::losses

@@ -11,6 +11,8 @@ MeanSquaredLogarithmicError::MeanSquaredLogarithmicError(const MeanSquaredLogari
     : Loss(options.name, options.reduction, [name = options.name](const Tensor& y_true, const Tensor& y_pred) {
         const auto [labels, predictions] = elementwise_pair(name, y_true, y_pred);
         return (predictions.clamp_min(kEpsilon).log1p() - labels.clamp_min(kEpsilon).log1p()).square().mean(-1);
-      }) {}
+      }) {
+  tell_made_from({"MeanSquaredLogarithmicError", options});
+}
 
 }  // namespace tutti::keras::losses

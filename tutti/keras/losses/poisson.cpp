@@ -11,6 +11,8 @@ Poisson::Poisson(const PoissonOptions& options)
     : Loss(options.name, options.reduction, [name = options.name](const Tensor& y_true, const Tensor& y_pred) {
         const auto [labels, predictions] = elementwise_pair(name, y_true, y_pred);
         return (predictions - labels * (predictions + kEpsilon).log()).mean(-1);
-      }) {}
+      }) {
+  tell_made_from({"Poisson", options});
+}
 
 }  // namespace tutti::keras::losses

@@ -54,6 +54,8 @@ Values values(const SparseCategoricalCrossentropyOptions& options, const Tensor&
 SparseCategoricalCrossentropy::SparseCategoricalCrossentropy(const SparseCategoricalCrossentropyOptions& options)
     : Loss(options.name, options.reduction, [options](const Tensor& y_true, const Tensor& y_pred, const Shards&) {
         return values(options, y_true, y_pred);
-      }) {}
+      }) {
+  tell_made_from({"SparseCategoricalCrossentropy", options});
+}
 
 }  // namespace tutti::keras::losses

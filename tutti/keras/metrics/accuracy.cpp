@@ -35,7 +35,9 @@ Accuracy::Accuracy(const MetricOptions& options)
             const auto [labels, predictions] = elementwise_pair("accuracy", y_true, y_pred);
             return labels == predictions;
           },
-          Direction::up) {}
+          Direction::up) {
+  tell_made_from({"Accuracy", options});
+}
 
 BinaryAccuracy::BinaryAccuracy(const BinaryAccuracyOptions& options)
     : MeanMetricWrapper(
@@ -44,7 +46,9 @@ BinaryAccuracy::BinaryAccuracy(const BinaryAccuracyOptions& options)
             const auto [labels, predictions] = elementwise_pair(name, y_true, y_pred);
             return labels == (predictions > threshold).to(labels.scalar_type());
           },
-          Direction::up) {}
+          Direction::up) {
+  tell_made_from({"BinaryAccuracy", options});
+}
 
 CategoricalAccuracy::CategoricalAccuracy(const MetricOptions& options)
     : MeanMetricWrapper(
@@ -53,7 +57,9 @@ CategoricalAccuracy::CategoricalAccuracy(const MetricOptions& options)
             const auto [labels, predictions] = elementwise_pair("categorical_accuracy", y_true, y_pred);
             return labels.argmax(-1) == predictions.argmax(-1);
           },
-          Direction::up) {}
+          Direction::up) {
+  tell_made_from({"CategoricalAccuracy", options});
+}
 
 SparseCategoricalAccuracy::SparseCategoricalAccuracy(const MetricOptions& options)
     : MeanMetricWrapper(
@@ -61,7 +67,9 @@ SparseCategoricalAccuracy::SparseCategoricalAccuracy(const MetricOptions& option
           [](const Tensor& y_true, const Tensor& y_pred) {
             return class_indices("sparse_categorical_accuracy", y_true, y_pred) == y_pred.argmax(-1);
           },
-          Direction::up) {}
+          Direction::up) {
+  tell_made_from({"SparseCategoricalAccuracy", options});
+}
 
 TopKCategoricalAccuracy::TopKCategoricalAccuracy(const TopKCategoricalAccuracyOptions& options)
     : MeanMetricWrapper(
@@ -70,7 +78,9 @@ TopKCategoricalAccuracy::TopKCategoricalAccuracy(const TopKCategoricalAccuracyOp
             const auto [labels, predictions] = elementwise_pair(name, y_true, y_pred);
             return in_top_k(labels.argmax(-1), predictions, k);
           },
-          Direction::up) {}
+          Direction::up) {
+  tell_made_from({"TopKCategoricalAccuracy", options});
+}
 
 SparseTopKCategoricalAccuracy::SparseTopKCategoricalAccuracy(const SparseTopKCategoricalAccuracyOptions& options)
     : MeanMetricWrapper(
@@ -81,6 +91,8 @@ SparseTopKCategoricalAccuracy::SparseTopKCategoricalAccuracy(const SparseTopKCat
             check_class_indices(options.name, labels, y_pred.size(-1));
             return in_top_k(labels, y_pred, k);
           },
-          Direction::up) {}
+          Direction::up) {
+  tell_made_from({"SparseTopKCategoricalAccuracy", options});
+}
 
 }  // namespace tutti::keras::metrics

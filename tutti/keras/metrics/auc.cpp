@@ -127,6 +127,7 @@ AUC::AUC(const AUCOptions& options)
           },
           Direction::up) {
   check(options);
+  tell_made_from({"AUC", options});
 }
 
 }  // namespace tutti::keras::metrics

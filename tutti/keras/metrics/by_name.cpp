@@ -120,6 +120,8 @@ Metric metric_of(const std::string& name) {
 
 }  // namespace
 
-Metric::Metric(const char* name) : Metric(metric_of(name)) {}
+Metric::Metric(const char* name) : Metric(metric_of(name)) {
+  if (made_from().class_name.empty()) tell_made_from({.class_name = name});
+}
 
 }  // namespace tutti::keras::metrics

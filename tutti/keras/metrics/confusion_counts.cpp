@@ -19,15 +19,23 @@ Metric count(const ConfusionCountOptions& options, const char* default_name, Ten
 }  // namespace
 
 TruePositives::TruePositives(const ConfusionCountOptions& options)
-    : Metric(count(options, "true_positives", &Confusion::true_positives)) {}
+    : Metric(count(options, "true_positives", &Confusion::true_positives)) {
+  tell_made_from({"TruePositives", options});
+}
 
 TrueNegatives::TrueNegatives(const ConfusionCountOptions& options)
-    : Metric(count(options, "true_negatives", &Confusion::true_negatives)) {}
+    : Metric(count(options, "true_negatives", &Confusion::true_negatives)) {
+  tell_made_from({"TrueNegatives", options});
+}
 
 FalsePositives::FalsePositives(const ConfusionCountOptions& options)
-    : Metric(count(options, "false_positives", &Confusion::false_positives)) {}
+    : Metric(count(options, "false_positives", &Confusion::false_positives)) {
+  tell_made_from({"FalsePositives", options});
+}
 
 FalseNegatives::FalseNegatives(const ConfusionCountOptions& options)
-    : Metric(count(options, "false_negatives", &Confusion::false_negatives)) {}
+    : Metric(count(options, "false_negatives", &Confusion::false_negatives)) {
+  tell_made_from({"FalseNegatives", options});
+}
 
 }  // namespace tutti::keras::metrics

@@ -39,7 +39,9 @@ PearsonCorrelation::PearsonCorrelation(const PearsonCorrelationOptions& options)
             const Moments of = moments(options, y_true, y_pred);
             return of.covariance / (of.label_variance.sqrt() * of.prediction_variance.sqrt());
           },
-          Direction::up) {}
+          Direction::up) {
+  tell_made_from({"PearsonCorrelation", options});
+}
 
 ConcordanceCorrelation::ConcordanceCorrelation(const ConcordanceCorrelationOptions& options)
     : MeanMetricWrapper(
@@ -49,6 +51,8 @@ ConcordanceCorrelation::ConcordanceCorrelation(const ConcordanceCorrelationOptio
             return 2 * of.covariance /
                    (of.label_variance + of.prediction_variance + of.mean_difference.square() + losses::kEpsilon);
           },
-          Direction::up) {}
+          Direction::up) {
+  tell_made_from({"ConcordanceCorrelation", options});
+}
 
 }  // namespace tutti::keras::metrics

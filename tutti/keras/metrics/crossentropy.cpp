@@ -35,7 +35,9 @@ BinaryCrossentropy::BinaryCrossentropy(const BinaryCrossentropyOptions& options)
                                                     .label_smoothing = options.label_smoothing,
                                                     .reduction = Reduction::none,
                                                     .name = options.name}),
-                        Direction::down) {}
+                        Direction::down) {
+  tell_made_from({"BinaryCrossentropy", options});
+}
 
 CategoricalCrossentropy::CategoricalCrossentropy(const CategoricalCrossentropyOptions& options)
     : MeanMetricWrapper(options.name,
@@ -44,16 +46,24 @@ CategoricalCrossentropy::CategoricalCrossentropy(const CategoricalCrossentropyOp
                                                          .axis = options.axis,
                                                          .reduction = Reduction::none,
                                                          .name = options.name}),
-                        Direction::down) {}
+                        Direction::down) {
+  tell_made_from({"CategoricalCrossentropy", options});
+}
 
 SparseCategoricalCrossentropy::SparseCategoricalCrossentropy(const SparseCategoricalCrossentropyOptions& options)
-    : MeanMetricWrapper(options.name, sparse_contribution(options), mean_result, Direction::down) {}
+    : MeanMetricWrapper(options.name, sparse_contribution(options), mean_result, Direction::down) {
+  tell_made_from({"SparseCategoricalCrossentropy", options});
+}
 
 KLDivergence::KLDivergence(const MetricOptions& options)
     : MeanMetricWrapper(options.name_or("kl_divergence"), losses::KLDivergence({.reduction = Reduction::none}),
-                        Direction::down) {}
+                        Direction::down) {
+  tell_made_from({"KLDivergence", options});
+}
 
 Poisson::Poisson(const MetricOptions& options)
-    : MeanMetricWrapper(options.name_or("poisson"), losses::Poisson({.reduction = Reduction::none}), Direction::down) {}
+    : MeanMetricWrapper(options.name_or("poisson"), losses::Poisson({.reduction = Reduction::none}), Direction::down) {
+  tell_made_from({"Poisson", options});
+}
 
 }  // namespace tutti::keras::metrics

@@ -71,9 +71,12 @@ FBetaScore::FBetaScore(const FBetaScoreOptions& options)
           },
           [options](const Tensor& state) { return f_result(options, state); }, Direction::up) {
   check(options);
+  tell_made_from({"FBetaScore", options});
 }
 
 F1Score::F1Score(const F1ScoreOptions& options)
-    : FBetaScore({.average = options.average, .threshold = options.threshold, .name = options.name}) {}
+    : FBetaScore({.average = options.average, .threshold = options.threshold, .name = options.name}) {
+  tell_made_from({"F1Score", options});
+}
 
 }  // namespace tutti::keras::metrics

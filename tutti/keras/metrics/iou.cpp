@@ -105,7 +105,9 @@ void check(const IoUOptions& options) {
 
 }  // namespace
 
-IoU::IoU(const IoUOptions& options) : IoU(options, largest_along(options.sparse_y_pred, options)) {}
+IoU::IoU(const IoUOptions& options) : IoU(options, largest_along(options.sparse_y_pred, options)) {
+  tell_made_from({"IoU", options});
+}
 
 IoU::IoU(const IoUOptions& options, const Classes& classes)
     : Metric(
@@ -123,7 +125,9 @@ BinaryIoU::BinaryIoU(const BinaryIoUOptions& options)
            .target_class_ids = options.target_class_ids,
            .dtype = options.dtype,
            .name = options.name},
-          [threshold = options.threshold](const Tensor& y_pred) { return y_pred.ge(threshold).to(at::kLong); }) {}
+          [threshold = options.threshold](const Tensor& y_pred) { return y_pred.ge(threshold).to(at::kLong); }) {
+  tell_made_from({"BinaryIoU", options});
+}
 
 MeanIoU::MeanIoU(const MeanIoUOptions& options)
     : IoU({.num_classes = options.num_classes,
@@ -133,7 +137,9 @@ MeanIoU::MeanIoU(const MeanIoUOptions& options)
            .axis = options.axis,
            .sparse_y_pred = options.sparse_y_pred,
            .dtype = options.dtype,
-           .name = options.name}) {}
+           .name = options.name}) {
+  tell_made_from({"MeanIoU", options});
+}
 
 OneHotIoU::OneHotIoU(const OneHotIoUOptions& options)
     : IoU({.num_classes = options.num_classes,
@@ -143,7 +149,9 @@ OneHotIoU::OneHotIoU(const OneHotIoUOptions& options)
            .axis = options.axis,
            .sparse_y_pred = options.sparse_y_pred,
            .dtype = options.dtype,
-           .name = options.name}) {}
+           .name = options.name}) {
+  tell_made_from({"OneHotIoU", options});
+}
 
 OneHotMeanIoU::OneHotMeanIoU(const OneHotMeanIoUOptions& options)
     : IoU({.num_classes = options.num_classes,
@@ -153,6 +161,8 @@ OneHotMeanIoU::OneHotMeanIoU(const OneHotMeanIoUOptions& options)
            .axis = options.axis,
            .sparse_y_pred = options.sparse_y_pred,
            .dtype = options.dtype,
-           .name = options.name}) {}
+           .name = options.name}) {
+  tell_made_from({"OneHotMeanIoU", options});
+}
 
 }  // namespace tutti::keras::metrics

@@ -72,7 +72,9 @@ Tensor mean_contribution(const std::string& name, const Tensor& values, const Te
 Tensor mean_result(const Tensor& state) { return divide_no_nan(state[0], state[1]); }
 
 Mean::Mean(const MetricOptions& options)
-    : Metric(options.name_or("mean"), {2}, contribution_of_values(options.name_or("mean")), mean_result) {}
+    : Metric(options.name_or("mean"), {2}, contribution_of_values(options.name_or("mean")), mean_result) {
+  tell_made_from({"Mean", options});
+}
 
 void Mean::update_state(const Tensor& values, const Tensor& sample_weight) const {
   add(contribution(values, {}, sample_weight));
@@ -86,7 +88,9 @@ Sum::Sum(const MetricOptions& options)
             const auto [all, weight] = aligned(name, values, sample_weight);
             return (sum_from_axis(all, weight.dim()) * weight).sum().view({1});
           },
-          [](const Tensor& state) { return state[0].clone(); }) {}
+          [](const Tensor& state) { return state[0].clone(); }) {
+  tell_made_from({"Sum", options});
+}
 
 void Sum::update_state(const Tensor& values, const Tensor& sample_weight) const {
   add(contribution(values, {}, sample_weight));

@@ -25,6 +25,7 @@ struct Metric::State {
   Result result;
   Shape shape;  // kUnknown where the first contribution says
   Direction direction;
+  MadeFrom made_from = {};
   PerReplicaSlot<Tensor> sum = {};  // float64; undefined: zero
   // Those that have sums too: of the strategy that the metric was made under, or is updated in the replicas of.
   PerReplicaSlot<std::shared_ptr<Processes>> processes = {};
@@ -155,6 +156,8 @@ void Metric::reset_state() const {
 
 const std::string& Metric::name() const { return state_->name; }
 Direction Metric::direction() const { return state_->direction; }
+const MadeFrom& Metric::made_from() const { return state_->made_from; }
+void Metric::tell_made_from(MadeFrom made_from) const { state_->made_from = std::move(made_from); }
 
 RunningMetric::RunningMetric(Metric metric) : metric_(std::move(metric)) {}
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tutti/core/tensor_fwd.h"
+#include "tutti/keras/made_from.h"
 
 namespace tutti::keras::metrics {
 
@@ -77,6 +78,10 @@ class Metric {
 
   const std::string& name() const;
   Direction direction() const;
+  const MadeFrom& made_from() const;
+
+ protected:
+  void tell_made_from(MadeFrom made_from) const;
 
  private:
   friend class RunningMetric;

@@ -30,8 +30,12 @@ Metric rate(const Options& options, Tensor (Confusion::*which)() const) {
 
 }  // namespace
 
-Precision::Precision(const PrecisionOptions& options) : Metric(rate(options, &Confusion::precision)) {}
+Precision::Precision(const PrecisionOptions& options) : Metric(rate(options, &Confusion::precision)) {
+  tell_made_from({"Precision", options});
+}
 
-Recall::Recall(const RecallOptions& options) : Metric(rate(options, &Confusion::recall)) {}
+Recall::Recall(const RecallOptions& options) : Metric(rate(options, &Confusion::recall)) {
+  tell_made_from({"Recall", options});
+}
 
 }  // namespace tutti::keras::metrics

@@ -69,6 +69,7 @@ R2Score::R2Score(const R2ScoreOptions& options)
   if (options.num_regressors < 0)
     throw Error(ErrorCode::invalid_argument,
                 str(options.name, ": num_regressors is ", options.num_regressors, "; it must be at least 0"));
+  tell_made_from({"R2Score", options});
 }
 
 }  // namespace tutti::keras::metrics

@@ -41,15 +41,23 @@ Metric best_under(const Options& options, const Demand& demand) {
 }  // namespace
 
 SensitivityAtSpecificity::SensitivityAtSpecificity(const SensitivityAtSpecificityOptions& options)
-    : Metric(best_under(options, {"specificity", &Confusion::specificity, options.specificity, &Confusion::recall})) {}
+    : Metric(best_under(options, {"specificity", &Confusion::specificity, options.specificity, &Confusion::recall})) {
+  tell_made_from({"SensitivityAtSpecificity", options});
+}
 
 SpecificityAtSensitivity::SpecificityAtSensitivity(const SpecificityAtSensitivityOptions& options)
-    : Metric(best_under(options, {"sensitivity", &Confusion::recall, options.sensitivity, &Confusion::specificity})) {}
+    : Metric(best_under(options, {"sensitivity", &Confusion::recall, options.sensitivity, &Confusion::specificity})) {
+  tell_made_from({"SpecificityAtSensitivity", options});
+}
 
 PrecisionAtRecall::PrecisionAtRecall(const PrecisionAtRecallOptions& options)
-    : Metric(best_under(options, {"recall", &Confusion::recall, options.recall, &Confusion::precision})) {}
+    : Metric(best_under(options, {"recall", &Confusion::recall, options.recall, &Confusion::precision})) {
+  tell_made_from({"PrecisionAtRecall", options});
+}
 
 RecallAtPrecision::RecallAtPrecision(const RecallAtPrecisionOptions& options)
-    : Metric(best_under(options, {"precision", &Confusion::precision, options.precision, &Confusion::recall})) {}
+    : Metric(best_under(options, {"precision", &Confusion::precision, options.precision, &Confusion::recall})) {
+  tell_made_from({"RecallAtPrecision", options});
+}
 
 }  // namespace tutti::keras::metrics

@@ -35,6 +35,8 @@ std::shared_ptr<OptimizerImpl> make_adadelta(const AdadeltaOptions& options) {
 
 }  // namespace
 
-Adadelta::Adadelta(const AdadeltaOptions& options) : Optimizer(make_adadelta(options)) {}
+Adadelta::Adadelta(const AdadeltaOptions& options) : Optimizer(make_adadelta(options)) {
+  impl()->tell_made_from({"Adadelta", options});
+}
 
 }  // namespace tutti::keras::optimizers

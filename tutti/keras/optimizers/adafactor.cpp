@@ -54,6 +54,8 @@ class AdafactorImpl final : public OptimizerImpl {
 
 }  // namespace
 
-Adafactor::Adafactor(const AdafactorOptions& options) : Optimizer(std::make_shared<AdafactorImpl>(options)) {}
+Adafactor::Adafactor(const AdafactorOptions& options) : Optimizer(std::make_shared<AdafactorImpl>(options)) {
+  impl()->tell_made_from({"Adafactor", options});
+}
 
 }  // namespace tutti::keras::optimizers

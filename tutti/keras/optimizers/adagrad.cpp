@@ -29,6 +29,8 @@ std::shared_ptr<OptimizerImpl> make_adagrad(const AdagradOptions& options) {
 
 }  // namespace
 
-Adagrad::Adagrad(const AdagradOptions& options) : Optimizer(make_adagrad(options)) {}
+Adagrad::Adagrad(const AdagradOptions& options) : Optimizer(make_adagrad(options)) {
+  impl()->tell_made_from({"Adagrad", options});
+}
 
 }  // namespace tutti::keras::optimizers

@@ -38,6 +38,6 @@ std::shared_ptr<OptimizerImpl> make_adam(const AdamOptions& options) {
 
 }  // namespace
 
-Adam::Adam(const AdamOptions& options) : Optimizer(make_adam(options)) {}
+Adam::Adam(const AdamOptions& options) : Optimizer(make_adam(options)) { impl()->tell_made_from({"Adam", options}); }
 
 }  // namespace tutti::keras::optimizers

@@ -33,6 +33,8 @@ std::shared_ptr<OptimizerImpl> make_adamax(const AdamaxOptions& options) {
 
 }  // namespace
 
-Adamax::Adamax(const AdamaxOptions& options) : Optimizer(make_adamax(options)) {}
+Adamax::Adamax(const AdamaxOptions& options) : Optimizer(make_adamax(options)) {
+  impl()->tell_made_from({"Adamax", options});
+}
 
 }  // namespace tutti::keras::optimizers

@@ -25,6 +25,8 @@ AdamOptions adam_options(const AdamWOptions& options) {
 
 }  // namespace
 
-AdamW::AdamW(const AdamWOptions& options) : Optimizer(Adam(adam_options(options))) {}
+AdamW::AdamW(const AdamWOptions& options) : Optimizer(Adam(adam_options(options))) {
+  impl()->tell_made_from({"AdamW", options});
+}
 
 }  // namespace tutti::keras::optimizers

@@ -55,6 +55,6 @@ std::shared_ptr<OptimizerImpl> make_ftrl(const FtrlOptions& options) {
 
 }  // namespace
 
-Ftrl::Ftrl(const FtrlOptions& options) : Optimizer(make_ftrl(options)) {}
+Ftrl::Ftrl(const FtrlOptions& options) : Optimizer(make_ftrl(options)) { impl()->tell_made_from({"Ftrl", options}); }
 
 }  // namespace tutti::keras::optimizers

@@ -40,6 +40,8 @@ class LambImpl final : public OptimizerImpl {
 
 }  // namespace
 
-Lamb::Lamb(const LambOptions& options) : Optimizer(std::make_shared<LambImpl>(options)) {}
+Lamb::Lamb(const LambOptions& options) : Optimizer(std::make_shared<LambImpl>(options)) {
+  impl()->tell_made_from({"Lamb", options});
+}
 
 }  // namespace tutti::keras::optimizers

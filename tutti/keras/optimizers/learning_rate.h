@@ -20,6 +20,11 @@ class LearningRate {
 
   // Nothing for a schedule.
   const std::optional<double>& number() const { return number_; }
+  // Null for another one.
+  template <class Schedule>
+  const Schedule* schedule() const {
+    return schedule_.template target<Schedule>();
+  }
 
  private:
   std::optional<double> number_;

@@ -30,6 +30,6 @@ std::shared_ptr<OptimizerImpl> make_lion(const LionOptions& options) {
 
 }  // namespace
 
-Lion::Lion(const LionOptions& options) : Optimizer(make_lion(options)) {}
+Lion::Lion(const LionOptions& options) : Optimizer(make_lion(options)) { impl()->tell_made_from({"Lion", options}); }
 
 }  // namespace tutti::keras::optimizers

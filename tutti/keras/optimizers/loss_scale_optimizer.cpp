@@ -94,7 +94,9 @@ class LossScaleImpl final : public OptimizerImpl {
 }  // namespace
 
 LossScaleOptimizer::LossScaleOptimizer(const Optimizer& inner_optimizer, const LossScaleOptimizerOptions& options)
-    : Optimizer(std::make_shared<LossScaleImpl>(inner_optimizer.impl(), options)), inner_(inner_optimizer) {}
+    : Optimizer(std::make_shared<LossScaleImpl>(inner_optimizer.impl(), options)), inner_(inner_optimizer) {
+  impl()->tell_made_from({"LossScaleOptimizer", std::pair(inner_optimizer, options)});
+}
 
 double LossScaleOptimizer::dynamic_scale() const { return static_cast<const LossScaleImpl&>(*impl()).scale(); }
 

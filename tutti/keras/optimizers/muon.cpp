@@ -99,6 +99,8 @@ class MuonImpl final : public OptimizerImpl {
 
 }  // namespace
 
-Muon::Muon(const MuonOptions& options) : Optimizer(std::make_shared<MuonImpl>(options)) {}
+Muon::Muon(const MuonOptions& options) : Optimizer(std::make_shared<MuonImpl>(options)) {
+  impl()->tell_made_from({"Muon", options});
+}
 
 }  // namespace tutti::keras::optimizers

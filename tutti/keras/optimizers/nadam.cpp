@@ -1,6 +1,7 @@
 #include "tutti/keras/optimizers/nadam.h"
 
 #include "tutti/keras/optimizers/elementwise_internal.h"
+#include "tutti/keras/optimizers/nadam_internal.h"
 
 namespace tutti::keras::optimizers {
 namespace {
@@ -8,14 +9,6 @@ namespace {
 constexpr double kDecay = 0.96;  // of the difference between the momentum and beta_1
 
 double momentum_at(double beta_1, double step) { return beta_1 * (1 - 0.5 * std::pow(kDecay, step)); }
-
-// The product of the momentum at the steps 1 to `step`: of beta_1 each, and of factors that soon are 1.
-double product_of_momentum(double beta_1, int64_t step) {
-  double product = std::pow(beta_1, static_cast<double>(step));
-  double distance = 0.5;
-  for (int64_t i = 1; i <= step && 1 - distance * kDecay != 1; ++i) product *= 1 - (distance *= kDecay);
-  return product;
-}
 
 // Slots: first moment, second moment.
 struct NadamRule {
@@ -52,6 +45,16 @@ std::shared_ptr<OptimizerImpl> make_nadam(const NadamOptions& options) {
 
 }  // namespace
 
-Nadam::Nadam(const NadamOptions& options) : Optimizer(make_nadam(options)) {}
+// Of beta_1 each, and of factors that soon are 1.
+double product_of_momentum(double beta_1, int64_t step) {
+  double product = std::pow(beta_1, static_cast<double>(step));
+  double distance = 0.5;
+  for (int64_t i = 1; i <= step && 1 - distance * kDecay != 1; ++i) product *= 1 - (distance *= kDecay);
+  return product;
+}
+
+Nadam::Nadam(const NadamOptions& options) : Optimizer(make_nadam(options)) {
+  impl()->tell_made_from({"Nadam", options});
+}
 
 }  // namespace tutti::keras::optimizers

@@ -477,6 +477,12 @@ void OptimizerImpl::visit_state(StateVisitor& visitor) {
                     " variables that it knows was saved; call build(variables) before restoring"));
 }
 
+std::vector<Tensor> OptimizerImpl::variables() const {
+  std::vector<Tensor> variables;
+  for (const VariableState& state : states_) variables.push_back(state.variable);
+  return variables;
+}
+
 std::vector<Tensor> OptimizerImpl::state() const {
   std::vector<Tensor> tensors;
   for (const VariableState& state : states_) {

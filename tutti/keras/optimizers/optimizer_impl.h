@@ -8,11 +8,13 @@
 #include <source_location>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tutti/collectives/brought.h"
 #include "tutti/core/tensor_fwd.h"
 #include "tutti/keras/constraints.h"
+#include "tutti/keras/made_from.h"
 #include "tutti/keras/optimizers/learning_rate.h"
 #include "tutti/tensor/savable.h"
 
@@ -67,6 +69,9 @@ class OptimizerImpl : public Savable, public std::enable_shared_from_this<Optimi
   void build(std::span<const Tensor> variables, std::source_location location);
 
   const std::string& name() const { return options_.name; }
+  const MadeFrom& made_from() const { return made_from_; }
+  void tell_made_from(MadeFrom made_from) { made_from_ = std::move(made_from); }
+  const LearningRate& rate() const { return options_.learning_rate; }
   virtual int64_t iterations() const;
   virtual double learning_rate() const { return options_.learning_rate(num_calls_); }
   virtual void set_learning_rate(LearningRate rate);
@@ -84,6 +89,8 @@ class OptimizerImpl : public Savable, public std::enable_shared_from_this<Optimi
   // positions. Throws: failed_precondition where the state of variables was saved that this optimizer does not know.
   void visit_state(StateVisitor& visitor) override;
 
+  // Those that it was built with, in their order; of one that is made of others, none.
+  std::vector<Tensor> variables() const;
   // The state tensors of all variables seen so far, variable by variable.
   virtual std::vector<Tensor> state() const;
 
@@ -148,6 +155,7 @@ class OptimizerImpl : public Savable, public std::enable_shared_from_this<Optimi
   void constrain(std::span<const Tensor> variables);
 
   CommonOptions options_;
+  MadeFrom made_from_;
   std::vector<double> slots_;
   std::function<bool(const Tensor&)> excluded_from_weight_decay_;
   int64_t num_calls_ = 0;

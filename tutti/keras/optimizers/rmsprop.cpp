@@ -53,6 +53,8 @@ std::shared_ptr<OptimizerImpl> make_rmsprop(const RMSpropOptions& options) {
 
 }  // namespace
 
-RMSprop::RMSprop(const RMSpropOptions& options) : Optimizer(make_rmsprop(options)) {}
+RMSprop::RMSprop(const RMSpropOptions& options) : Optimizer(make_rmsprop(options)) {
+  impl()->tell_made_from({"RMSprop", options});
+}
 
 }  // namespace tutti::keras::optimizers

@@ -62,7 +62,9 @@ ScheduleFreeAdamWImpl& schedule_free(const Optimizer& optimizer) {
 }  // namespace
 
 ScheduleFreeAdamW::ScheduleFreeAdamW(const ScheduleFreeAdamWOptions& options)
-    : Optimizer(std::make_shared<ScheduleFreeAdamWImpl>(options)) {}
+    : Optimizer(std::make_shared<ScheduleFreeAdamWImpl>(options)) {
+  impl()->tell_made_from({"ScheduleFreeAdamW", options});
+}
 
 void ScheduleFreeAdamW::swap_to_eval() const { schedule_free(*this).mix(1 / schedule_free(*this).beta_1()); }
 

@@ -19,6 +19,7 @@ class ExponentialDecay {
  public:
   explicit ExponentialDecay(const ExponentialDecayOptions& options);
   double operator()(int64_t step) const;
+  const ExponentialDecayOptions& options() const { return options_; }
 
  private:
   ExponentialDecayOptions options_;
@@ -35,6 +36,7 @@ class InverseTimeDecay {
  public:
   explicit InverseTimeDecay(const InverseTimeDecayOptions& options);
   double operator()(int64_t step) const;
+  const InverseTimeDecayOptions& options() const { return options_; }
 
  private:
   InverseTimeDecayOptions options_;
@@ -49,6 +51,7 @@ class PiecewiseConstantDecay {
  public:
   explicit PiecewiseConstantDecay(PiecewiseConstantDecayOptions options);
   double operator()(int64_t step) const;
+  const PiecewiseConstantDecayOptions& options() const { return options_; }
 
  private:
   PiecewiseConstantDecayOptions options_;
@@ -66,6 +69,7 @@ class PolynomialDecay {
  public:
   explicit PolynomialDecay(const PolynomialDecayOptions& options);
   double operator()(int64_t step) const;
+  const PolynomialDecayOptions& options() const { return options_; }
 
  private:
   PolynomialDecayOptions options_;
@@ -83,6 +87,7 @@ class CosineDecay {
  public:
   explicit CosineDecay(const CosineDecayOptions& options);
   double operator()(int64_t step) const;
+  const CosineDecayOptions& options() const { return options_; }
 
  private:
   CosineDecayOptions options_;
@@ -101,6 +106,7 @@ class CosineDecayRestarts {
  public:
   explicit CosineDecayRestarts(const CosineDecayRestartsOptions& options);
   double operator()(int64_t step) const;
+  const CosineDecayRestartsOptions& options() const { return options_; }
 
  private:
   CosineDecayRestartsOptions options_;

@@ -49,6 +49,6 @@ std::shared_ptr<OptimizerImpl> make_sgd(const SGDOptions& options) {
 
 }  // namespace
 
-SGD::SGD(const SGDOptions& options) : Optimizer(make_sgd(options)) {}
+SGD::SGD(const SGDOptions& options) : Optimizer(make_sgd(options)) { impl()->tell_made_from({"SGD", options}); }
 
 }  // namespace tutti::keras::optimizers

@@ -14,6 +14,8 @@ using BuiltinLayers = std::map<std::string, BuiltinLayer>;  // by Keras's names
 
 // Recurrent ones, cells, attention.
 const BuiltinLayers& sequence_layers();
+// Bins, categories, vocabularies of integers, normalization of numbers.
+const BuiltinLayers& preprocessing_layers();
 
 // --- What the options of several classes have.
 

@@ -30,8 +30,6 @@
 #include "tutti/keras/layers/pooling/adaptive_pooling.h"
 #include "tutti/keras/layers/pooling/global_pooling.h"
 #include "tutti/keras/layers/pooling/pooling.h"
-#include "tutti/keras/layers/preprocessing/normalization.h"
-#include "tutti/keras/layers/preprocessing/rescaling.h"
 #include "tutti/keras/layers/regularization/activity_regularization.h"
 #include "tutti/keras/layers/regularization/dropout.h"
 #include "tutti/keras/layers/reshaping/cropping.h"
@@ -218,25 +216,6 @@ void list_options(LayerConfig& config, layers::RMSNormalizationOptions& options)
   config.option("epsilon", options.epsilon);
 }
 
-void list_options(LayerConfig& config, layers::NormalizationOptions& options) {
-  const bool has_moments =
-      config.is_written() ? options.mean.has_value() : config.has("mean") || config.has("variance");
-  if (has_moments)
-    config.refuse("has a mean or variance as options, which is not supported; adapt() makes them weights");
-  config.option("invert", options.invert);
-  if (config.is_written() && options.axis.empty())
-    config.put("axis", "null");
-  else if (config.is_written() || config.has("axis"))
-    config.axes("axis", options.axis);
-  else
-    options.axis.clear();
-}
-
-void list_options(LayerConfig& config, layers::RescalingOptions& options) {
-  config.option("scale", options.scale);
-  config.option("offset", options.offset);
-}
-
 // Keras has this option for two and three axes alone.
 void list_data_format_of_images(LayerConfig& config, layers::DataFormat& value, bool is_1d) {
   if (!is_1d) return list_data_format(config, value);
@@ -405,13 +384,11 @@ const BuiltinLayer* builtin_layer(const std::string& class_name) {
       {"Maximum", plain<Maximum, MergeOptions, list_no_options>()},
       {"Minimum", plain<Minimum, MergeOptions, list_no_options>()},
       {"Multiply", plain<Multiply, MergeOptions, list_no_options>()},
-      {"Normalization", plain<Normalization, NormalizationOptions, list_options>()},
       {"PReLU", plain<PReLU, PReLUOptions, list_options>()},
       {"Permute", plain<Permute, PermuteOptions, list_options>()},
       {"RMSNormalization", plain<RMSNormalization, RMSNormalizationOptions, list_options>()},
       {"ReLU", plain<ReLU, ReLUOptions, list_options>()},
       {"RepeatVector", plain<RepeatVector, RepeatVectorOptions, list_options>()},
-      {"Rescaling", plain<Rescaling, RescalingOptions, list_options>()},
       {"Reshape", plain<Reshape, ReshapeOptions, list_options>()},
       {"SeparableConv1D", plain<SeparableConv1D, SeparableConvOptions<1>, list_options>()},
       {"SeparableConv2D", plain<SeparableConv2D, SeparableConvOptions<2>, list_options>()},
@@ -429,7 +406,7 @@ const BuiltinLayer* builtin_layer(const std::string& class_name) {
       {"ZeroPadding2D", plain<ZeroPadding2D, ZeroPaddingOptions<2>, list_options>()},
       {"ZeroPadding3D", plain<ZeroPadding3D, ZeroPaddingOptions<3>, list_options>()},
   };
-  for (const BuiltinLayers* const classes : {&others, &sequence_layers()})
+  for (const BuiltinLayers* const classes : {&others, &sequence_layers(), &preprocessing_layers()})
     if (const auto found = classes->find(class_name); found != classes->end()) return &found->second;
   return nullptr;
 }

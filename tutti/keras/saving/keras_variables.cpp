@@ -1,6 +1,9 @@
 #include "tutti/keras/saving/keras_variables.h"
 
+#include <ATen/ops/tensor.h>
+
 #include <algorithm>
+#include <any>
 #include <iterator>
 #include <map>
 #include <memory>
@@ -10,6 +13,7 @@
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/keras/layer_names.h"
+#include "tutti/keras/layers/preprocessing/integer_lookup.h"
 #include "tutti/keras/saving/graph_order.h"
 
 namespace tutti::keras {
@@ -104,6 +108,9 @@ class VariableWalk {
     for (const Part& part : parts)
       for (const Weight& weight : part.layer->weights()) of_parts.insert(weight.value.unsafeGetTensorImpl());
     found_.groups.push_back(path + "vars");
+    if (const auto* const lookup = std::any_cast<layers::IntegerLookupOptions>(&layer.made_from());
+        lookup && lookup->output_mode == OutputMode::tf_idf && !lookup->idf_weights.empty())
+      found_.constants[path + "vars/idf_weights"] = at::tensor(lookup->idf_weights);
     for (const bool trainable : {true, false})
       for (const Weight& weight : layer.weights())
         if (weight.trainable == trainable &&
@@ -132,6 +139,16 @@ class VariableWalk {
   KerasVariables found_;
 };
 
+// The weights of a layer in the order of Keras's `weights`, in which those of a model's layers follow each other.
+void append_weights(const LayerImpl& layer, std::set<const at::TensorImpl*>& seen, std::vector<Weight>& weights) {
+  const auto* const model = dynamic_cast<const ModelImpl*>(&layer);
+  for (const Weight& weight : layer.weights())
+    if ((!model || weight.layer == model) && seen.insert(weight.value.unsafeGetTensorImpl()).second)
+      weights.push_back(weight);
+  if (!model) return;
+  for (const auto& inner : layers_of_keras(*model)) append_weights(*inner, seen, weights);
+}
+
 }  // namespace
 
 std::vector<LayerPtr> layers_of_keras(const ModelImpl& model) {
@@ -140,6 +157,25 @@ std::vector<LayerPtr> layers_of_keras(const ModelImpl& model) {
   for (const layers::Layer& layer : model.layers())
     if (layer.impl()->type() != "InputLayer") layers.push_back(layer.impl());
   return layers;
+}
+
+std::vector<Weight> weights_in_order_of_keras(const LayerImpl& layer) {
+  std::set<const at::TensorImpl*> seen;
+  std::vector<Weight> weights;
+  append_weights(layer, seen, weights);
+  std::ranges::stable_partition(weights, [&](const Weight& weight) {
+    return weight.trainable && layer.trainable() && weight.layer->trainable();
+  });
+  return weights;
+}
+
+std::vector<Tensor> trained_in_order_of_keras(const ModelImpl& model) {
+  std::set<const at::TensorImpl*> trained;
+  for (const Tensor& variable : model.trainable_variables()) trained.insert(variable.unsafeGetTensorImpl());
+  std::vector<Tensor> variables;
+  for (const Weight& weight : weights_in_order_of_keras(model))
+    if (trained.contains(weight.value.unsafeGetTensorImpl())) variables.push_back(weight.value);
+  return variables;
 }
 
 KerasVariables keras_variables(const ModelImpl& model) {

@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,6 +23,7 @@ struct KerasVariable {
 struct KerasVariables {
   std::vector<KerasVariable> variables;
   std::vector<std::string> groups;  // of the variables of each layer, those without any too: "layers/dropout/vars"
+  std::map<std::string, Tensor> constants;  // that are no weights here: "layers/integer_lookup/vars/idf_weights"
 };
 
 // Where Keras has the weights of a model, which is built. Layers are not found by their names, which differ from one
@@ -35,5 +37,12 @@ KerasVariables keras_variables(const ModelImpl& model);
 
 // The layers of a model as Keras lists them, without those that stand for its inputs.
 std::vector<std::shared_ptr<layers::LayerImpl>> layers_of_keras(const ModelImpl& model);
+
+// The weights of a layer in the order of Keras's `weights`, in which those of a model's layers follow each other; those
+// that are trained come first.
+std::vector<layers::Weight> weights_in_order_of_keras(const layers::LayerImpl& layer);
+
+// The model's trained variables in the order of Keras's `trainable_variables`.
+std::vector<Tensor> trained_in_order_of_keras(const ModelImpl& model);
 
 }  // namespace tutti::keras

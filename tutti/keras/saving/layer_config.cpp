@@ -64,10 +64,12 @@ LayerConfig::LayerConfig(std::string layer) : layer_(std::move(layer)), is_writt
 void LayerConfig::put(const std::string& option, std::string json) { options_[option] = std::move(json); }
 
 void LayerConfig::option(const std::string& name, int64_t& value) {
+  if (is_default(name)) return;
   is_written_ ? put(name, str(value)) : void(value = integer(name));
 }
 
 void LayerConfig::option(const std::string& name, uint64_t& value) {
+  if (is_default(name)) return;
   if (is_written_) return put(name, str(value));
   const int64_t number = integer(name);
   if (number < 0) refuse(str("has ", name, " = ", number, "; it must be at least 0"));
@@ -75,6 +77,7 @@ void LayerConfig::option(const std::string& name, uint64_t& value) {
 }
 
 void LayerConfig::option(const std::string& name, double& value) {
+  if (is_default(name)) return;
   if (!is_written_) {
     value = number(name);
     return;
@@ -84,10 +87,12 @@ void LayerConfig::option(const std::string& name, double& value) {
 }
 
 void LayerConfig::option(const std::string& name, bool& value) {
+  if (is_default(name)) return;
   is_written_ ? put(name, value ? "true" : "false") : void(value = boolean(name));
 }
 
 void LayerConfig::option(const std::string& name, std::string& value) {
+  if (is_default(name)) return;
   if (!is_written_) {
     value = text(name);
     return;
@@ -97,19 +102,44 @@ void LayerConfig::option(const std::string& name, std::string& value) {
 }
 
 void LayerConfig::option(const std::string& name, Shape& value) {
+  if (is_default(name)) return;
   is_written_ ? put(name, json_shape(value)) : void(value = shape(name));
 }
 
 void LayerConfig::integers(const std::string& name, std::vector<int64_t>& value) {
+  if (is_default(name)) return;
   is_written_ ? put(name, str_list(value)) : void(value = shape(name));
 }
 
 void LayerConfig::axes(const std::string& name, std::vector<int64_t>& value) {
+  if (is_default(name)) return;
   if (is_written_ ? value.size() == 1 : !json(name).starts_with('[')) {
     value.resize(1);
     return option(name, value[0]);
   }
   integers(name, value);
+}
+
+void LayerConfig::numbers(const std::string& name, std::vector<double>& value) {
+  std::vector<std::string> elements;
+  if (is_written_) {
+    for (const double number : value) elements.push_back(json_number(number));
+    return put(name, value.empty() ? "null" : json_array(elements));
+  }
+  if (!has(name)) return skip({name.c_str()});
+  std::string list = json(name);
+  if (list.starts_with('{')) {  // as Keras has tensors
+    const auto members = json_members(list, layer_);
+    const auto config = members.find("config");
+    if (config == members.end()) refuse(str("has ", name, " = ", list, ", which is not supported"));
+    list = LayerConfig(config->second, layer_).json("value");
+  }
+  value.clear();
+  if (list.starts_with('['))
+    elements = json_elements(list, layer_);
+  else
+    elements.push_back(list);
+  for (const std::string& element : elements) value.push_back(JsonReader(element, layer_).number());
 }
 
 void LayerConfig::call_option(const std::string& name, bool& value) {

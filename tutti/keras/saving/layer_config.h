@@ -69,11 +69,14 @@ class LayerConfig {
   // Whole numbers as they are, -1 too; and where one of them stands for a list of it.
   void integers(const std::string& name, std::vector<int64_t>& value);
   void axes(const std::string& name, std::vector<int64_t>& value);
+  // A list of numbers, one number, or a tensor of one axis; null is none of them, or the values that there are.
+  void numbers(const std::string& name, std::vector<double>& value);
   // What Keras says in calls of a layer and not in its options; false unless a file says so.
   void call_option(const std::string& name, bool& value);
 
   // --- To read.
   bool has(const std::string& option) const;  // and it is not null
+  bool says(const std::string& option) const { return options_.contains(option); }
   int64_t integer(const std::string& option);
   double number(const std::string& option);
   bool boolean(const std::string& option);
@@ -88,6 +91,9 @@ class LayerConfig {
   // Takes options that change nothing here.
   void skip(std::initializer_list<const char*> options);
 
+  // From here on `option` leaves a value as it is where a file lacks the option; null is there.
+  void keep_defaults() { keeps_defaults_ = true; }
+
   // Throws: unimplemented, by name, for options that nothing took.
   void finish() const;
 
@@ -101,9 +107,13 @@ class LayerConfig {
 
  private:
   const std::string& take(const std::string& option);
+  bool is_default(const std::string& option) const {
+    return keeps_defaults_ && !is_written_ && !options_.contains(option);
+  }
 
   std::string layer_;
   bool is_written_;
+  bool keeps_defaults_ = false;
   std::map<std::string, std::string> options_;  // by name, their JSON
   std::map<std::string, std::string> calls_;
   std::set<std::string> taken_;
@@ -121,6 +131,7 @@ std::string json_shape(const Shape& shape);  // kUnknown is null
 
 template <class Value>
 void LayerConfig::option(const std::string& name, std::optional<Value>& value) {
+  if (is_default(name)) return;
   if (is_written_ ? !value : !has(name)) {
     is_written_ ? put(name, "null") : value.reset();
     return;
@@ -150,6 +161,7 @@ void LayerConfig::option(const std::string& name, std::array<std::array<int64_t,
 
 template <class Value>
 void LayerConfig::option(const std::string& name, Value& value, const Names<Value>& names) {
+  if (is_default(name)) return;
   if (is_written_) {
     std::string own = std::ranges::find(names, value, &std::pair<const char*, Value>::second)->first;
     option(name, own);

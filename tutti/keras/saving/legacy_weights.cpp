@@ -35,27 +35,6 @@ std::string path_in(const std::string& group, const std::string& name) {
   return group.empty() ? name : str(group, '/', name);
 }
 
-// The weights of a layer in the order of Keras's `weights`, in which those of a model's layers follow each other.
-void append_weights(const LayerImpl& layer, std::set<const at::TensorImpl*>& seen, std::vector<Weight>& weights) {
-  const auto* const model = dynamic_cast<const ModelImpl*>(&layer);
-  for (const Weight& weight : layer.weights())
-    if ((!model || weight.layer == model) && seen.insert(weight.value.unsafeGetTensorImpl()).second)
-      weights.push_back(weight);
-  if (!model) return;
-  for (const auto& inner : layers_of_keras(*model)) append_weights(*inner, seen, weights);
-}
-
-// Those that are trained come first.
-std::vector<Weight> legacy_order(const LayerImpl& layer) {
-  std::set<const at::TensorImpl*> seen;
-  std::vector<Weight> weights;
-  append_weights(layer, seen, weights);
-  std::ranges::stable_partition(weights, [&](const Weight& weight) {
-    return weight.trainable && layer.trainable() && weight.layer->trainable();
-  });
-  return weights;
-}
-
 // The file's weights of a layer, or of the model itself.
 struct LegacyGroup {
   std::string path;
@@ -121,7 +100,7 @@ class LegacyMatch {
     if (layers.size() != file.layers().size())
       differs(str("it has ", file.layers().size(), " layers with weights, the model has ", layers.size()));
     for (size_t i = 0; i < layers.size(); ++i)
-      match(str("the layer ", layers[i]->name()), legacy_order(*layers[i]), file.layers()[i]);
+      match(str("the layer ", layers[i]->name()), weights_in_order_of_keras(*layers[i]), file.layers()[i]);
     std::vector<Weight> own;
     for (const Weight& weight : model.weights())
       if (weight.layer == &model.model()) own.push_back(weight);

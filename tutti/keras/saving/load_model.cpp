@@ -1,6 +1,9 @@
 #include "tutti/keras/saving/load_model.h"
 
+#include <ATen/core/Tensor.h>
+
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <optional>
 #include <set>
@@ -10,7 +13,10 @@
 #include "tutti/core/json.h"
 #include "tutti/core/str.h"
 #include "tutti/files/archive.h"
+#include "tutti/files/hdf5_reader.h"
+#include "tutti/keras/layer_names.h"
 #include "tutti/keras/saving/builtin_layers.h"
+#include "tutti/keras/saving/compile_json.h"
 #include "tutti/keras/saving/keras_weights.h"
 #include "tutti/keras/sequential.h"
 #include "tutti/keras/weights_to_come.h"
@@ -20,6 +26,52 @@ namespace {
 
 using layers::Layer;
 using Members = std::map<std::string, std::string>;
+
+// What layers have in a file beside their options, by the path at which Keras has them: "layers/integer_lookup/".
+struct Vocabularies {
+  std::map<std::string, std::string> texts;  // a token a line
+  std::shared_ptr<const files::Hdf5Reader> weights;
+
+  // Options without a vocabulary, with that of the file.
+  void add_to(Members& options, const std::string& path) const {
+    const auto text = texts.find(path);
+    if (text == texts.end() || (options.contains("vocabulary") && options.at("vocabulary") != "null")) return;
+    std::vector<std::string> tokens;
+    for (size_t begin = 0; begin < text->second.size();) {
+      const size_t end = std::min(text->second.find('\n', begin), text->second.size());
+      tokens.push_back(text->second.substr(begin, end - begin));
+      begin = end + 1;
+      if (tokens.back().empty() || tokens.back().find_first_not_of("-0123456789") != std::string::npos)
+        throw Error(ErrorCode::data_loss,
+                    str("load_model: line ", tokens.size(), " of the vocabulary of ", path, " is no integer"));
+    }
+    options["vocabulary"] = json_array(tokens);
+    const std::string dataset = path + "vars/idf_weights";
+    if (std::ranges::count(weights->datasets(), dataset) == 0) return;
+    const Tensor all = weights->read(dataset).to(at::kDouble).reshape({-1}).contiguous();
+    std::vector<std::string> numbers;
+    for (int64_t i = 0; i < all.numel(); ++i) {
+      const double number = all.const_data_ptr<double>()[i];
+      if (!std::isfinite(number))
+        throw Error(ErrorCode::data_loss, str("load_model: '", dataset, "' has a number that is not finite"));
+      numbers.push_back(json_number(number));
+    }
+    options["idf_weights"] = json_array(numbers);
+  }
+};
+
+// The names that Keras gives to the elements of a list in its files.
+class ElementNames {
+ public:
+  std::string next(const std::string& class_name) {
+    const std::string name = snake_case(class_name);
+    const int number = counts_[name]++;
+    return number == 0 ? name : str(name, '_', number);
+  }
+
+ private:
+  std::map<std::string, int> counts_;
+};
 
 // A place in the graph: the output of a layer's call.
 struct PlaceName {
@@ -31,14 +83,17 @@ struct PlaceName {
 
 class ModelReader {
  public:
-  ModelReader(std::string file, const LoadModelOptions& options) : file_(std::move(file)), options_(options) {}
+  ModelReader(std::string file, const LoadModelOptions& options, const Vocabularies& vocabularies)
+      : file_(std::move(file)), options_(options), vocabularies_(vocabularies) {}
 
   Model read_model(const std::string& json) {
     const Members object = members(json);
     const std::string class_name = text(object, "class_name");
     if (class_name != "Sequential" && class_name != "Functional")
       unsupported(str("the model is a ", class_name, "; Sequential and Functional models are supported"));
-    return model_of(object, class_name);
+    Model model = model_of(object, class_name);
+    if (options_.compile && is_there(object, "compile_config")) compile(model, object.at("compile_config"));
+    return model;
   }
 
  private:
@@ -70,13 +125,33 @@ class ModelReader {
     return model;
   }
 
+  void compile(const Model& model, const std::string& json) const {
+    try {
+      model.compile(compile_options_of(json, model.model().output_names(), str("load_model: ", file_)));
+    } catch (const Error& error) {  // of outputs that the model lacks
+      if (error.code() != ErrorCode::invalid_argument) throw;
+      damaged(error.what());
+    }
+  }
+
   Model sequential(const Members& config) {
     std::vector<Layer> layers;
-    for (const std::string& layer : json_elements(member(config, "layers"), file_)) layers.push_back(make_layer(layer));
+    ElementNames names;
+    for (const std::string& layer : json_elements(member(config, "layers"), file_))
+      layers.push_back(
+          make_layer_at(str(place_, "layers/", names.next(text(members(layer), "class_name")), '/'), layer));
     const Sequential model(std::move(layers), text(config, "name"));
     if (!model.built() && is_there(config, "build_input_shape"))
       model.build(LayerConfig(str("{\"shape\":", config.at("build_input_shape"), '}'), file_).shape("shape"));
     return model;
+  }
+
+  // Of which Keras has what it keeps under that path.
+  Layer make_layer_at(const std::string& place, const std::string& json) {
+    const std::string before = std::exchange(place_, place);
+    Layer layer = make_layer(json);
+    place_ = before;
+    return layer;
   }
 
   // A layer that is in the file more than once is one layer, where Keras has given it a number.
@@ -97,13 +172,14 @@ class ModelReader {
                         ", which is not supported"));
       return model_of(object, class_name);
     }
-    const std::string& json = member(object, "config");
-    const Members plain = members(json);
+    Members plain = members(member(object, "config"));
+    if (class_name == "IntegerLookup") vocabularies_.add_to(plain, place_);
+    const std::string json = json_object(plain);
     const std::string name = is_there(plain, "name") ? text(plain, "name") : class_name;
     LayerConfig config(json, str("load_model: ", file_, ": the layer ", name, " (", class_name, ')'), calls);
     config.skip({"name", "trainable", "dtype"});
 
-    const DTypePolicyGuard policy(policy_of(plain, config));
+    const DTypePolicyGuard policy(makes_integers(class_name) ? DTypePolicy::of_weights : policy_of(plain, config));
     const Layer layer = layer_of(class_name, object, config);
     config.finish();
     if (is_there(plain, "name")) layer.impl()->rename(name);
@@ -120,8 +196,16 @@ class ModelReader {
         config.refuse(str("is registered as ", registered, "; name a function that makes it in custom_layers"));
     }
     const BuiltinLayer* const builtin = builtin_layer(class_name);
+    if (class_name == "StringLookup" || class_name == "TextVectorization")
+      config.refuse("takes text, which is outside of models here; Python may save the model of the layers behind it");
     if (!builtin) config.refuse("is of a class that is not supported; custom_layers may have a function that makes it");
-    return builtin->make(config, [this](const std::string& json) { return make_layer(json); });
+    return builtin->make(config, [this](const std::string& json) { return make_layer_at("", json); });
+  }
+
+  // And whose dtype is that of the result.
+  static bool makes_integers(const std::string& class_name) {
+    return class_name == "Hashing" || class_name == "IntegerLookup" || class_name == "Discretization" ||
+           class_name == "CategoryEncoding";
   }
 
   // What an InputLayer has is the dtype of what goes in, which is no policy.
@@ -152,6 +236,7 @@ class ModelReader {
     std::map<PlaceName, SymbolicTensor> places;
     std::vector<Call> open;
     std::set<std::string> models;
+    ElementNames names;
     for (const std::string& json : json_elements(member(config, "layers"), file_)) {
       const Members object = members(json);
       const std::string name = text(object, "name");
@@ -159,7 +244,7 @@ class ModelReader {
         places.insert({PlaceName{name}, input(object)});
         continue;
       }
-      const Layer layer = make_layer(json);
+      const Layer layer = make_layer_at(str(place_, "layers/", names.next(text(object, "class_name")), '/'), json);
       if (layer.impl()->type() == "Functional") models.insert(name);
       for (const std::string& node : json_elements(member(object, "inbound_nodes"), file_)) {
         const auto call = static_cast<int64_t>(
@@ -290,6 +375,8 @@ class ModelReader {
 
   std::string file_;
   const LoadModelOptions& options_;
+  const Vocabularies& vocabularies_;
+  std::string place_;  // of the layer that is made, where that is known
   std::map<std::string, Layer> shared_;
 };
 
@@ -297,17 +384,29 @@ class ModelReader {
 
 Model load_model(const std::filesystem::path& file, const LoadModelOptions& options) {
   std::optional<std::string> config, weights;
-  const auto wanted = [](const std::string& member) { return member == "config.json" || member == "model.weights.h5"; };
+  constexpr std::string_view kAssets = "assets/", kVocabulary = "vocabulary.txt";
+  const auto is_vocabulary = [&](const std::string& member) {
+    return member.starts_with(kAssets) && member.ends_with(kVocabulary);
+  };
+  Vocabularies vocabularies;
+  const auto wanted = [&](const std::string& member) {
+    return member == "config.json" || member == "model.weights.h5" || is_vocabulary(member);
+  };
   const auto keep = [&](const std::string& member, std::string bytes) {
-    (member == "config.json" ? config : weights) = std::move(bytes);
+    if (is_vocabulary(member))
+      vocabularies.texts[member.substr(kAssets.size(), member.size() - kAssets.size() - kVocabulary.size())] =
+          std::move(bytes);
+    else
+      (member == "config.json" ? config : weights) = std::move(bytes);
   };
   files::read_archive(file, wanted, keep, files::ArchiveFormat::zip);
   if (!config || !weights)
     throw Error(ErrorCode::data_loss,
                 str("load_model: '", file.string(), "' has no ", config ? "model.weights.h5" : "config.json"));
+  vocabularies.weights = std::make_shared<const files::Hdf5Reader>(std::move(*weights), file.string());
   const WeightsToCome to_come;
-  const Model model = ModelReader(str('\'', file.string(), '\''), options).read_model(*config);
-  load_keras_weights(model, file, std::move(*weights));
+  const Model model = ModelReader(str('\'', file.string(), '\''), options, vocabularies).read_model(*config);
+  load_keras_weights(model, file, vocabularies.weights, options.compile ? KerasState::all : KerasState::weights);
   return model;
 }
 

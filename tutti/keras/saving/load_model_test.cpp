@@ -1,15 +1,21 @@
 #include "tutti/keras/saving/load_model.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/matmul.h>
 #include <ATen/ops/rand.h>
+#include <ATen/ops/tensor.h>
 #include <archive.h>
 #include <archive_entry.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <cmath>
+
 #include "tests/support/error_of.h"
 #include "tests/support/temporary_folder.h"
+#include "tutti/files/hdf5_writer.h"
 #include "tutti/keras/layers/core/dense.h"
 #include "tutti/keras/layers/core/input_layer.h"
 #include "tutti/keras/sequential.h"
@@ -100,6 +106,48 @@ TEST_F(LoadModel, MakesLayersOfOnesOwnByTheirRegisteredNames) {
   const Model model = load(config, {.custom_layers = {{"mine>Dense", make}}});
   const Tensor x = at::rand({4, 3});
   EXPECT_TRUE(at::equal(model.predict(x), saved_.predict(x)));
+}
+
+std::string lookup_config(const std::string& vocabulary) {
+  return sequential_config(str(
+      R"({"class_name": "IntegerLookup", "config": {"name": "ids", "dtype": "float32", "invert": false, )",
+      R"("max_tokens": null, "num_oov_indices": 1, "oov_token": -1, "mask_token": null, "output_mode": "tf_idf", )",
+      R"("sparse": false, "pad_to_max_tokens": false, "vocabulary_dtype": "int64", "idf_weights": null, )",
+      R"("vocabulary": )", vocabulary, R"(, "vocabulary_size": 3, "oov_method": "floormod", "salt": null}}, )",
+      R"({"class_name": "Dense", "config": {"name": "d", "units": 2, "activation": "linear", "use_bias": false}})"));
+}
+
+TEST_F(LoadModel, VocabulariesLieBesideTheOptions) {
+  const Sequential dense({InputLayer({.shape = {3}}), Dense({.units = 2, .use_bias = false})});
+  const std::string at = "layers/integer_lookup/vars/idf_weights";
+  const Tensor kernel = at::rand({3, 2});
+  const auto load_with = [&](const std::string& vocabulary, const Tensor& weights) {
+    files::write_hdf5(folder_ / "w.h5", {{at, weights}, {"layers/dense/vars/0", kernel}});
+    write_keras_file(folder_ / "v.keras", {{"config.json", lookup_config("null")},
+                                           {"model.weights.h5", folder_.read("w.h5")},
+                                           {"assets/layers/integer_lookup/vocabulary.txt", vocabulary}});
+    return load_model(folder_ / "v.keras");
+  };
+  const Tensor weights = at::tensor({0.5F, 1.F, 2.F});
+  const Model model = load_with("-1\n3\n5", weights);
+  const Tensor x = at::tensor({3, 5, 5, 7, 7, 7}).reshape({2, 3});
+  const Tensor expected = at::matmul(at::tensor({0.F, 1.F, 4.F, 1.5F, 0.F, 0.F}).reshape({2, 3}), kernel);
+  EXPECT_TRUE(model.predict(x).allclose(expected));
+  model.save(folder_ / "again.keras");
+  EXPECT_TRUE(at::equal(load_model(folder_ / "again.keras").predict(x), model.predict(x)));
+
+  for (const std::string hostile : {"-1\n3\nfive", "-1\n\n5", "-1\n3], \"invert\": [true\n5", "-1\n3\n3", "-1\n3",
+                                    "-1\n3\n99999999999999999999", "-\n3\n5"})
+    EXPECT_THAT(error_of([&] { load_with(hostile, weights); }),
+                testing::AnyOf(HasSubstr("data_loss"), HasSubstr("invalid_argument")))
+        << hostile;
+  EXPECT_THAT(error_of([&] { load_with("-1\n3\n5", at::tensor({0.5F, 1.F, INFINITY})); }), HasSubstr("not finite"));
+  EXPECT_THAT(error_of([&] { load(lookup_config("null")); }), testing::Not(HasSubstr("no error")));
+}
+
+TEST_F(LoadModel, LayersOnTextAreNamed) {
+  EXPECT_THAT(error_of_loading(sequential_config(R"({"class_name": "TextVectorization", "config": {"name": "t"}})")),
+              AllOf(HasSubstr("unimplemented"), HasSubstr("t (TextVectorization) takes text")));
 }
 
 int64_t peak_memory() {

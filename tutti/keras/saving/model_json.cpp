@@ -14,6 +14,7 @@
 #include "tutti/core/json.h"
 #include "tutti/core/str.h"
 #include "tutti/keras/saving/builtin_layers.h"
+#include "tutti/keras/saving/compile_json.h"
 #include "tutti/keras/saving/graph_order.h"
 
 namespace tutti::keras {
@@ -24,14 +25,14 @@ using LayerPtr = std::shared_ptr<LayerImpl>;
 using JsonObject = std::map<std::string, std::string>;
 
 // Where Keras has a place of a graph: which output of which call of a layer.
-struct History {
+struct PlaceInKeras {
   std::string layer;
   int64_t call = 0;
   size_t output = 0;
 };
 
 std::string json_bool(bool value) { return value ? "true" : "false"; }
-std::string json_history(const History& place) {
+std::string json_history(const PlaceInKeras& place) {
   return json_array({json_text(place.layer), str(place.call), str(place.output)});
 }
 
@@ -81,7 +82,8 @@ bool takes_lists(const std::string& type) {
 // The dtype of an input, which layers of Tutti's do not say, by who takes it.
 std::string input_dtype(const ModelImpl& model, const std::string& taker, bool is_attention_mask = false) {
   if (is_attention_mask) return "bool";
-  if (taker == "Embedding") return "int32";
+  if (taker == "Embedding" || taker == "CategoryEncoding") return "int32";
+  if (taker == "IntegerLookup" || taker == "Hashing") return "int64";
   const bool is_double = std::ranges::any_of(
       model.weights(), [](const layers::Weight& weight) { return weight.value.scalar_type() == at::kDouble; });
   return is_double ? "float64" : "float32";
@@ -92,7 +94,12 @@ class ModelJson {
   ModelJson(const std::string& file, const SaveModelOptions& options)
       : label_(str("save: '", file, "': ")), options_(options) {}
 
-  std::string write(const ModelImpl& model) { return json_object(describe_model(model)); }
+  std::string write(const ModelImpl& model) {
+    JsonObject json = describe_model(model);
+    if (options_.compile && is_compiled(model))
+      json["compile_config"] = compile_json(model.compiled(), model.output_names(), str(label_, model.name()));
+    return json_object(json);
+  }
 
  private:
   struct Description {
@@ -102,6 +109,13 @@ class ModelJson {
 
   [[noreturn]] void refuse(const LayerImpl& layer, const std::string& what) const {
     throw Error(ErrorCode::unimplemented, str(label_, "the layer ", layer.name(), " (", layer.type(), ") ", what));
+  }
+
+  static bool is_compiled(const ModelImpl& model) {
+    const CompileOptions& options = model.compiled();
+    const auto has_metrics = [](const OutputMetrics& all) { return !all.only().empty() || !all.by_name().empty(); };
+    return options.optimizer || !options.loss.empty() || has_metrics(options.metrics) ||
+           has_metrics(options.weighted_metrics);
   }
 
   // Keras does not find its way in a file that has one layer in two models.
@@ -137,7 +151,7 @@ class ModelJson {
     config.put("name", json_text(layer->name()));
     // Some of Keras's classes without weights do not take it.
     if (!layer->weights().empty()) config.put("trainable", json_bool(layer->trainable()));
-    config.put("dtype", json_text(policy_name(*layer)));
+    if (!config.says("dtype")) config.put("dtype", json_text(policy_name(*layer)));
     json["config"] = json_object(config.options());
     return {.json = std::move(json), .calls = config.calls()};
   }
@@ -194,9 +208,9 @@ class ModelJson {
   }
 
   // --- Graphs.
-  using Places = std::map<std::pair<const Node*, size_t>, History>;
+  using Places = std::map<std::pair<const Node*, size_t>, PlaceInKeras>;
 
-  static const History& history(const Places& places, const SymbolicTensor& place) {
+  static const PlaceInKeras& history(const Places& places, const SymbolicTensor& place) {
     return places.at({&place.node(), place.output()});
   }
 
@@ -281,7 +295,7 @@ class ModelJson {
   static std::string json_ends(const std::vector<SymbolicTensor>& ends, const Places& places, bool are_outputs) {
     std::vector<std::string> json;
     for (const SymbolicTensor& end : ends) {
-      History place = history(places, end);
+      PlaceInKeras place = history(places, end);
       // Here alone Keras counts a model's own graph as its first call.
       if (are_outputs && end.node().layer->type() == "Functional") ++place.call;
       json.push_back(json_history(place));

@@ -44,16 +44,17 @@ void save_model(const Model& model, const std::filesystem::path& file, const Sav
   const std::string json = model_json(model.model(), file.string(), options);
   const std::string metadata =
       json_object({{"keras_version", json_text(kKerasVersion)}, {"date_saved", json_text(date_saved())}});
-  write_keras_weights(model, [&](const files::Hdf5Bytes& weights) {
-    files::NewFile part(file);
-    files::ZipWriter zip(part.part(), str("save: '", file.string(), '\''), files::ZipCompression::none);
-    write_member(zip, "metadata.json", metadata);
-    write_member(zip, "config.json", json);
-    zip.begin("model.weights.h5", weights.size());
-    weights.write([&](std::string_view piece) { zip.write(piece.data(), piece.size()); });
-    zip.finish();
-    part.finish();
-  });
+  write_keras_weights(
+      model, options.compile ? KerasState::all : KerasState::weights, [&](const files::Hdf5Bytes& weights) {
+        files::NewFile part(file);
+        files::ZipWriter zip(part.part(), str("save: '", file.string(), '\''), files::ZipCompression::none);
+        write_member(zip, "metadata.json", metadata);
+        write_member(zip, "config.json", json);
+        zip.begin("model.weights.h5", weights.size());
+        weights.write([&](std::string_view piece) { zip.write(piece.data(), piece.size()); });
+        zip.finish();
+        part.finish();
+      });
 }
 
 }  // namespace tutti::keras

@@ -18,6 +18,7 @@ struct CustomLayerWriter {
 
 struct SaveModelOptions {
   std::map<std::string, CustomLayerWriter> custom_layers = {};  // by the type that the class gives LayerImpl
+  bool compile = true;  // what compile said, and the optimizer's state, are in the file too
 };
 
 }  // namespace tutti::keras

@@ -12,6 +12,7 @@
 #include <mutex>
 #include <set>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tutti/cluster/rpc/grpc_runtime.h"
@@ -19,6 +20,16 @@
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/serving/error_text.h"
+
+namespace grpc::internal {
+
+// gRPC's name for who may look behind its buffers, which says no more of a message than its bytes.
+class GrpcByteBufferPeer {
+ public:
+  static const grpc_byte_buffer* inside(ByteBuffer& buffer) { return buffer.c_buffer(); }
+};
+
+}  // namespace grpc::internal
 
 namespace tutti::serving {
 namespace {
@@ -53,6 +64,17 @@ std::string text_of(const grpc::ByteBuffer& buffer) {
   text.reserve(buffer.Length());
   for (const grpc::Slice& slice : slices) text.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
   return text;
+}
+
+// As a message came, each of which is compressed or not.
+Compression compression_of(grpc::ByteBuffer& buffer) {
+  const grpc_byte_buffer* const inside = grpc::internal::GrpcByteBufferPeer::inside(buffer);
+  if (!inside || inside->type != GRPC_BB_RAW) return Compression::none;
+  switch (inside->data.raw.compression) {
+    case GRPC_COMPRESS_DEFLATE: return Compression::deflate;
+    case GRPC_COMPRESS_GZIP: return Compression::gzip;
+    default: return Compression::none;
+  }
 }
 
 // "127.0.0.1:80", "[::]:80".
@@ -118,6 +140,7 @@ class GrpcServer::Call final : public grpc::ServerGenericBidiReactor, public std
     grpc::Slice slice(
         message->data(), message->size(), [](void* held) { delete static_cast<std::string*>(held); }, message);
     out_ = grpc::ByteBuffer(&slice, 1);
+    if (answer.is_compressed) context_.set_compression_level(GRPC_COMPRESS_LEVEL_LOW);
     StartWriteAndFinish(&out_, {}, status);
   }
   bool is_finished() const { return is_finished_; }
@@ -145,8 +168,11 @@ class GrpcServer::Call final : public grpc::ServerGenericBidiReactor, public std
     if (!ok) return finish({.code = GrpcCode::invalid_argument, .error = "the call has no message"});
     num_bytes_ = in_.Length();
     const uint64_t num_here = calls_->num_bytes += num_bytes_;
-    if (num_here > calls_->options.max_bytes)
+    if (num_here > calls_->options.max_bytes) {
+      in_.Clear();
+      calls_->num_bytes -= std::exchange(num_bytes_, 0);  // before its client can try again
       return finish({.code = GrpcCode::unavailable, .error = "no memory is left for this request; try again"});
+    }
     is_here_ = true;
     if (is_finished_) return;  // its client has gone, or its time was over
     deadline_ = Clock::now() + calls_->options.answer_timeout;
@@ -174,7 +200,10 @@ class GrpcServer::Call final : public grpc::ServerGenericBidiReactor, public std
   }
 
   GrpcCall taken() {
-    GrpcCall call{.method = context_.method(), .message = text_of(in_), .deadline = steady(context_.deadline())};
+    GrpcCall call{.method = context_.method(),
+                  .message = text_of(in_),
+                  .compression = compression_of(in_),
+                  .deadline = steady(context_.deadline())};
     in_.Clear();
     const auto& metadata = context_.client_metadata();
     if (const auto found = metadata.find("authorization"); found != metadata.end())
@@ -296,9 +325,8 @@ void limit(grpc::ServerBuilder& builder, const GrpcServerOptions& options) {
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kIdleMs);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
   builder.SetMaxReceiveMessageSize(bounded(options.max_message_bytes));
-  // gRPC inflates a message before it looks at its size.
-  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
-  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
+  // gRPC would inflate a message before it looks at its size.
+  builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   // Of messages that have begun to arrive, beside what gRPC needs itself.
   constexpr uint64_t kOfGrpc = 64 << 20;
   builder.SetResourceQuota(grpc::ResourceQuota("tutti_serving").Resize(options.max_bytes + kOfGrpc));

@@ -58,7 +58,8 @@ class CategoryEncoding::Impl : public LayerImpl {
   CategoryEncodingOptions options_;
 };
 
-CategoryEncoding::CategoryEncoding(const CategoryEncodingOptions& options) : Layer(std::make_shared<Impl>(options)) {}
+CategoryEncoding::CategoryEncoding(const CategoryEncodingOptions& options)
+    : Layer(std::make_shared<Impl>(options), options) {}
 
 CategoryEncoding::Impl& CategoryEncoding::state() const { return static_cast<Impl&>(*impl()); }
 

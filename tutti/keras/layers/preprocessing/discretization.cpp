@@ -47,6 +47,10 @@ class Discretization::Impl : public LayerImpl {
   void finalize() {
     if (summary_.empty()) throw Error(ErrorCode::failed_precondition, str(name(), ": adapt() found no number"));
     boundaries_ = summary_.boundaries(*options_.num_bins);
+    DiscretizationOptions found = options_;
+    found.bin_boundaries = boundaries_;
+    found.num_bins.reset();
+    tell_made_from(found);
     reset();
   }
 
@@ -83,7 +87,8 @@ class Discretization::Impl : public LayerImpl {
   QuantileSummary summary_;  // of the adaptation under way
 };
 
-Discretization::Discretization(const DiscretizationOptions& options) : Layer(std::make_shared<Impl>(options)) {}
+Discretization::Discretization(const DiscretizationOptions& options)
+    : Layer(std::make_shared<Impl>(options), options) {}
 
 Discretization::Impl& Discretization::state() const { return static_cast<Impl&>(*impl()); }
 

@@ -60,7 +60,7 @@ class Hashing::Impl : public LayerImpl {
   HashingOptions options_;
 };
 
-Hashing::Hashing(const HashingOptions& options) : Layer(std::make_shared<Impl>(options)) {}
+Hashing::Hashing(const HashingOptions& options) : Layer(std::make_shared<Impl>(options), options) {}
 
 Hashing::Impl& Hashing::state() const { return static_cast<Impl&>(*impl()); }
 

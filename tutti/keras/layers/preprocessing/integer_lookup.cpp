@@ -81,7 +81,11 @@ class IntegerLookup::Impl : public LayerImpl {
       lookup_.vocabulary().set(tokens_of(*options.vocabulary), options.idf_weights);
     else if (!options.idf_weights.empty())
       refuse("idf_weights without a vocabulary; give both, or neither and call adapt()");
+    tell_options();
   }
+
+  // What files of models say of it, which changes with the vocabulary.
+  void tell_options() { tell_made_from(lookup_.vocabulary().is_known() ? options_as_they_are() : options_); }
 
   IndexLookup& lookup() { return lookup_; }
   Vocabulary& vocabulary() { return lookup_.vocabulary(); }
@@ -128,7 +132,11 @@ void IntegerLookup::adapt(const Tensor& integers) {
 }
 
 void IntegerLookup::reset_state() { state().lookup().reset_state(); }
-void IntegerLookup::finalize_state() { state().lookup().finalize_state(); }
+
+void IntegerLookup::finalize_state() {
+  state().lookup().finalize_state();
+  state().tell_options();
+}
 
 void IntegerLookup::update_state(const Tensor& batch) {
   const Tensor input = integers(batch, name()).cpu().contiguous();
@@ -151,6 +159,7 @@ std::vector<float> IntegerLookup::idf_weights() const { return state().vocabular
 
 void IntegerLookup::set_vocabulary(const std::vector<int64_t>& vocabulary, const std::vector<float>& idf_weights) {
   state().vocabulary().set(tokens_of(vocabulary), idf_weights);
+  state().tell_options();
 }
 
 }  // namespace tutti::keras::layers
