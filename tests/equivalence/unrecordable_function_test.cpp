@@ -162,6 +162,35 @@ TEST(UnrecordableFunction, MoreShapesThanAllowedRunAsTheyAre) {
   EXPECT_THAT(reasons, ElementsAre(HasSubstr("would be recording 3")));
 }
 
+TEST(UnrecordableFunction, IsRecordedOnceMoreWhereWhatItUsesGotOtherMemory) {
+  Tensor weight = torch::ones({3});
+  std::vector<std::string> reasons;
+  const auto scale = function([&](const Tensor& x) { return x * weight; },
+                              {.if_unrecordable = [&](const Error& why) { reasons.emplace_back(why.what()); }});
+  for (int i = 0; i < 6; ++i) {
+    if (i == 1) weight.set_data(torch::full({3}, 2.F));  // between the recordings that are compared
+    EXPECT_TRUE(torch::equal(scale(torch::ones({3})), weight)) << i;
+  }
+  EXPECT_EQ(scale.tracing_count(), 3);
+  EXPECT_THAT(reasons, ElementsAre());
+}
+
+TEST(UnrecordableFunction, WhereThatHasOtherMemoryAtEachCallTheseCallsRunAsTheyAre) {
+  Tensor weight = torch::ones({3});
+  std::vector<std::string> reasons;
+  const auto scale = function([&](const Tensor& x) { return x * weight; },
+                              {.if_unrecordable = [&](const Error& why) { reasons.emplace_back(why.what()); }});
+  for (int i = 0; i < 12; ++i) {
+    weight.set_data(torch::full({3}, i));
+    EXPECT_TRUE(torch::equal(scale(torch::ones({3})), weight)) << i;
+  }
+  EXPECT_THAT(reasons, ElementsAre(HasSubstr("is other at each call")));
+  const int64_t tracings = scale.tracing_count();
+  EXPECT_LT(tracings, 12);
+  for (int i = 0; i < 6; ++i) EXPECT_TRUE(torch::equal(scale(torch::ones({1, 3})), weight.unsqueeze(0)));
+  EXPECT_EQ(scale.tracing_count(), tracings + 2);  // others are recorded and replayed
+}
+
 // A replay knows one generator, and each element of a seeded map has its own.
 TEST(UnrecordableFunction, ElementsOfASeededMapDrawTheirOwnNumbers) {
   const auto draw = [](const Tensor& x) { return x + torch::rand({2}) + torch::empty({2}).uniform_(); };

@@ -67,6 +67,7 @@ class Comparison {
   std::optional<std::string> compare(size_t number) {
     const Program::Call &a = first_.calls[number], &b = second_.calls[number];
     if (a.name != b.name) return str("call ", number, " was ", a.name, " and then ", b.name);
+    if (a.grad_mode != b.grad_mode) return str("call ", number, ", ", a.name, ", was made in another gradient mode");
     for (size_t i = 0; i < a.arguments.size(); ++i) {
       const auto where = [&] {
         return str("call ", number, ", ", a.name, ", argument ",

@@ -2,11 +2,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "tutti/core/error.h"
 
 namespace tutti {
+
+class ReplayMemory;
 
 struct FunctionOptions {
   std::string name = "function";  // in errors
@@ -19,6 +22,9 @@ struct FunctionOptions {
   // function does, but that an argument whose shape it changes in place keeps its shape. Then C++ that reads memory by
   // const_data_ptr() alone is not found out.
   std::function<void(const Error& why)> if_unrecordable = {};
+  // Where replays keep what they need while they run; null: memory of the function's own. Functions that are called one
+  // after the other need no more than one of them with the same.
+  std::shared_ptr<ReplayMemory> memory = {};
 };
 
 // Whether functions run as plain C++ from now on, in all threads: to debug one. TF: tf.config.run_functions_eagerly.

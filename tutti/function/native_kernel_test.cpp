@@ -2,6 +2,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/max_pool2d_with_indices.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
@@ -28,7 +29,7 @@ void expect_pooled_as_by_libtorch(const Tensor& x) {
   torch::jit::Stack arguments = pooling(x, false);
   const NativeKernel kernel = native_kernel_of("aten::max_pool2d_with_indices", arguments);
   ASSERT_TRUE(kernel);
-  const Tensor own = at::empty(values.sizes(), values.options()), where = at::empty(indices.sizes(), indices.options());
+  const Tensor own = at::empty_like(values), where = at::empty_like(indices);
   arguments.insert(arguments.end(), {own, where});
   kernel(arguments);
   EXPECT_EQ(std::memcmp(own.const_data_ptr(), values.const_data_ptr(), values.nbytes()), 0) << x;
@@ -43,6 +44,15 @@ TEST(NativeKernel, PoolsAsLibTorchDoes) {
     }
 }
 
+TEST(NativeKernel, PoolsImagesWithTheirChannelsLastAsLibTorchDoes) {
+  for (const int64_t channels : {2, 3, 8, 32, 65, 130})
+    for (const int64_t width : {2, 5, 8}) {
+      const auto images = [&](const Tensor& x) { return x.contiguous(at::MemoryFormat::ChannelsLast); };
+      expect_pooled_as_by_libtorch(images(at::randn({3, channels, 7, width})));
+      expect_pooled_as_by_libtorch(images(at::randint(3, {2, channels, 4, width}).to(at::kFloat)));
+    }
+}
+
 TEST(NativeKernel, PoolsNaNsAndInfinitiesAsLibTorchDoes) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity(), kNaN = std::numeric_limits<float>::quiet_NaN();
   for (int i = 0; i < 20; ++i) {
@@ -50,6 +60,7 @@ TEST(NativeKernel, PoolsNaNsAndInfinitiesAsLibTorchDoes) {
     x.masked_fill_(kind == 0, kNaN).masked_fill_(kind == 1, -kInfinity).masked_fill_(kind == 2, kInfinity);
     x.select(1, 0).fill_(-kInfinity);
     expect_pooled_as_by_libtorch(x);
+    expect_pooled_as_by_libtorch(x.contiguous(at::MemoryFormat::ChannelsLast));
   }
 }
 

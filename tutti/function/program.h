@@ -77,6 +77,7 @@ struct Program {
     bool draws = false;               // random numbers
     bool gives_fresh_memory = false;  // without a value: empty()
     bool one_thread = false;          // LibTorch's kernels had one thread, and more where the function was called
+    bool grad_mode = false;           // gradients were recorded, which some kernels ask for
     int replica = -1;                 // of a run in the function: whose call it is; -1: of none, or of all
     CallPlace place = {};             // in a program that is compiled: where it was made
 

@@ -1,6 +1,7 @@
 #include "tutti/function/recorder.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <cstring>
@@ -301,6 +302,7 @@ void Recorder::call(const c10::OperatorHandle& op, const OperatorInfo& info, Sta
   const std::vector<at::IValue> arguments = torch::jit::last(stack, info.num_arguments).vec();
   Program::Call call{.op = op, .name = name_of(op), .place = program_.compiler ? call_place() : CallPlace()};
   call.one_thread = num_threads_ > 1 && at::get_num_threads() == 1;
+  call.grad_mode = at::GradMode::is_enabled();
   call.draws = op.hasTag(at::Tag::nondeterministic_seeded) && info.draws;
   const bool goes_on = attempt([&] {
     check_recordable(name_, op, info, arguments);

@@ -57,7 +57,8 @@ bool has_plain_keys(const Geometry& geometry) { return !geometry.conjugate && !g
 
 }  // namespace
 
-Replay::Replay(std::shared_ptr<const Program> program) : program_(std::move(program)) {
+Replay::Replay(std::shared_ptr<const Program> program, std::shared_ptr<ReplayMemory> memory)
+    : program_(std::move(program)), memory_(memory ? std::move(memory) : std::make_shared<ReplayMemory>()) {
   choose_places();
   make_values();
   make_steps(group_calls(*program_, calls_to_run()));
@@ -266,9 +267,16 @@ void Replay::plan_block() {
   }
   const MemoryPlan plan = plan_memory(in_block);
   planned_bytes_ = plan.bytes;
-  block_ = allocate(plan.bytes);
-  for (size_t i = 0; i < numbers.size(); ++i)
-    storage(numbers[i]).set_data_ptr_noswap(pointer_to(static_cast<char*>(block_.get()) + plan.offsets[i]));
+  for (size_t i = 0; i < numbers.size(); ++i) planned_.push_back({numbers[i], plan.offsets[i]});
+}
+
+void Replay::take_block() {
+  block_ = memory_->take(planned_bytes_);
+  if (block_.data.get() == bound_to_) return;
+  bound_to_ = block_.data.get();
+  for (const auto& [number, offset] : planned_)
+    if (place(number) == Place::block)
+      storage(number).set_data_ptr_noswap(pointer_to(static_cast<char*>(block_.data.get()) + offset));
 }
 
 void Replay::bind(at::ArrayRef<Tensor> arguments) {
@@ -479,6 +487,7 @@ void Replay::run_segment(const Segment& segment) {
       one_thread.reset();
       if (step.call().one_thread) one_thread.emplace(1);
     }
+    at::GradMode::set_enabled(step.call().grad_mode);
     try {
       run_step(step);
     } catch (c10::Error& error) {
@@ -524,13 +533,17 @@ void Replay::run_steps() {
 }
 
 Tensors Replay::run(at::ArrayRef<Tensor> arguments) {
+  take_block();
   enter_meshes();
   bind(arguments);
   allocate_results();
   bump_versions(*program_, arguments);
   struct Leave {
     Replay& replay;
-    ~Leave() { replay.leave_meshes(); }
+    ~Leave() {
+      replay.memory_->give_back(std::move(replay.block_));
+      replay.leave_meshes();
+    }
   };
   {
     const Leave at_the_end{*this};

@@ -10,6 +10,7 @@
 #include "tutti/function/pointwise_step.h"
 #include "tutti/function/program.h"
 #include "tutti/function/program_runner.h"
+#include "tutti/function/replay_memory.h"
 #include "tutti/function/surroundings.h"
 
 namespace tutti {
@@ -19,7 +20,8 @@ namespace tutti {
 // Threads: one at a time.
 class Replay final : public ProgramRunner {
  public:
-  explicit Replay(std::shared_ptr<const Program> program);
+  // While it runs its temporaries are in `memory`; null: in memory of its own.
+  explicit Replay(std::shared_ptr<const Program> program, std::shared_ptr<ReplayMemory> memory = nullptr);
   Replay(const Replay&) = delete;
   Replay& operator=(const Replay&) = delete;
 
@@ -83,6 +85,7 @@ class Replay final : public ProgramRunner {
   void make_phases();
   Lifetime widened(Lifetime lifetime) const;
   void plan_block();
+  void take_block();
   void enter_meshes();
   void leave_meshes();
   void run_steps();
@@ -118,8 +121,15 @@ class Replay final : public ProgramRunner {
   std::vector<Tensor> values_;
   std::vector<Step> steps_;
   std::vector<Phase> phases_;
-  c10::DataPtr block_;
+  struct Planned {
+    int buffer;
+    int64_t offset;
+  };
+  std::vector<Planned> planned_;  // buffers in the block
   int64_t planned_bytes_ = 0;
+  std::shared_ptr<ReplayMemory> memory_;
+  ReplayMemory::Block block_;       // during a run
+  const void* bound_to_ = nullptr;  // the block of the last run
 };
 
 }  // namespace tutti

@@ -1,8 +1,10 @@
 #include "tutti/function/signature.h"
 
 #include <ATen/Context.h>
+#include <ATen/Parallel.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
+#include <c10/core/DefaultDtype.h>
 #include <c10/core/InferenceMode.h>
 
 #include "tutti/core/str.h"
@@ -19,6 +21,8 @@ int modes_now() {
   modes = modes * 2 + at::autocast::is_autocast_enabled(at::kCPU);
   const ThreadView& view = ThreadView::current();
   modes = modes * 2 + (view.generator && view.replica < 0);  // that of an element of a seeded map
+  modes = modes * 2 + (at::get_num_threads() > 1);           // then a recording knows which calls had one thread alone
+  modes = modes * 64 + static_cast<int>(c10::get_default_dtype_as_scalartype());
   return modes * 64 + static_cast<int>(at::autocast::get_autocast_dtype(at::kCPU));
 }
 

@@ -14,6 +14,7 @@
 #include "tutti/function/recordable_calls.h"
 #include "tutti/function/recorder.h"
 #include "tutti/function/replay.h"
+#include "tutti/function/surroundings.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/view.h"
 
@@ -23,7 +24,9 @@ namespace {
 std::atomic<bool> g_eagerly{false};
 
 constexpr int kRecordingsToSettle = 3;
-constexpr int kMisfits = 4;  // replays that were prepared for nothing
+constexpr int kMisfits = 4;  // recordings that were made for nothing
+constexpr const char* kOtherSurroundings =
+    ": what it uses from outside, or how gradients stand when it begins, is other at each call";
 
 // In the pointer that graphs have, a std::shared_ptr in LibTorch 2.11.
 template <class Node, class Pointer = decltype(torch::autograd::Edge::function)>
@@ -97,11 +100,6 @@ bool found_same_gradients(const Program& first, const Program& second) {
   });
 }
 
-std::unique_ptr<ProgramRunner> make_runner(const std::shared_ptr<const Program>& program) {
-  if (program->compiler) return program->compiler->compile(program);
-  return std::make_unique<Replay>(program);
-}
-
 void bump_version(const Tensor& tensor) {
   if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
 }
@@ -110,6 +108,15 @@ void bump_version(const Tensor& tensor) {
 
 void run_functions_eagerly(bool eagerly) { g_eagerly = eagerly; }
 bool functions_run_eagerly() { return g_eagerly; }
+
+Traces::Traces(FunctionOptions options) : options_(std::move(options)) {
+  if (!options_.memory) options_.memory = std::make_shared<ReplayMemory>();
+}
+
+std::unique_ptr<ProgramRunner> Traces::make_runner(const std::shared_ptr<const Program>& program) const {
+  if (program->compiler) return program->compiler->compile(program);
+  return std::make_unique<Replay>(program, options_.memory);
+}
 
 Signature Traces::signature_of(std::type_index types, const FlatArguments& arguments, const TakenApart& tensors) const {
   return Signature::of(types, arguments, tensors, options_.depends_on ? options_.depends_on() : 0);
@@ -130,6 +137,16 @@ Traces::Trace& Traces::find_or_add(Signature signature) {
                     ", each for other arguments. Numbers that vary belong into tensors, and batches should be of few "
                     "sizes (batch() with drop_remainder); FunctionOptions::max_traces allows more"));
   return *traces_.emplace_back(std::make_unique<Trace>(Trace{std::move(signature)}));
+}
+
+bool Traces::has_given_up(const Trace& trace) const {
+  const std::lock_guard lock(mutex_);
+  return trace.gave_up;
+}
+
+// Requires: mutex_ is held.
+bool Traces::gives_up_after_misfit(Trace& trace) {
+  return trace.gave_up = ++trace.num_misfits > kMisfits && options_.if_unrecordable;
 }
 
 // Each thread that calls at the same time has one.
@@ -153,11 +170,7 @@ std::unique_ptr<ProgramRunner> Traces::take_replay(Trace& trace, Outcome& outcom
   trace.free.clear();
   trace.program = nullptr;
   trace.num_recordings = 0;
-  if (options_.if_unrecordable && ++trace.num_misfits > kMisfits)
-    throw Error(ErrorCode::failed_precondition,
-                options_.name +
-                    ": what it uses from outside, or how gradients stand when it begins, is other at each "
-                    "call");
+  if (gives_up_after_misfit(trace)) throw Error(ErrorCode::failed_precondition, options_.name + kOtherSurroundings);
   return nullptr;
 }
 
@@ -201,7 +214,7 @@ void Traces::refuse_written_meshes(const Program& program, at::ArrayRef<LaidOut>
 
 // Two recordings in a row must be one program. The first may make what later ones find: an optimizer's state,
 // gradients.
-void Traces::accept(Trace& trace, Program program, const std::vector<std::string>& kept_outside) {
+void Traces::accept(Trace& trace, Program program, const std::vector<std::string>& kept_outside, bool previous_fitted) {
   const auto previous = std::exchange(trace.program, std::make_shared<const Program>(std::move(program)));
   const bool leaves_shares = trace.program->leaves_shares;
   const bool made_state = std::exchange(trace.made_state, !kept_outside.empty() || leaves_shares);
@@ -223,6 +236,11 @@ void Traces::accept(Trace& trace, Program program, const std::vector<std::string
   const auto differs = difference(*previous, *trace.program);
   const bool may_settle = made_state && trace.num_recordings < kRecordingsToSettle;
   if (differs && (may_settle || !found_same_gradients(*previous, *trace.program))) return;
+  if (differs && !previous_fitted) {  // it is no second recording, but a first one of what is there now
+    if (gives_up_after_misfit(trace)) throw Error(ErrorCode::failed_precondition, options_.name + kOtherSurroundings);
+    trace.num_recordings = 1;
+    if (trace.num_misfits <= kMisfits) return;
+  }
   if (differs)
     fail(str("two recordings for ", trace.signature.to_string(), " differ: ", *differs,
              ". A replay would go on with the one value. Pass what changes as an argument (a tensor, or a number that "
@@ -240,18 +258,23 @@ void Traces::accept(Trace& trace, Program program, const std::vector<std::string
 }
 
 // Called where an error is caught.
-void Traces::give_up(const Error& why) {
+void Traces::give_up(const Error& why, const Trace* trace) {
   if (!options_.if_unrecordable) throw;
-  if (why.code() != ErrorCode::resource_exhausted) gave_up_ = true;  // others are replayed
+  const bool others_are_replayed = why.code() == ErrorCode::resource_exhausted || (trace && has_given_up(*trace));
+  if (!others_are_replayed) gave_up_ = true;
   if (!told_.exchange(true)) options_.if_unrecordable(why);
 }
 
 Traces::Outcome Traces::record(Trace& trace, const Call& call) {
   at::autocast::clear_cache();  // casts that it keeps from before would count as the caller's tensors
   std::vector<Program::Leaf> leaves;
+  bool previous_fitted = true;
   {
     const std::lock_guard lock(mutex_);
-    if (trace.program) leaves = trace.program->leaves;
+    if (trace.program) {
+      leaves = trace.program->leaves;
+      previous_fitted = trace.program->compiler || surroundings_fit(*trace.program);
+    }
   }
   Recorder recorder(options_.name, leaves, options_.if_unrecordable ? Unrecordable::goes_on : Unrecordable::error);
   Outcome outcome;
@@ -265,12 +288,13 @@ Traces::Outcome Traces::record(Trace& trace, const Call& call) {
   at::autocast::clear_cache();
   ++tracing_count_;
   outcome.form = call.form();
-  if (!recorder.is_over()) recorder.attempt([&] { finish_recording(trace, call, recorder, outcome); });
-  if (recorder.is_over()) give_up(*recorder.why_over());
+  if (!recorder.is_over()) recorder.attempt([&] { finish_recording(trace, call, previous_fitted, recorder, outcome); });
+  if (recorder.is_over()) give_up(*recorder.why_over(), &trace);
   return outcome;
 }
 
-void Traces::finish_recording(Trace& trace, const Call& call, Recorder& recorder, Outcome& outcome) {
+void Traces::finish_recording(Trace& trace, const Call& call, bool previous_fitted, Recorder& recorder,
+                              Outcome& outcome) {
   TakenApart results;
   {
     const RecordGuard guard(recorder);
@@ -289,7 +313,7 @@ void Traces::finish_recording(Trace& trace, const Call& call, Recorder& recorder
   const std::lock_guard lock(mutex_);
   trace.form = outcome.form;
   trace.results = std::move(results.values);
-  accept(trace, std::move(program), recorder.kept_outside());
+  accept(trace, std::move(program), recorder.kept_outside(), previous_fitted);
 }
 
 Traces::Outcome Traces::call(std::type_index types, const FlatArguments& arguments, Body body, Form form) {
@@ -310,9 +334,13 @@ Traces::Outcome Traces::call(std::type_index types, const FlatArguments& argumen
     call.emplace(Call{take_apart(arguments.tensors), body, form});
     check_arguments(options_.name, call->arguments.plain);
     trace = &find_or_add(signature_of(types, arguments, call->arguments));
+    if (has_given_up(*trace)) return run_as_it_is();
     replay = take_replay(*trace, outcome, results);
   } catch (const Error& why) {
-    give_up(why);
+    give_up(why, trace);
+    return run_as_it_is();
+  } catch (const c10::Error& why) {  // of a call that is made while a replay is prepared
+    give_up(Error(ErrorCode::unimplemented, str(options_.name, ": ", why.what_without_backtrace())));
     return run_as_it_is();
   }
   if (!replay) {

@@ -18,7 +18,7 @@ class Recorder;
 // The recordings of one function, and which of them a call takes. Threads: any number may call at once; one records.
 class Traces {
  public:
-  explicit Traces(FunctionOptions options) : options_(std::move(options)) {}
+  explicit Traces(FunctionOptions options);
 
   // Runs the function on tensors in the places of the arguments', and gives its results' tensors.
   using Body = FunctionRef<Tensors(at::ArrayRef<Tensor> arguments)>;
@@ -45,8 +45,9 @@ class Traces {
     std::shared_ptr<const Program> program = {};  // of the last recording
     bool made_state = false;                      // whether that made tensors that something outside keeps
     int num_recordings = 0;
-    int num_misfits = 0;  // in a row: what it uses from outside was replaced
-    bool ready = false;   // two recordings in a row agreed
+    int num_misfits = 0;   // in a row: what it uses from outside was replaced
+    bool ready = false;    // two recordings in a row agreed
+    bool gave_up = false;  // such calls run as they are
     std::vector<std::unique_ptr<ProgramRunner>> free = {};
     std::shared_ptr<void> form = {};
     LaidOutValues results = {};
@@ -61,12 +62,15 @@ class Traces {
   Signature signature_of(std::type_index types, const FlatArguments& arguments, const TakenApart& tensors) const;
   Trace* find(const Signature& signature) const;
   Trace& find_or_add(Signature signature);
+  bool has_given_up(const Trace& trace) const;
+  bool gives_up_after_misfit(Trace& trace);
+  std::unique_ptr<ProgramRunner> make_runner(const std::shared_ptr<const Program>& program) const;
   std::unique_ptr<ProgramRunner> take_replay(Trace& trace, Outcome& outcome, LaidOutValues& results);
   void give_back(Trace& trace, std::unique_ptr<ProgramRunner> replay);
   Outcome record(Trace& trace, const Call& call);
-  void finish_recording(Trace& trace, const Call& call, Recorder& recorder, Outcome& outcome);
-  void give_up(const Error& why);
-  void accept(Trace& trace, Program program, const std::vector<std::string>& kept_outside);
+  void finish_recording(Trace& trace, const Call& call, bool previous_fitted, Recorder& recorder, Outcome& outcome);
+  void give_up(const Error& why, const Trace* trace = nullptr);
+  void accept(Trace& trace, Program program, const std::vector<std::string>& kept_outside, bool previous_fitted);
   void end_graph(Tensor& result) const;
   Tensors finish_results(const Program& program, Tensors plain, at::ArrayRef<LaidOut> layouts) const;
   void refuse_written_meshes(const Program& program, at::ArrayRef<LaidOut> layouts) const;

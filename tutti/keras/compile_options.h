@@ -45,8 +45,10 @@ struct CompileOptions {
   OutputMetrics metrics = {};           // never weighted; masked steps do not count
   OutputMetrics weighted_metrics = {};  // by the sample weights
   int64_t steps_per_execution = 1;      // steps between two looks at the progress and the callbacks
-  // C++ runs in each step. False: steps are recorded when they first run and then replayed, see docs/keras.md.
-  bool run_eagerly = true;
+  // False: the steps of fit, evaluate and predict are recorded when they first run, and then replayed with the same
+  // bits; one that cannot be recorded runs as it is, with a warning. True: C++ runs in each step, to debug it. See
+  // docs/keras.md.
+  bool run_eagerly = false;
 };
 
 }  // namespace tutti::keras

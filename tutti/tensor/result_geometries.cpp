@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "tutti/tensor/call_recorder.h"
 #include "tutti/tensor/operator_info.h"
 #include "tutti/tensor/rules/kernel_strides.h"
 #include "tutti/tensor/rules/op_traits.h"
@@ -74,6 +75,7 @@ bool cast_operands(at::ScalarType type, torch::jit::Stack& arguments) {
 torch::jit::Stack results_without_memory(const c10::OperatorHandle& op, const OperatorInfo& info,
                                          at::ArrayRef<at::IValue> arguments) {
   const NoWarnings silent;
+  const NotRecorded no_call_of_the_program;
   try {
     if (auto results = results_of_kernel(info.name, arguments)) return *std::move(results);
     torch::jit::Stack results = check_sizes(op, arguments);

@@ -7,6 +7,7 @@
 
 #include "tutti/keras/layers/module_layer_internal.h"
 #include "tutti/keras/layers/torch_errors_internal.h"
+#include "tutti/tensor/call_recorder.h"
 
 namespace tutti::keras::layers {
 namespace {
@@ -21,9 +22,13 @@ class ModuleLayer : public LayerImpl {
       track({.name = buffer.key(), .value = buffer.value(), .trainable = false});
   }
 
-  // All replicas ask for one mode, so the one that writes it writes what the others read.
+  // All replicas ask for one mode, so the one that writes it writes what the others read. A replay of the call leaves
+  // the module in that mode too.
   Tensor call(const Tensor& x, const CallOptions& options) const override {
-    if (module()->is_training() != options.training) module()->train(options.training);
+    const auto set_mode = [module = module(), training = options.training](at::ArrayRef<Tensor>) {
+      if (module->is_training() != training) module->train(training);
+    };
+    CallRecorder::current() ? host_step("train", {}, {}, set_mode) : set_mode({});
     return forward_(x);
   }
 

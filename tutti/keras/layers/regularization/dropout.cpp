@@ -2,7 +2,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/dropout.h>
-#include <ATen/ops/randn_like.h>
+#include <ATen/ops/empty_like.h>
 
 #include <algorithm>
 #include <cmath>
@@ -12,6 +12,9 @@
 
 namespace tutti::keras::layers {
 namespace {
+
+// In place: a recorded function knows the generator of such a call alone.
+Tensor normal_like(const Tensor& x) { return at::empty_like(x, x.options().requires_grad(false)).normal_(); }
 
 // What draws nothing outside of training, and x keeps its shape.
 class NoiseImpl : public LayerImpl {
@@ -117,7 +120,7 @@ class GaussianDropoutImpl : public NoiseImpl {
  private:
   bool is_active() const override { return rate_ > 0; }
   Tensor disturb(const Tensor& x) const override {
-    return x * at::randn_like(x).mul_(std::sqrt(rate_ / (1 - rate_))).add_(1);
+    return x * normal_like(x).mul_(std::sqrt(rate_ / (1 - rate_))).add_(1);
   }
 
   double rate_;
@@ -132,7 +135,7 @@ class GaussianNoiseImpl : public NoiseImpl {
 
  private:
   bool is_active() const override { return stddev_ > 0; }
-  Tensor disturb(const Tensor& x) const override { return x + at::randn_like(x).mul_(stddev_); }
+  Tensor disturb(const Tensor& x) const override { return x + normal_like(x).mul_(stddev_); }
 
   double stddev_;
 };
