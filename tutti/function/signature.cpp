@@ -9,9 +9,7 @@
 #include "tutti/tensor/view.h"
 
 namespace tutti {
-namespace {
 
-// What surrounds a call and changes what LibTorch does in it.
 int modes_now() {
   int modes = at::GradMode::is_enabled();
   modes = modes * 2 + c10::InferenceMode::is_enabled();
@@ -21,8 +19,6 @@ int modes_now() {
   modes = modes * 2 + (view.generator && view.replica < 0);  // that of an element of a seeded map
   return modes * 64 + static_cast<int>(at::autocast::get_autocast_dtype(at::kCPU));
 }
-
-}  // namespace
 
 Signature Signature::of(std::type_index types, const FlatArguments& arguments, const TakenApart& tensors,
                         int64_t depends_on) {
@@ -34,6 +30,8 @@ Signature Signature::of(std::type_index types, const FlatArguments& arguments, c
     if (tensor.defined()) {
       part.geometry = geometry_of(tensor);
       part.geometry->offset = 0;
+      part.requires_grad = tensor.requires_grad();
+      part.is_leaf = !part.requires_grad || tensor.is_leaf();
     }
     signature.tensors.push_back(std::move(part));
   }
@@ -43,7 +41,8 @@ Signature Signature::of(std::type_index types, const FlatArguments& arguments, c
 std::string Signature::to_string() const {
   std::string text = "(";
   for (const TensorPart& part : tensors)
-    text += str(text.size() > 1 ? ", " : "", part.geometry ? tutti::to_string(*part.geometry) : "none");
+    text += str(text.size() > 1 ? ", " : "", part.geometry ? tutti::to_string(*part.geometry) : "none",
+                part.requires_grad ? " that requires a gradient" : "");
   for (const ArgumentValue& value : values) text += str(text.size() > 1 ? ", " : "", value.to_string());
   return text + ")";
 }
