@@ -32,6 +32,7 @@ struct Program {
     std::array<size_t, 2> arguments;
   };
   std::vector<Called> calls;
+  Statements after;
   std::vector<Statement> loss;
   bool twice, by_grad, keep_gradients, needs_change;
 };
@@ -45,6 +46,7 @@ class Generator {
     for (Statements& function : made.functions) function = statements(2 + below(6));
     for (unsigned n = 1 + below(3); n > 0; --n)
       made.calls.push_back({statements(below(3)), below(kFunctions), {below(100), below(100)}});
+    made.after = statements(below(3));
     made.loss = statements(1 + below(3));
     made.twice = below(4) == 0;
     made.by_grad = below(3) == 0;
@@ -101,8 +103,13 @@ Tensor computed(unsigned op, const Tensor& x, const Tensor& y) {
   }
 }
 
-void run(const Statements& statements, List& visible) {
+// Outside of the functions, tensors that have a graph are written in place, too.
+void run(const Statements& statements, List& visible, bool outside = false) {
   for (const Statement& s : statements) {
+    if (Tensor written = visible[s.b % visible.size()]; outside && s.a % 4 == 0 && !written.is_leaf()) {
+      written.mul_(0.5);
+      continue;
+    }
     const Tensor &x = visible[s.a % visible.size()], &y = visible[s.b % visible.size()];
     visible.push_back(s.op % 24 == 20 ? computed(s.op, x.contiguous(), y) : computed(s.op, x, y));
   }
@@ -138,11 +145,12 @@ List step(const Program& program, Side& side, int number) {
     for (size_t i = 0; i < 2; ++i) side.leaves[i].set_requires_grad(number % 2 == 0 || i == 1);
   List visible = side.leaves;
   for (const Program::Called& called : program.calls) {
-    run(called.before, visible);
+    run(called.before, visible, /*outside=*/true);
     List arguments;
     for (const size_t i : called.arguments) arguments.push_back(visible[visible.size() - 1 - i % visible.size()]);
     for (const Tensor& result : side.call(called.function, arguments)) visible.push_back(result);
   }
+  run(program.after, visible, /*outside=*/true);
   visible.push_back(side.weights[0] * 1);
   Tensor loss = side.leaves[2].sum();
   for (const Statement& s : program.loss)
@@ -184,13 +192,22 @@ std::string text_of(const Program& program) {
   for (const auto& [before, function, arguments] : program.calls)
     text += "before:" + text_of(before) + "; call " + std::to_string(function) + " of " + std::to_string(arguments[0]) +
             ", " + std::to_string(arguments[1]) + "\n";
-  text += "loss:";
+  text += "after:" + text_of(program.after) + "; loss:";
   for (const Statement& s : program.loss) text += " " + std::to_string(s.op % 6) + "(" + std::to_string(s.a) + ")";
   return text + (program.twice ? " twice" : "") + (program.by_grad ? " by grad()" : "") +
          (program.keep_gradients ? " kept" : "") + (program.needs_change ? " needs change" : "") + "\n";
 }
 
-void compare(unsigned seed) {
+// What all functions of one node refuse, LibTorch's own too: their backward pass goes on to all arguments, also to
+// those whose graph was spoilt and which get no gradient in the end.
+bool is_refusal(const std::string& failure) {
+  return failure.find("Hint: enable anomaly detection") != std::string::npos ||
+         failure.find("This view was created inside a custom Function") != std::string::npos ||
+         failure.find("writes in place, while gradients are recorded") != std::string::npos;
+}
+
+// How many of the steps went through.
+int compare(unsigned seed) {
   const Program program = Generator(seed).program();
   SCOPED_TRACE(text_of(program));
   torch::manual_seed(seed);
@@ -210,12 +227,14 @@ void compare(unsigned seed) {
     List wanted, seen;
     const std::string failure = what_of([&] { wanted = step(program, plain, number); });
     const std::string own_failure = what_of([&] { seen = step(program, recorded, number); });
-    ASSERT_EQ(own_failure == kNoError, failure == kNoError) << own_failure << "\nand plain\n" << failure;
+    if (failure == kNoError && is_refusal(own_failure)) return number;
+    EXPECT_EQ(own_failure == kNoError, failure == kNoError) << own_failure << "\nand plain\n" << failure;
     expect_same(seen, wanted, "program " + std::to_string(seed) + ", step " + std::to_string(number) + ", value");
-    if (testing::Test::HasFailure() || failure != kNoError) return;
+    if (testing::Test::HasFailure() || failure != kNoError) return number;
     for (size_t i = 0; i < seen.size(); ++i)
-      ASSERT_EQ(seen[i].requires_grad(), wanted[i].requires_grad()) << "program " << seed << ", value " << i;
+      EXPECT_EQ(seen[i].requires_grad(), wanted[i].requires_grad()) << "program " << seed << ", value " << i;
   }
+  return kSteps;
 }
 
 TEST(FunctionGradientFuzz, RandomProgramsHavePlainGradients) {
@@ -223,7 +242,11 @@ TEST(FunctionGradientFuzz, RandomProgramsHavePlainGradients) {
   const char* const first = std::getenv("TUTTI_GRADIENT_FIRST");
   const unsigned begin = first ? static_cast<unsigned>(std::atoi(first)) : 0;
   const unsigned count = wanted ? static_cast<unsigned>(std::atoi(wanted)) : 150;
-  for (unsigned seed = begin; seed < begin + count && !HasFailure(); ++seed) compare(seed);
+  unsigned steps = 0;
+  for (unsigned seed = begin; seed < begin + count && !HasFailure(); ++seed)
+    steps += static_cast<unsigned>(compare(seed));
+  EXPECT_GT(steps, count * kSteps * 3 / 4);
+  std::cout << steps << " of " << count * kSteps << " steps went through\n";
 }
 
 }  // namespace

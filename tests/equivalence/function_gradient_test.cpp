@@ -193,6 +193,17 @@ TEST(FunctionGradient, ThatGoesThroughAsItIsStaysEachOnesOwn) {
   });
 }
 
+TEST(FunctionGradient, ThatIsAViewOfAnothersIsNobodyElsesMemory) {
+  const Body body = [](const List& w, const List& x) { return List{w[0] + x[0].t(), x[0].t()}; };
+  compare_steps(body,
+                [](const Call& f, const List&, const List& leaves, int) {
+                  const List y = f({f({leaves[0]})[1]});
+                  y[0].backward(torch::rand({4, 4}));
+                  return y;
+                },
+                {.recordings = 4, .keep_gradients = true});  // of an argument and of its t()
+}
+
 TEST(FunctionGradient, OfVariablesThatAreUsedOutsideToo) {
   compare_steps(kLayer, [](const Call& f, const List& w, const List& leaves, int) {
     const List y = f({leaves[0] + w[0]});

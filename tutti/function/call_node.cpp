@@ -6,6 +6,7 @@
 #include <torch/csrc/autograd/saved_variable.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -81,6 +82,7 @@ class Connection {
     std::vector<SavedValue> saved;
     for (size_t i = num_results; i < made_.size(); ++i) saved.push_back(saved_value(i));
     made_.resize(num_results);
+    if (std::none_of(program_.results.begin(), program_.results.end(), is_of_node)) return std::move(made_);
     const auto node = make_graph_node<CallNode>(graph, std::move(saved));
     node->set_next_edges(graph.inner->edges_outside(arguments_));
     for (size_t i = 0; i < num_results; ++i) {

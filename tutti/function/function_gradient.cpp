@@ -1,8 +1,10 @@
 #include "tutti/function/function_gradient.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/clone.h>
 
 #include <algorithm>
+#include <unordered_set>
 #include <utility>
 
 #include "tutti/core/error.h"
@@ -33,7 +35,10 @@ class FunctionGradient::Pass {
 
   // By LibTorch, unrecorded.
   std::vector<Tensor> run() {
-    return graph_.run(gradients_, needed_, [&](size_t number) { return saved_[number].get(); });
+    auto found = graph_.run(gradients_, needed_, [&](size_t number) { return saved_[number].get(); });
+    const auto same_as = identities(found, gradients_);
+    const auto shares = sharing(found, same_as, arguments());
+    return apart(std::move(found), shares);
   }
 
   // Whether a replay can read the memory of what it is given.
@@ -58,6 +63,7 @@ class FunctionGradient::Pass {
         return copies[gradients_.size() + number];
       });
       recorded.same_as = identities(found, given);
+      recorded.shares = sharing(found, recorded.same_as, copies);
       goes_on = !recorder.is_over() && recorder.take_end(found);
     }
     if (goes_on) {
@@ -67,14 +73,14 @@ class FunctionGradient::Pass {
       found.assign(results.begin(), results.end());
       move_to_arguments(*recorded.program, found);
     }
-    return identified(std::move(found), recorded.same_as);
+    return apart(identified(std::move(found), recorded.same_as), recorded.shares);
   }
 
   std::vector<Tensor> replay(ProgramRunner& replay, const Recording& recording) {
     for (size_t i = 0; i < saved_.size(); ++i)
       if (recording.used_saved[i]) saved_[i].get();
     const Tensors found = replay.run(arguments());
-    return identified({found.begin(), found.end()}, recording.same_as);
+    return apart(identified({found.begin(), found.end()}, recording.same_as), recording.shares);
   }
 
  private:
@@ -104,6 +110,29 @@ class FunctionGradient::Pass {
       const auto same = static_cast<size_t>(same_as[i]);
       found[i] = same < gradients_.size() ? gradients_[same] : found[same - gradients_.size()];
     }
+    return found;
+  }
+
+  // Which of the new tensors lie in memory that another one or a saved value has. In LibTorch's own graph nodes on the
+  // way hold on to the tensors of such memory; behind one node, two leaves would take it for their own.
+  std::vector<bool> sharing(const std::vector<Tensor>& found, const std::vector<int>& same_as,
+                            at::ArrayRef<Tensor> arguments) const {
+    std::unordered_set<const c10::StorageImpl*> taken;
+    const auto storage_of = [](const Tensor& tensor) { return tensor.storage().unsafeGetStorageImpl(); };
+    for (const Tensor& saved : arguments.slice(gradients_.size()))
+      if (saved.defined()) taken.insert(storage_of(saved));
+    for (size_t i = 0; i < found.size(); ++i)
+      if (same_as[i] >= 0 && found[i].has_storage()) taken.insert(storage_of(found[i]));
+    std::vector<bool> shares;
+    for (size_t i = 0; i < found.size(); ++i)
+      shares.push_back(found[i].defined() && same_as[i] < 0 && found[i].has_storage() &&
+                       !taken.insert(storage_of(found[i])).second && found[i].is_non_overlapping_and_dense());
+    return shares;
+  }
+
+  static std::vector<Tensor> apart(std::vector<Tensor> found, const std::vector<bool>& shares) {
+    for (size_t i = 0; i < found.size(); ++i)
+      if (shares[i]) found[i] = found[i].clone();
     return found;
   }
 

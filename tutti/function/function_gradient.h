@@ -47,8 +47,9 @@ class FunctionGradient {
   };
   struct Recording {
     std::shared_ptr<const Program> program = {};
-    std::vector<int> same_as = {};      // by result: the gradient, or behind these the result, that it is; -1: none
     std::vector<bool> used_saved = {};  // values
+    std::vector<int> same_as = {};      // by result: the gradient, or behind these the result, that it is; -1: none
+    std::vector<bool> shares = {};      // by result: whether its memory is another one's, too
   };
   struct Trace {
     Kind kind;

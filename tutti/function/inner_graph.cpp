@@ -145,7 +145,7 @@ void InnerGraph::cut_out() {
     if (leaf && !end.outside.is_valid()) leaf->variable.reset();  // what the graph saved may hold its node
     *end.edge = std::move(inside);
   }
-  values_->let_go();
+  if (!roots_.empty()) values_->let_go();  // else something outside keeps a graph, with what that saved
   ends_.clear();
   followed_.clear();
   entries_.clear();

@@ -303,10 +303,14 @@ void Traces::finish_recording(Trace& trace, const Call& call, Recorder& recorder
     for (size_t i = 0; i < outcome.tensors.size(); ++i)
       if (recorder.is_from_outside(outcome.tensors[i])) results.values[i].same_as = outcome.tensors[i];
   }
-  if (at::GradMode::is_enabled() && recorder.is_plain()) graph->follow(results.plain, recorder);
-  const bool has_node = graph->num_roots() > 0;
-  if (!recorder.take_end(results.plain, has_node ? graph->saved_values()->values() : std::vector<Tensor>())) return;
-  has_node ? graph->cut_out() : graph.reset();
+  const bool has_graph = at::GradMode::is_enabled() && recorder.is_plain();
+  if (has_graph) graph->follow(results.plain, recorder);
+  std::vector<Tensor> saved;
+  if (has_graph && graph->num_roots() > 0) saved = graph->saved_values()->values();
+  if (!recorder.take_end(results.plain, std::move(saved))) return;
+  const auto needs_gradient = [](const Tensor& result) { return result.defined() && result.requires_grad(); };
+  const bool leads_out = has_graph && std::any_of(results.plain.begin(), results.plain.end(), needs_gradient);
+  leads_out ? graph->cut_out() : graph.reset();
   outcome.tensors.clear();  // with their graphs and what these keep
   Program program = recorder.finish(results.plain);
   for (const Program::Buffer& buffer : program.buffers)  // the function wrote to another tensor on the same memory
