@@ -40,11 +40,11 @@ Rows rows_of_step(int64_t step) {
 }
 
 // A module of LibTorch as programs have them.
-struct Net : torch::nn::Module {
+struct TableNet : torch::nn::Module {
   torch::nn::Embedding table{nullptr};
   torch::nn::Linear out{nullptr};
 
-  Net() {
+  TableNet() {
     table = register_module("table", torch::nn::Embedding(50, 4));
     out = register_module("out", torch::nn::Linear(4, 1));
   }
@@ -52,12 +52,12 @@ struct Net : torch::nn::Module {
   Tensor losses(const Rows& rows) { return (forward(rows) - rows.target).square(); }
 };
 
-std::shared_ptr<Net> make_net() {
+std::shared_ptr<TableNet> make_net() {
   torch::manual_seed(3);
-  return std::make_shared<Net>();
+  return std::make_shared<TableNet>();
 }
 
-std::vector<double> one_device(const std::function<void(const std::shared_ptr<Net>&, const Tensor& loss)>& step) {
+std::vector<double> one_device(const std::function<void(const std::shared_ptr<TableNet>&, const Tensor& loss)>& step) {
   const auto net = make_net();
   std::vector<double> losses;
   for (int i = 0; i < kSteps; ++i) {
@@ -76,7 +76,7 @@ struct Worker {
 
   // The losses of scheduled steps. `apply` updates net's weights in a replica.
   template <class Apply>
-  std::vector<double> losses(const std::shared_ptr<Net>& net, Apply apply) {
+  std::vector<double> losses(const std::shared_ptr<TableNet>& net, Apply apply) {
     ClusterCoordinator coordinator(strategy);
     const auto dataset = coordinator.create_per_worker_dataset([&] {
       return strategy.distribute(data::counter().map([](const Tensor& step) {

@@ -125,12 +125,14 @@ class Comparison {
     for (size_t i = 0; i < first_.results.size(); ++i)
       if (auto found = compare_values(first_.results[i].value, second_.results[i].value))
         return str("result ", i, ": ", *found);
+    for (size_t i = 0; i < first_.results.size(); ++i)
+      if (first_.results[i].requires_grad != second_.results[i].requires_grad)
+        return str("result ", i, " needs a gradient in one of them alone");
     std::unordered_map<const c10::TensorImpl*, const Program::Leaf*> leaves;
     for (const Program::Leaf& leaf : first_.leaves) leaves.emplace(leaf.tensor.unsafeGetTensorImpl(), &leaf);
     for (const Program::Leaf& leaf : second_.leaves) {
       const auto found = leaves.find(leaf.tensor.unsafeGetTensorImpl());
       const bool alike = found != leaves.end() && found->second->changes == leaf.changes &&
-                         found->second->found_none_and_left_none == leaf.found_none_and_left_none &&
                          !compare_values(found->second->exit_value, leaf.exit_value);
       if (!alike) return str("the gradient of a tensor of ", str_list(leaf.tensor.sizes()), " was set in another way");
     }

@@ -49,6 +49,12 @@ Tensor tensor_on(const c10::Storage& storage, const Geometry& geometry) {
   return tensor;
 }
 
+Tensor tensor_on_argument(const Tensor& argument, Geometry geometry) {
+  geometry.offset +=
+      argument.storage_offset() * argument.element_size() / static_cast<int64_t>(c10::elementSize(geometry.dtype));
+  return tensor_on(argument.storage(), geometry);
+}
+
 Tensor inference_tensor_on(const c10::Storage& storage, const Geometry& geometry) {
   const c10::InferenceMode inference;
   return tensor_on(storage, geometry);

@@ -30,5 +30,7 @@ int64_t extent_bytes(const Geometry& geometry);
 // A tensor of this geometry on a storage: without a graph and, as an inference tensor, without a count of its versions.
 Tensor tensor_on(const c10::Storage& storage, const Geometry& geometry);
 Tensor inference_tensor_on(const c10::Storage& storage, const Geometry& geometry);
+// A tensor on the memory of an argument, of a geometry that counts from the argument's first element.
+Tensor tensor_on_argument(const Tensor& argument, Geometry geometry);
 
 }  // namespace tutti

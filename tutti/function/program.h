@@ -89,6 +89,9 @@ struct Program {
     int value;  // -1: an undefined tensor
     bool requires_grad = false;
     bool is_origin = false;  // a captured tensor itself, not another one on its memory
+    int argument = -1;       // whose tensor itself it is, in a call that gradients go through
+    int same_as = -1;        // the earlier result that is this tensor, too
+    bool is_view = false;    // as LibTorch knows it, of the tensor outside or the first result on its memory
   };
 
   // A captured tensor that may have a gradient, and what the function makes of that.
@@ -101,6 +104,9 @@ struct Program {
     int exit_value = -1;                          // which; -1: none
     const Spec* exit_spec = nullptr;              // of a gradient that is a mesh tensor
     bool found_none_and_left_none = false;        // it may be one that resets gradients, or one that lets them be
+
+    // Whether the function is known not to touch it.
+    bool lets_be() const { return !changes && !found_none_and_left_none; }
   };
 
   // A mesh tensor from outside. Its value lies in captured buffers.
@@ -116,6 +122,7 @@ struct Program {
   std::vector<Value> values;
   std::vector<Call> calls;
   std::vector<Result> results;
+  size_t num_saved = 0;  // of the results, the last ones: for the backward pass through a call
   std::vector<Leaf> leaves;
   std::vector<MeshValue> meshes;
   bool runs_replicas = false;

@@ -64,9 +64,16 @@ class Recorder final : public CallRecorder {
 
   // Whether it is a mesh tensor that the function used and did not make.
   bool is_from_outside(const Tensor& tensor) const;
-  // The function has ended and leaves these. Returns whether it could be recorded.
-  bool take_end(at::ArrayRef<Tensor> results);
-  // Requires: take_end() with these results, which become what the caller gets, without a graph.
+  // Whether all of its calls are on plain tensors of one thread of the host.
+  bool is_plain() const { return program_.meshes.empty() && !program_.runs_replicas && !program_.compiler; }
+  // Whether the function made the tensor: its memory, or another tensor on an argument's.
+  bool has_made(const Tensor& tensor) const;
+  // Whether it is a tensor from outside, and the first one that was seen on its memory.
+  bool is_origin(const Tensor& tensor);
+  // The function has ended, leaves these, and its graph saved those. Returns whether it could be recorded.
+  bool take_end(at::ArrayRef<Tensor> results, std::vector<Tensor> saved = {});
+  // Requires: take_end() with these results, which become what the caller gets, without a graph. Behind them come the
+  // values that were saved.
   Program finish(Tensors& results);
   // Tensors that the function made and that something outside of it holds on to, besides results and gradients, with
   // the call that made them: "float32 [3] of aten::add.Tensor". Valid after finish().
@@ -195,6 +202,7 @@ class Recorder final : public CallRecorder {
   void refuse_resized_arguments();
   void refuse_gradients_of_replicas() const;
   void take_result(const Tensor& result);
+  void relate_results(at::ArrayRef<Tensor> results);
   void take_leaves();
   void forget_unused_gradients();
   void find_constants();

@@ -434,13 +434,7 @@ Tensor Replay::result(int number, at::ArrayRef<Tensor> arguments) {
     case Kind::captured: return tensor_on(storages_[static_cast<size_t>(lies_in)], geometry);
     case Kind::replica:
       return tensor_on(local(program_->meshes[static_cast<size_t>(buffer(lies_in).index)].tensor).storage(), geometry);
-    case Kind::argument: {
-      const Tensor& argument = arguments[static_cast<size_t>(buffer(lies_in).index)];
-      Geometry moved = geometry;
-      moved.offset +=
-          argument.storage_offset() * argument.element_size() / static_cast<int64_t>(c10::elementSize(geometry.dtype));
-      return tensor_on(argument.storage(), moved);
-    }
+    case Kind::argument: return tensor_on_argument(arguments[static_cast<size_t>(buffer(lies_in).index)], geometry);
     case Kind::gradient:
       return tensor_on(gradient_buffer(program_->leaves[static_cast<size_t>(buffer(lies_in).index)].tensor).storage(),
                        geometry);

@@ -11,9 +11,7 @@
 #include "tutti/tensor/view.h"
 
 namespace tutti {
-namespace {
 
-// What surrounds a call and changes what LibTorch does in it.
 int modes_now() {
   int modes = at::GradMode::is_enabled();
   modes = modes * 2 + c10::InferenceMode::is_enabled();
@@ -26,8 +24,6 @@ int modes_now() {
   return modes * 64 + static_cast<int>(at::autocast::get_autocast_dtype(at::kCPU));
 }
 
-}  // namespace
-
 Signature Signature::of(std::type_index types, const FlatArguments& arguments, const TakenApart& tensors,
                         int64_t depends_on) {
   const ThreadView& view = ThreadView::current();
@@ -38,6 +34,8 @@ Signature Signature::of(std::type_index types, const FlatArguments& arguments, c
     if (tensor.defined()) {
       part.geometry = geometry_of(tensor);
       part.geometry->offset = 0;
+      part.requires_grad = tensor.requires_grad();
+      part.is_leaf = !part.requires_grad || tensor.is_leaf();
     }
     signature.tensors.push_back(std::move(part));
   }
@@ -47,7 +45,8 @@ Signature Signature::of(std::type_index types, const FlatArguments& arguments, c
 std::string Signature::to_string() const {
   std::string text = "(";
   for (const TensorPart& part : tensors)
-    text += str(text.size() > 1 ? ", " : "", part.geometry ? tutti::to_string(*part.geometry) : "none");
+    text += str(text.size() > 1 ? ", " : "", part.geometry ? tutti::to_string(*part.geometry) : "none",
+                part.requires_grad ? " that requires a gradient" : "");
   for (const ArgumentValue& value : values) text += str(text.size() > 1 ? ", " : "", value.to_string());
   return text + ")";
 }

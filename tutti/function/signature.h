@@ -141,6 +141,9 @@ struct ReplaceTensors {
   void vector(const std::vector<V>&) {}
 };
 
+// What surrounds a call and changes what LibTorch does in it, as one number.
+int modes_now();
+
 // What decides which recording a call takes: two calls with equal signatures run one program.
 struct Signature {
   // Of the arguments, and of what surrounds the call: gradient and inference mode, autocast, threads' determinism.
@@ -153,6 +156,8 @@ struct Signature {
 
   struct TensorPart {
     std::optional<Geometry> geometry;  // offset 0; none: an undefined tensor
+    bool requires_grad = false;
+    bool is_leaf = true;
     bool operator==(const TensorPart&) const = default;
   };
   std::type_index types;

@@ -9,7 +9,11 @@
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/function/call_node.h"
 #include "tutti/function/compare.h"
+#include "tutti/function/function_gradient.h"
+#include "tutti/function/graph_node.h"
+#include "tutti/function/inner_graph.h"
 #include "tutti/function/memory_watch.h"
 #include "tutti/function/recordable_calls.h"
 #include "tutti/function/recorder.h"
@@ -28,22 +32,15 @@ constexpr int kMisfits = 4;  // recordings that were made for nothing
 constexpr const char* kOtherSurroundings =
     ": what it uses from outside, or how gradients stand when it begins, is other at each call";
 
-// In the pointer that graphs have, a std::shared_ptr in LibTorch 2.11.
-template <class Node, class Pointer = decltype(torch::autograd::Edge::function)>
-Pointer make_node(std::string text) {
-  if constexpr (std::is_same_v<Pointer, std::shared_ptr<torch::autograd::Node>>)
-    return std::make_shared<Node>(std::move(text));
-  else
-    return c10::make_intrusive<Node>(std::move(text));
-}
-
-void check_requires_no_grad(const std::string& name, at::ArrayRef<Tensor> arguments) {
+void check_gradients(const FunctionOptions& options, at::ArrayRef<Tensor> arguments) {
   for (const Tensor& tensor : arguments)
-    if (tensor.defined() && tensor.requires_grad())
+    if (tensor.defined() && tensor.requires_grad() && (is_mesh_tensor(tensor) || options.if_unrecordable))
       throw Error(ErrorCode::unimplemented,
-                  str(name, ": an argument of shape ", str_list(tensor.sizes()),
-                      " requires a gradient, which cannot go through a recorded function yet; compute the gradient "
-                      "inside of it, and pass detach()"));
+                  str(options.name, ": an argument of shape ", str_list(tensor.sizes()), ", ",
+                      is_mesh_tensor(tensor) ? "a mesh tensor, requires a gradient"
+                                             : "of a function that may run as it is, requires a gradient",
+                      ", which cannot go through a recorded function yet; compute the gradient inside of it, and pass "
+                      "detach()"));
 }
 
 void check_library(const std::string& name) {
@@ -100,6 +97,14 @@ bool found_same_gradients(const Program& first, const Program& second) {
   });
 }
 
+// A function that let a gradient be where there was one does so where there is none.
+void learn_of_gradients(const Program& previous, Program& program) {
+  for (Program::Leaf& leaf : program.leaves)
+    leaf.found_none_and_left_none &= std::none_of(
+        previous.leaves.begin(), previous.leaves.end(),
+        [&](const Program::Leaf& before) { return before.tensor.is_same(leaf.tensor) && before.lets_be(); });
+}
+
 void bump_version(const Tensor& tensor) {
   if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
 }
@@ -150,11 +155,13 @@ bool Traces::gives_up_after_misfit(Trace& trace) {
 }
 
 // Each thread that calls at the same time has one.
-std::unique_ptr<ProgramRunner> Traces::take_replay(Trace& trace, Outcome& outcome, LaidOutValues& results) {
+std::unique_ptr<ProgramRunner> Traces::take_replay(Trace& trace, Outcome& outcome, LaidOutValues& results,
+                                                   FunctionGraph& graph) {
   const std::lock_guard lock(mutex_);
   if (!trace.ready) return nullptr;
   outcome.form = trace.form;
   results = trace.results;
+  graph = trace.graph;
   std::unique_ptr<ProgramRunner> replay;
   if (trace.free.empty()) {
     replay = make_runner(trace.program);
@@ -162,13 +169,14 @@ std::unique_ptr<ProgramRunner> Traces::take_replay(Trace& trace, Outcome& outcom
     replay = std::move(trace.free.back());
     trace.free.pop_back();
   }
-  if (replay->fits()) {
+  if (replay->fits() && (!graph || graph.inner->fits())) {
     trace.num_misfits = 0;
     return replay;
   }
   trace.ready = false;  // something outside was replaced
   trace.free.clear();
   trace.program = nullptr;
+  trace.graph = {};
   trace.num_recordings = 0;
   if (gives_up_after_misfit(trace)) throw Error(ErrorCode::failed_precondition, options_.name + kOtherSurroundings);
   return nullptr;
@@ -183,14 +191,16 @@ void Traces::give_back(Trace& trace, std::unique_ptr<ProgramRunner> replay) {
 // A result whose graph ended in the function says so to whoever asks for its gradient.
 void Traces::end_graph(Tensor& result) const {
   if (!at::GradMode::is_enabled() || result.requires_grad()) return;
-  const auto node = make_node<torch::autograd::Error>(
+  const auto node = make_graph_node<torch::autograd::Error>(
       str(options_.name,
-          ": the gradient of a recorded function's result is asked for outside of the function; call "
-          "backward() or autograd::grad() inside of it"));
+          ": the gradient of the result of a recorded function with mesh tensors, or with run, is asked for outside of "
+          "the function; call backward() or autograd::grad() inside of it"));
   torch::autograd::set_history(result, node);
 }
 
-Tensors Traces::finish_results(const Program& program, Tensors plain, at::ArrayRef<LaidOut> layouts) const {
+Tensors Traces::finish_results(const Program& program, const FunctionGraph& graph, at::ArrayRef<Tensor> arguments,
+                               Tensors plain, at::ArrayRef<LaidOut> layouts) const {
+  if (graph) return connect(graph, program, arguments, std::move(plain));
   for (size_t i = 0; i < plain.size(); ++i)
     if (program.results[i].requires_grad) end_graph(plain[i]);
   Tensors results = put_together(std::move(plain), layouts);
@@ -215,6 +225,7 @@ void Traces::refuse_written_meshes(const Program& program, at::ArrayRef<LaidOut>
 // Two recordings in a row must be one program. The first may make what later ones find: an optimizer's state,
 // gradients.
 void Traces::accept(Trace& trace, Program program, const std::vector<std::string>& kept_outside, bool previous_fitted) {
+  if (trace.program) learn_of_gradients(*trace.program, program);
   const auto previous = std::exchange(trace.program, std::make_shared<const Program>(std::move(program)));
   const bool leaves_shares = trace.program->leaves_shares;
   const bool made_state = std::exchange(trace.made_state, !kept_outside.empty() || leaves_shares);
@@ -222,6 +233,7 @@ void Traces::accept(Trace& trace, Program program, const std::vector<std::string
   if (!previous) return;
   const auto forget = [&] {
     trace.program = nullptr;
+    trace.graph = {};
     trace.num_recordings = 0;
   };
   const auto fail = [&](const std::string& text) {
@@ -265,6 +277,14 @@ void Traces::give_up(const Error& why, const Trace* trace) {
   if (!told_.exchange(true)) options_.if_unrecordable(why);
 }
 
+// Recordings that are one program have one list of recorded backward passes.
+FunctionGraph Traces::graph_of(Trace& trace, const Program& program, std::shared_ptr<InnerGraph> inner) {
+  if (!inner) return {};
+  const std::lock_guard lock(mutex_);
+  const bool goes_on = trace.graph && trace.program && !difference(*trace.program, program);
+  return {std::move(inner), goes_on ? trace.graph.gradient : std::make_shared<FunctionGradient>(options_)};
+}
+
 Traces::Outcome Traces::record(Trace& trace, const Call& call) {
   at::autocast::clear_cache();  // casts that it keeps from before would count as the caller's tensors
   std::vector<Program::Leaf> leaves;
@@ -277,9 +297,12 @@ Traces::Outcome Traces::record(Trace& trace, const Call& call) {
     }
   }
   Recorder recorder(options_.name, leaves, options_.if_unrecordable ? Unrecordable::goes_on : Unrecordable::error);
+  std::shared_ptr<InnerGraph> graph;
   Outcome outcome;
   {
     const Tensors copies = recorder.take_arguments(call.arguments.plain);
+    graph = std::make_shared<InnerGraph>(options_.name, call.arguments.plain, copies);
+    const SavedValues::Guard saved(at::GradMode::is_enabled() ? graph->saved_values() : nullptr);
     const RecordGuard guard(recorder);
     const Tensors arguments = put_together(copies, call.arguments.values);
     outcome.tensors = call.body(arguments);
@@ -288,13 +311,14 @@ Traces::Outcome Traces::record(Trace& trace, const Call& call) {
   at::autocast::clear_cache();
   ++tracing_count_;
   outcome.form = call.form();
-  if (!recorder.is_over()) recorder.attempt([&] { finish_recording(trace, call, previous_fitted, recorder, outcome); });
+  if (!recorder.is_over())
+    recorder.attempt([&] { finish_recording(trace, call, previous_fitted, recorder, std::move(graph), outcome); });
   if (recorder.is_over()) give_up(*recorder.why_over(), &trace);
   return outcome;
 }
 
 void Traces::finish_recording(Trace& trace, const Call& call, bool previous_fitted, Recorder& recorder,
-                              Outcome& outcome) {
+                              std::shared_ptr<InnerGraph> graph, Outcome& outcome) {
   TakenApart results;
   {
     const RecordGuard guard(recorder);
@@ -302,17 +326,26 @@ void Traces::finish_recording(Trace& trace, const Call& call, bool previous_fitt
     for (size_t i = 0; i < outcome.tensors.size(); ++i)
       if (recorder.is_from_outside(outcome.tensors[i])) results.values[i].same_as = outcome.tensors[i];
   }
-  if (!recorder.take_end(results.plain)) return;
+  const bool has_graph = at::GradMode::is_enabled() && recorder.is_plain();
+  if (has_graph) graph->follow(results.plain, recorder);
+  std::vector<Tensor> saved;
+  if (has_graph && graph->num_roots() > 0) saved = graph->saved_values()->values();
+  if (!recorder.take_end(results.plain, std::move(saved))) return;
+  const auto needs_gradient = [](const Tensor& result) { return result.defined() && result.requires_grad(); };
+  const bool leads_out = has_graph && std::any_of(results.plain.begin(), results.plain.end(), needs_gradient);
+  leads_out ? graph->cut_out() : graph.reset();
   outcome.tensors.clear();  // with their graphs and what these keep
   Program program = recorder.finish(results.plain);
-  outcome.tensors = finish_results(program, std::move(results.plain), results.values);
-  refuse_written_meshes(program, call.arguments.values);
   for (const Program::Buffer& buffer : program.buffers)  // the function wrote to another tensor on the same memory
     if (buffer.kind == Program::Buffer::Kind::argument && buffer.written)
       bump_version(call.arguments.plain[static_cast<size_t>(buffer.index)]);
+  const FunctionGraph node_of = graph_of(trace, program, std::move(graph));
+  outcome.tensors = finish_results(program, node_of, call.arguments.plain, std::move(results.plain), results.values);
+  refuse_written_meshes(program, call.arguments.values);
   const std::lock_guard lock(mutex_);
   trace.form = outcome.form;
   trace.results = std::move(results.values);
+  trace.graph = node_of;
   accept(trace, std::move(program), recorder.kept_outside(), previous_fitted);
 }
 
@@ -326,16 +359,17 @@ Traces::Outcome Traces::call(std::type_index types, const FlatArguments& argumen
   Trace* trace = nullptr;
   Outcome outcome;
   LaidOutValues results;
+  FunctionGraph graph;
   std::unique_ptr<ProgramRunner> replay;
   try {
     check_library(options_.name);
     check_place(options_.name);
-    check_requires_no_grad(options_.name, arguments.tensors);
+    check_gradients(options_, arguments.tensors);
     call.emplace(Call{take_apart(arguments.tensors), body, form});
     check_arguments(options_.name, call->arguments.plain);
     trace = &find_or_add(signature_of(types, arguments, call->arguments));
     if (has_given_up(*trace)) return run_as_it_is();
-    replay = take_replay(*trace, outcome, results);
+    replay = take_replay(*trace, outcome, results, graph);
   } catch (const Error& why) {
     give_up(why, trace);
     return run_as_it_is();
@@ -353,7 +387,8 @@ Traces::Outcome Traces::call(std::type_index types, const FlatArguments& argumen
     std::unique_ptr<ProgramRunner>& replay;
     ~GiveBack() { traces.give_back(trace, std::move(replay)); }
   } const at_the_end{*this, *trace, replay};
-  outcome.tensors = finish_results(*replay->program(), replay->run(call->arguments.plain), results);
+  outcome.tensors =
+      finish_results(*replay->program(), graph, call->arguments.plain, replay->run(call->arguments.plain), results);
   return outcome;
 }
 

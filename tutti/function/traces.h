@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tutti/core/function_ref.h"
+#include "tutti/function/function_graph.h"
 #include "tutti/function/function_options.h"
 #include "tutti/function/program.h"
 #include "tutti/function/program_runner.h"
@@ -51,6 +52,7 @@ class Traces {
     std::vector<std::unique_ptr<ProgramRunner>> free = {};
     std::shared_ptr<void> form = {};
     LaidOutValues results = {};
+    FunctionGraph graph = {};  // of the last recording, if gradients go through a call
   };
   // What a call was given, and where it runs.
   struct Call {
@@ -65,14 +67,18 @@ class Traces {
   bool has_given_up(const Trace& trace) const;
   bool gives_up_after_misfit(Trace& trace);
   std::unique_ptr<ProgramRunner> make_runner(const std::shared_ptr<const Program>& program) const;
-  std::unique_ptr<ProgramRunner> take_replay(Trace& trace, Outcome& outcome, LaidOutValues& results);
+  std::unique_ptr<ProgramRunner> take_replay(Trace& trace, Outcome& outcome, LaidOutValues& results,
+                                             FunctionGraph& graph);
   void give_back(Trace& trace, std::unique_ptr<ProgramRunner> replay);
   Outcome record(Trace& trace, const Call& call);
-  void finish_recording(Trace& trace, const Call& call, bool previous_fitted, Recorder& recorder, Outcome& outcome);
+  void finish_recording(Trace& trace, const Call& call, bool previous_fitted, Recorder& recorder,
+                        std::shared_ptr<InnerGraph> graph, Outcome& outcome);
+  FunctionGraph graph_of(Trace& trace, const Program& program, std::shared_ptr<InnerGraph> inner);
   void give_up(const Error& why, const Trace* trace = nullptr);
   void accept(Trace& trace, Program program, const std::vector<std::string>& kept_outside, bool previous_fitted);
   void end_graph(Tensor& result) const;
-  Tensors finish_results(const Program& program, Tensors plain, at::ArrayRef<LaidOut> layouts) const;
+  Tensors finish_results(const Program& program, const FunctionGraph& graph, at::ArrayRef<Tensor> arguments,
+                         Tensors plain, at::ArrayRef<LaidOut> layouts) const;
   void refuse_written_meshes(const Program& program, at::ArrayRef<LaidOut> layouts) const;
 
   FunctionOptions options_;

@@ -1,0 +1,203 @@
+// How a recording ends: what the function leaves becomes the program's results.
+
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+#include "tutti/core/error.h"
+#include "tutti/core/str.h"
+#include "tutti/function/memory_watch.h"
+#include "tutti/function/recordable_calls.h"
+#include "tutti/function/recorder.h"
+#include "tutti/function/sub_program.h"
+#include "tutti/tensor/mesh_tensor.h"
+
+namespace tutti {
+
+using Kind = Program::Buffer::Kind;
+
+// What the function leaves as gradients of the leaves that it captured.
+void Recorder::take_leaves() {
+  std::unordered_map<const c10::TensorImpl*, size_t> known;
+  for (size_t i = 0; i < program_.leaves.size(); ++i) known.emplace(program_.leaves[i].tensor.unsafeGetTensorImpl(), i);
+  const auto add_leaf = [&](const Tensor& tensor) {
+    if (tensor.requires_grad() && tensor.is_leaf() &&
+        known.emplace(tensor.unsafeGetTensorImpl(), program_.leaves.size()).second)
+      program_.leaves.push_back({.tensor = tensor});
+  };
+  for (const Program::Buffer& captured : program_.buffers)
+    if (captured.kind == Kind::captured || captured.kind == Kind::replica) add_leaf(captured.origin);
+  if (!in_replica_)
+    for (const Program::MeshValue& mesh : program_.meshes) add_leaf(mesh.tensor);
+  for (size_t i = 0; i < program_.leaves.size(); ++i) {
+    Program::Leaf& leaf = program_.leaves[i];
+    const Tensor gradient = gradient_buffer(leaf.tensor);
+    if (!leaf.tensor.grad().defined()) {
+      leaf.changes = leaf.had_gradient;
+      leaf.found_none_and_left_none = !leaf.had_gradient;
+      continue;
+    }
+    if (!gradient.defined())
+      throw Error(ErrorCode::unimplemented,
+                  str(name_, ": a variable of shape ", str_list(leaf.tensor.sizes()),
+                      " that lies in several buffers has a gradient in grad() when the function ends, which cannot be "
+                      "recorded. Call zero_grad() at the end, or compute with autograd::grad()"));
+    if (!has_recordable_memory(gradient)) continue;
+    if (is_mesh_tensor(leaf.tensor.grad())) leaf.exit_spec = mesh_impl(leaf.tensor.grad()).spec();
+    const auto found = buffer_of_.find(gradient.storage().unsafeGetStorageImpl());
+    if (found == buffer_of_.end() || found->second == leaf.entry_buffer) continue;
+    leaf.changes = true;
+    leaf.exit_value = value_of(gradient);
+    given_out_[static_cast<size_t>(found->second)] = true;
+  }
+}
+
+// A tensor from outside that only the recording holds any more is a value that C++ made for a call.
+void Recorder::find_constants() {
+  for (Program::Buffer& captured : program_.buffers)
+    if (captured.kind == Kind::captured && !captured.written && captured.origin.use_count() == 1 &&
+        captured.storage.use_count() == 3) {  // of the buffer, its state and its origin
+      captured.kind = Kind::constant;
+      captured.origin.reset();
+    }
+}
+
+void Recorder::find_kept_outside() {
+  for (size_t i = 0; i < states_.size(); ++i) {
+    const Program::Buffer& made = program_.buffers[i];
+    const bool ours = made.kind == Kind::temporary || made.kind == Kind::argument;
+    if (!ours || given_out_[i] || states_[i].storage.use_count() == 1) continue;
+    const std::string shape =
+        states_[i].values.empty() ? "" : to_string(program_.values[static_cast<size_t>(states_[i].values[0])].geometry);
+    kept_outside_.push_back(made.kind == Kind::argument ? str("argument ", made.index, ", ", shape)
+                                                        : str(shape, " of ", states_[i].made_by));
+  }
+}
+
+// A gradient that was there at the start and that no call uses makes no difference.
+void Recorder::forget_unused_gradients() {
+  for (Program::Leaf& leaf : program_.leaves) {
+    const auto uses = [&](const auto& buffers) {
+      return std::find(buffers.begin(), buffers.end(), leaf.entry_buffer) != buffers.end();
+    };
+    const bool used = std::any_of(program_.calls.begin(), program_.calls.end(),
+                                  [&](const Program::Call& call) { return uses(call.reads) || uses(call.writes); });
+    if (!used) leaf.entry_buffer = -1;
+  }
+}
+
+// What LibTorch resizes in a composite op, no call shows.
+void Recorder::refuse_resized_arguments() {
+  for (size_t i = 0; i < arguments_.size(); ++i) {
+    if (!arguments_[i].defined()) continue;
+    const int number = buffer_of_.at(arguments_[i].storage().unsafeGetStorageImpl());
+    const auto& values = state(number).values;
+    if (program_.values[static_cast<size_t>(values[0])].geometry != geometry_of(arguments_[i]))
+      throw Error(ErrorCode::failed_precondition,
+                  str(name_, ": argument ", i, " was resized to ", str_list(arguments_[i].sizes()),
+                      ", which a replay would not; give it this size before"));
+  }
+}
+
+// LibTorch has put them into tensors that no call shows.
+void Recorder::refuse_gradients_of_replicas() const {
+  for (const Tensor& leaf : replica_leaves_)
+    if (leaf.grad().defined())
+      throw Error(ErrorCode::unimplemented,
+                  str(name_, ": a replica leaves a gradient in grad() of a variable of shape ", str_list(leaf.sizes()),
+                      ", which cannot be recorded. Let the optimizer step and zero_grad() run in the function, or "
+                      "compute with gradients(loss, variables)"));
+}
+
+void Recorder::take_result(const Tensor& result) {
+  const int value = value_of(result);
+  program_.results.push_back({.value = value});
+  if (value < 0) return;
+  const int number = program_.values[static_cast<size_t>(value)].buffer;
+  keep_what_cpp_wrote(number);
+  program_.results.back().requires_grad = result.requires_grad();
+  program_.results.back().is_origin = is_origin(result);
+  for (size_t i = 0; i < arguments_.size(); ++i)
+    if (arguments_[i].is_same(result)) program_.results.back().argument = static_cast<int>(i);
+}
+
+// How a result shows memory that somebody else has, or another result.
+void Recorder::relate_results(at::ArrayRef<Tensor> results) {
+  const auto first_on_memory = [&](size_t i) {
+    const auto number_of = [&](size_t k) { return program_.results[k].value < 0 ? -1 : known_buffer(results[k]); };
+    for (size_t k = 0; k < i; ++k)
+      if (number_of(k) == number_of(i)) return results[k];
+    return Tensor();
+  };
+  for (size_t i = 0; i < results.size(); ++i) {
+    Program::Result& result = program_.results[i];
+    if (result.value < 0) continue;
+    for (size_t k = 0; k < i && result.same_as < 0; ++k)
+      if (results[k].is_same(results[i])) result.same_as = static_cast<int>(k);
+    const auto* meta = torch::autograd::impl::get_view_autograd_meta(results[i]);
+    if (!meta || !meta->has_bw_view() || meta->get_creation_meta() != torch::autograd::CreationMeta::DEFAULT) continue;
+    const Tensor& base = meta->get_backward_view().base_;
+    const Tensor& origin = buffer(known_buffer(results[i])).origin;
+    result.is_view = base.is_same(first_on_memory(i)) || base.is_same(origin) ||
+                     (origin.defined() && origin.is_view() && base.is_same(Tensor(origin._base()))) ||
+                     std::any_of(arguments_.begin(), arguments_.end(),
+                                 [&](const Tensor& argument) { return argument.is_same(base); });
+  }
+}
+
+bool Recorder::has_made(const Tensor& tensor) const {
+  const int known = known_buffer(tensor);
+  if (known < 0) return false;
+  const Kind kind = program_.buffers[static_cast<size_t>(known)].kind;
+  return kind == Kind::temporary || kind == Kind::argument;
+}
+
+bool Recorder::is_origin(const Tensor& tensor) {
+  return value_of(tensor) >= 0 && buffer(known_buffer(tensor)).origin.is_same(tensor);
+}
+
+bool Recorder::take_end(at::ArrayRef<Tensor> results, std::vector<Tensor> saved) {
+  return attempt([&] {
+    if (failed_part_) throw *failed_part_;
+    if (unseen_accesses() != unseen_accesses_)
+      throw Error(ErrorCode::failed_precondition,
+                  name_ + ": C++ asked for the memory of a tensor in another thread while it was recorded");
+    refuse_resized_arguments();
+    refuse_gradients_of_replicas();
+    for (const Tensor& result : results) take_result(result);
+    relate_results(results);
+    for (const Tensor& value : saved) take_result(value);
+    program_.num_saved = saved.size();
+    arguments_.clear();
+    given_out_.assign(program_.buffers.size(), false);
+    take_leaves();
+  });
+}
+
+Program Recorder::finish(Tensors& results) {
+  given_out_.resize(program_.buffers.size(), false);
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (program_.results[i].value < 0) continue;
+    const Program::Value& value = program_.values[static_cast<size_t>(program_.results[i].value)];
+    given_out_[static_cast<size_t>(value.buffer)] = true;
+    // The new tensor drops the graph with what that holds.
+    if (!program_.results[i].is_origin) results[i] = tensor_on(state(value.buffer).storage, value.geometry);
+  }
+  open_all();
+  forget_unused_gradients();
+  find_kept_outside();
+  leaves_.clear();
+  find_constants();
+  for (size_t i = results.size(); i < program_.results.size(); ++i) {
+    results.emplace_back();
+    if (program_.results[i].value < 0) continue;
+    const Program::Value& value = program_.values[static_cast<size_t>(program_.results[i].value)];
+    results.back() = tensor_on(state(value.buffer).storage, value.geometry);
+  }
+  if (num_parts_) leave_out(program_, [&](int number) { return state(number).part != 0; });
+  return std::move(program_);
+}
+
+}  // namespace tutti
