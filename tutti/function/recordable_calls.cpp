@@ -1,5 +1,7 @@
 #include "tutti/function/recordable_calls.h"
 
+#include <ATen/core/grad_mode.h>
+
 #include <algorithm>
 
 #include "tutti/core/error.h"
@@ -30,7 +32,7 @@ void check_recordable(const std::string& function, const c10::OperatorHandle& op
     stop(
         ": its result's shape, or what C++ does next, depends on the values of a tensor, and a replay would go on with "
         "the old ones. Use where(), masked_fill() or multiply by the mask; or take this part out of the function");
-  if (info.name == "aten::mkldnn_rnn_layer")  // in inference
+  if (info.name == "aten::mkldnn_rnn_layer" && !at::GradMode::is_enabled())
     stop(" may give undefined tensors, which a recording does not know yet; leave the layer out of the function");
   if (info.name == "aten::set_") stop(" gives a tensor other memory; write to the tensor with copy_() instead");
 }

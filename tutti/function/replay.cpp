@@ -143,6 +143,7 @@ at::IValue Replay::build(const Program::Operand& operand) const {
 }
 
 void Replay::make_steps(const std::vector<CallGroup>& groups) {
+  const BelowAutograd below;  // kernels of our own are tried on plain tensors
   for (const CallGroup& group : groups) steps_.push_back(make_step(group));
 }
 
@@ -170,6 +171,7 @@ Replay::Step Replay::make_step(const CallGroup& group) {
 void Replay::choose_form(Step& step) {
   const Program::Call& call = step.call();
   bool may_be_proven = false;
+  step.trains = call.name == "aten::mkldnn_rnn_layer";
   if (!call.parts.empty()) {
     step.form = Form::control_flow;
     step.control_flow =
@@ -302,6 +304,8 @@ void Replay::allocate_results() {
 
 void Replay::call(Step& step, const c10::OperatorHandle& op, const Stack& arguments) {
   step.stack.assign(arguments.begin(), arguments.end());
+  std::optional<at::AutoGradMode> mode;
+  if (step.trains) mode.emplace(true);
   if (step.resolved)
     op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &step.stack);
   else
@@ -524,6 +528,10 @@ void Replay::run_steps() {
 }
 
 Tensors Replay::run(at::ArrayRef<Tensor> arguments) {
+  return run_with(arguments, [&] { run_steps(); });
+}
+
+Tensors Replay::run_with(at::ArrayRef<Tensor> arguments, FunctionRef<void()> steps) {
   enter_meshes();
   bind(arguments);
   allocate_results();
@@ -534,7 +542,7 @@ Tensors Replay::run(at::ArrayRef<Tensor> arguments) {
   };
   {
     const Leave at_the_end{*this};
-    run_steps();
+    steps();
   }
   Tensors results;
   for (const Program::Result& made : program_->results)

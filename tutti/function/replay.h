@@ -1,8 +1,10 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
+#include "tutti/core/function_ref.h"
 #include "tutti/function/control_flow_step.h"
 #include "tutti/function/laid_out.h"
 #include "tutti/function/memory_plan.h"
@@ -31,6 +33,13 @@ class Replay final : public ProgramRunner {
   // The bytes of temporaries that were planned into one block.
   int64_t planned_bytes() const { return planned_bytes_; }
 
+  struct StepTime {
+    std::string calls;  // the names of its calls, joined by " + "
+    double seconds;
+  };
+  // Runs the program `runs` times with a clock beside each step. The least time of each, in their order.
+  std::vector<StepTime> step_times(at::ArrayRef<Tensor> arguments, int runs);
+
  private:
   enum class Form { in_place, functional, out, host_step, pointwise, control_flow };
   struct Step {
@@ -38,6 +47,7 @@ class Replay final : public ProgramRunner {
     Form form = Form::in_place;
     bool proven = false;    // out: whether it was seen to give the bits of the functional form
     bool resolved = false;  // the kernel of the CPU key is called, past the other keys
+    bool trains = false;    // the kernel keeps what its gradient needs if the gradient mode says so
     std::optional<c10::OperatorHandle> out_op = {};
     NativeKernel native = nullptr;  // in the place of out_op
     std::unique_ptr<PointwiseStep> pointwise = nullptr;
@@ -85,6 +95,7 @@ class Replay final : public ProgramRunner {
   void plan_block();
   void enter_meshes();
   void leave_meshes();
+  Tensors run_with(at::ArrayRef<Tensor> arguments, FunctionRef<void()> steps);
   void run_steps();
   void run_phase(Phase& phase);
   void run_at_once(const Phase& phase);
