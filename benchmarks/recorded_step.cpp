@@ -1,20 +1,25 @@
 // A training step that `function` has recorded, over the same step of plain LibTorch: both on one thread, with the same
 // batches.
+//   least          the ratio of the least times of single steps: what is left of `ratio` beside busy neighbours
+//   floor          what LibTorch's products and convolutions, and its kernels of LSTMs and attention, take of a replay,
+//                  over the raw step: a replay cannot take less
 //
 //   OMP_NUM_THREADS=1 ./dev bench recorded_step
+//   OMP_NUM_THREADS=1 TUTTI_STEP_TIMES=1 ./dev bench recorded_step --benchmark_filter=Mlp
+//
+// The latter prints what each step of a replay takes.
+#include <cstdlib>
+#include <iomanip>
+#include <iostream>
+
 #include "paired.h"
+#include "tutti/function/replay.h"
 #include "tutti/tutti.h"
 
 namespace tutti::benchmarks {
 namespace {
 
-using torch::nn::BatchNorm1d;
-using torch::nn::Conv2d;
-using torch::nn::Flatten;
-using torch::nn::Linear;
-using torch::nn::MaxPool2d;
-using torch::nn::ReLU;
-using torch::nn::Sequential;
+using namespace torch::nn;
 
 Sequential mlp() { return Sequential(Linear(1200, 48), BatchNorm1d(48), ReLU(), Linear(48, 10)); }
 
@@ -28,29 +33,161 @@ Sequential mnist_cnn() {
                     Linear(1600, 10));
 }
 
+// Embedded words [b, t] to logits.
+struct LstmClassifier : Module {
+  Embedding embedding = register_module("embedding", Embedding(1000, 32));
+  LSTM lstm = register_module("lstm", LSTM(LSTMOptions(32, 64).batch_first(true)));
+  Linear head = register_module("head", Linear(64, 10));
+
+  Tensor forward(const Tensor& words) {
+    const Tensor hidden = std::get<0>(lstm(embedding(words)));
+    return head(hidden.select(1, -1));
+  }
+};
+
+constexpr int64_t kWidth = 64, kHeads = 4, kLength = 16;
+
+struct Block : Module {
+  LayerNorm norm1 = register_module("norm1", LayerNorm(LayerNormOptions({kWidth})));
+  Linear mixed = register_module("mixed", Linear(kWidth, 3 * kWidth));
+  Linear out = register_module("out", Linear(kWidth, kWidth));
+  LayerNorm norm2 = register_module("norm2", LayerNorm(LayerNormOptions({kWidth})));
+  Linear up = register_module("up", Linear(kWidth, 4 * kWidth));
+  Linear down = register_module("down", Linear(4 * kWidth, kWidth));
+
+  Tensor attention(const Tensor& x) {
+    const auto parts = mixed(x).view({x.size(0), x.size(1), 3, kHeads, kWidth / kHeads}).permute({2, 0, 3, 1, 4});
+    const Tensor y = torch::scaled_dot_product_attention(parts[0], parts[1], parts[2]);
+    return out(y.transpose(1, 2).reshape(x.sizes()));
+  }
+  Tensor forward(Tensor x) {
+    x = x + attention(norm1(x));
+    return x + down(torch::gelu(up(norm2(x))));
+  }
+};
+
+struct Transformer : Module {
+  Embedding embedding = register_module("embedding", Embedding(1000, kWidth));
+  Embedding position = register_module("position", Embedding(kLength, kWidth));
+  Sequential blocks = register_module("blocks", Sequential(Block(), Block()));
+  LayerNorm norm = register_module("norm", LayerNorm(LayerNormOptions({kWidth})));
+  Linear head = register_module("head", Linear(kWidth, 10));
+
+  Tensor forward(const Tensor& words) {
+    return head(norm(blocks->forward(embedding(words) + position->weight)).mean(1));
+  }
+};
+
+Sequential lstm() { return Sequential(LstmClassifier()); }
+Sequential transformer() { return Sequential(Transformer()); }
+
+Tensor loss_of(Sequential& model, const Tensor& x, const Tensor& y) {
+  return torch::nll_loss(torch::log_softmax(model->forward(x), 1), y);
+}
+
+// With an optimizer of LibTorch.
+template <class Optimizer>
 struct Training {
   Sequential model;
-  torch::optim::SGD optimizer{model->parameters(), 0.01};
+  Optimizer optimizer{model->parameters(), 0.01};
 
   Tensor step(const Tensor& x, const Tensor& y) {
     optimizer.zero_grad();
-    const Tensor loss = torch::nll_loss(torch::log_softmax(model->forward(x), 1), y);
+    const Tensor loss = loss_of(model, x, y);
     loss.backward();
     optimizer.step();
     return loss.detach();
   }
 };
 
-void train(benchmark::State& state, Sequential (*model)(), at::IntArrayRef features, int steps) {
-  at::set_num_threads(1);
-  at::DimVector sizes{state.range(0)};
-  sizes.append(features.begin(), features.end());
-  const Tensor x = torch::randn(sizes), y = torch::randint(10, {state.range(0)});
-  Training raw{model()}, ours{model()};
+// With Keras's, which, unlike LibTorch's, may be recorded.
+struct AdamTraining {
+  Sequential model;
+  keras::optimizers::Adam optimizer{{.learning_rate = 0.01}};
+  std::vector<Tensor> parameters = model->parameters();
+
+  Tensor step(const Tensor& x, const Tensor& y) {
+    const Tensor loss = loss_of(model, x, y);
+    optimizer.apply_gradients(gradients(loss, parameters), parameters);
+    return loss.detach();
+  }
+};
+
+// With LibTorch's kernel of Adam, whose counts are tensors.
+struct FusedAdamTraining {
+  Sequential model;
+  std::vector<Tensor> parameters = model->parameters();
+  std::vector<Tensor> means = zeros(), squares = zeros(), steps = std::vector(parameters.size(), torch::zeros({}));
+
+  std::vector<Tensor> zeros() const {
+    std::vector<Tensor> made;
+    for (const Tensor& parameter : parameters) made.push_back(torch::zeros_like(parameter));
+    return made;
+  }
+
+  Tensor step(const Tensor& x, const Tensor& y) {
+    const Tensor loss = loss_of(model, x, y);
+    const auto gradients = torch::autograd::grad({loss}, parameters);
+    const torch::NoGradGuard no_grad;
+    steps[0].add_(1);  // of all of them
+    at::_fused_adam_(parameters, gradients, means, squares, {}, steps, /*lr=*/0.01, 0.9, 0.999, /*weight_decay=*/0,
+                     /*eps=*/1e-8, /*amsgrad=*/false, /*maximize=*/false);
+    return loss.detach();
+  }
+};
+
+bool is_product(const std::string& calls) {
+  for (const char* const name :
+       {"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::convolution", "aten::mkldnn", "aten::_scaled"})
+    if (calls.starts_with(name)) return true;
+  return false;
+}
+
+void print(const std::vector<Replay::StepTime>& times, double of_a_call) {
+  if (!std::getenv("TUTTI_STEP_TIMES")) return;
+  double all = 0;
+  for (const auto& time : times) all += time.seconds;
+  std::cout << std::fixed << std::setprecision(2) << 1e6 * all << " us in steps, " << 1e6 * of_a_call
+            << " us a call:\n";
+  for (const auto& [calls, seconds] : times)
+    std::cout << std::setw(10) << std::setprecision(2) << 1e6 * seconds << " us " << std::setw(5)
+              << std::setprecision(1) << 100 * seconds / all << " %  " << calls << "\n";
+  std::cout << std::defaultfloat;
+}
+
+template <class Raw, class Ours>
+void compare_steps(benchmark::State& state, int steps, Raw& raw, Ours& ours, const Tensor& x, const Tensor& y) {
   const auto recorded = function([&](const Tensor& a, const Tensor& b) { return ours.step(a, b); });
   for (int i = 0; i < 4; ++i) recorded(x, y);
   compare(
       state, steps, [&] { raw.step(x, y); }, [&] { recorded(x, y); });
+  const Program& program = recorded.get_concrete_function(x, y).graph();
+  Replay replay(std::make_shared<const Program>(program));
+  double products = 0, least = std::numeric_limits<double>::infinity();
+  const auto times = replay.step_times({x, y}, 3 * steps);
+  for (const auto& [calls, seconds] : times)
+    if (is_product(calls)) products += seconds;
+  double least_call = least;
+  for (int i = 0; i < 3 * steps; ++i) {
+    least = std::min(least, seconds_per_step([&] { raw.step(x, y); }, 1));
+    least_call = std::min(least_call, seconds_per_step([&] { recorded(x, y); }, 1));
+  }
+  print(times, least_call);
+  state.counters["floor"] = products / least;
+  state.counters["least"] = least_call / least;
+}
+
+template <class Raw, class Ours = Raw>
+void train(benchmark::State& state, Sequential (*model)(), at::IntArrayRef features, int steps) {
+  at::set_num_threads(1);
+  at::DimVector sizes{state.range(0)};
+  sizes.append(features.begin(), features.end());
+  const bool has_words = features.size() == 1 && features[0] == kLength;
+  const Tensor x = has_words ? torch::randint(1000, sizes) : torch::randn(sizes);
+  const Tensor y = torch::randint(10, {state.range(0)});
+  Raw raw{model()};
+  Ours ours{model()};
+  compare_steps(state, steps, raw, ours, x, y);
 }
 
 // The step of TensorFlow's DTensor tutorial: a hidden layer that is normalized by hand.
@@ -82,20 +219,28 @@ void TutorialMlp(benchmark::State& state) {
   at::set_num_threads(1);
   const Tensor x = torch::randn({state.range(0), 1200}), y = torch::randint(2, {state.range(0)});
   Tutorial raw, ours;
-  const auto recorded = function([&](const Tensor& a, const Tensor& b) { return ours.step(a, b); });
-  for (int i = 0; i < 4; ++i) recorded(x, y);
-  compare(
-      state, 100, [&] { raw.step(x, y); }, [&] { recorded(x, y); });
+  compare_steps(state, 100, raw, ours, x, y);
 }
 
-void Mlp(benchmark::State& state) { train(state, mlp, {1200}, 100); }
-void LeNet(benchmark::State& state) { train(state, lenet, {1, 28, 28}, 30); }
-void MnistCnn(benchmark::State& state) { train(state, mnist_cnn, {1, 28, 28}, 5); }
+using Sgd = Training<torch::optim::SGD>;
+using Adam = Training<torch::optim::Adam>;
+
+void Mlp(benchmark::State& state) { train<Sgd>(state, mlp, {1200}, 100); }
+void MlpAdam(benchmark::State& state) { train<Adam, AdamTraining>(state, mlp, {1200}, 50); }
+void MlpFusedAdam(benchmark::State& state) { train<FusedAdamTraining>(state, mlp, {1200}, 50); }
+void LeNet(benchmark::State& state) { train<Sgd>(state, lenet, {1, 28, 28}, 30); }
+void MnistCnn(benchmark::State& state) { train<Sgd>(state, mnist_cnn, {1, 28, 28}, 5); }
+void Lstm(benchmark::State& state) { train<Sgd>(state, lstm, {kLength}, 20); }
+void SmallTransformer(benchmark::State& state) { train<Sgd>(state, transformer, {kLength}, 20); }
 
 BENCHMARK(Mlp)->ArgName("batch")->Arg(64)->Arg(8)->Iterations(31)->UseManualTime();
 BENCHMARK(TutorialMlp)->ArgName("batch")->Arg(64)->Arg(8)->Iterations(31)->UseManualTime();
+BENCHMARK(MlpAdam)->ArgName("batch")->Arg(64)->Iterations(31)->UseManualTime();
+BENCHMARK(MlpFusedAdam)->ArgName("batch")->Arg(64)->Iterations(31)->UseManualTime();
 BENCHMARK(LeNet)->ArgName("batch")->Arg(64)->Arg(8)->Iterations(31)->UseManualTime();
 BENCHMARK(MnistCnn)->ArgName("batch")->Arg(64)->Arg(8)->Iterations(15)->UseManualTime();
+BENCHMARK(Lstm)->ArgName("batch")->Arg(32)->Iterations(31)->UseManualTime();
+BENCHMARK(SmallTransformer)->ArgName("batch")->Arg(16)->Iterations(31)->UseManualTime();
 
 }  // namespace
 }  // namespace tutti::benchmarks

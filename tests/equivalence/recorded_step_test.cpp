@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <cstring>
+
 #include "tutti/function/function.h"
 #include "tutti/keras/layers/core/dense.h"
 #include "tutti/keras/layers/normalization/batch_normalization.h"
@@ -49,6 +51,54 @@ TEST(RecordedStep, TrainsAKerasModelAsAPlainStepDoes) {
   EXPECT_EQ(own.optimizer.iterations(), 10);
   EXPECT_EQ(step.tracing_count(), 2);
 }
+
+// What kernels of the library's own compute: products of matrices, pooling, log_softmax; and LibTorch's recurrences.
+struct Recurrence : torch::nn::Module {
+  torch::nn::LSTM lstm = register_module("lstm", torch::nn::LSTM(torch::nn::LSTMOptions(20, 24).num_layers(2)));
+  torch::nn::Linear head = register_module("head", torch::nn::Linear(24, 10));
+  Tensor forward(const Tensor& x) { return head(std::get<0>(lstm(x.view({x.size(0), -1, 20}).transpose(0, 1)))[-1]); }
+};
+
+torch::nn::Sequential network(int kind) {
+  using namespace torch::nn;
+  switch (kind) {
+    case 0: return torch::nn::Sequential(Linear(240, 48), BatchNorm1d(48), ReLU(), Linear(48, 10));
+    case 1: return torch::nn::Sequential(Recurrence());
+    default:
+      return torch::nn::Sequential(Unflatten(1, std::vector<int64_t>{1, 12, 20}), Conv2d(1, 6, 3), ReLU(), MaxPool2d(2),
+                                   Conv2d(6, 8, 2), ReLU(), MaxPool2d(2), Flatten(), Linear(64, 32), ReLU(),
+                                   Linear(32, 10));
+  }
+}
+
+class RecordedStepOfModules : public testing::TestWithParam<int> {};
+
+TEST_P(RecordedStepOfModules, GivesTheBitsOfAPlainStep) {
+  const auto make = [] {
+    torch::manual_seed(3);
+    return network(GetParam());
+  };
+  torch::nn::Sequential plain = make(), own = make();
+  torch::optim::SGD optimizer(plain->parameters(), 0.1), own_optimizer(own->parameters(), 0.1);
+  const auto step = [](torch::nn::Sequential& model, torch::optim::SGD& sgd, const Tensor& x, const Tensor& y) {
+    sgd.zero_grad();
+    const Tensor loss = torch::nll_loss(torch::log_softmax(model->forward(x), 1), y);
+    loss.backward();
+    sgd.step();
+    return loss.detach();
+  };
+  const auto recorded = function([&](const Tensor& x, const Tensor& y) { return step(own, own_optimizer, x, y); });
+  for (int i = 0; i < 12; ++i) {
+    const Tensor x = torch::randn({32, 240}), y = torch::randint(10, {32});
+    const Tensor wanted = step(plain, optimizer, x, y), seen = recorded(x, y);
+    EXPECT_EQ(seen.item<float>(), wanted.item<float>()) << "step " << i;
+  }
+  const auto weights = own->parameters(), wanted = plain->parameters();
+  for (size_t i = 0; i < weights.size(); ++i)
+    EXPECT_EQ(std::memcmp(weights[i].const_data_ptr(), wanted[i].const_data_ptr(), wanted[i].nbytes()), 0) << i;
+}
+
+INSTANTIATE_TEST_SUITE_P(Networks, RecordedStepOfModules, testing::Values(0, 1, 2));
 
 }  // namespace
 }  // namespace tutti::keras

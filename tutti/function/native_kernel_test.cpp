@@ -4,9 +4,11 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/max_pool2d_with_indices.h>
+#include <ATen/ops/max_pool2d_with_indices_backward.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/var_mean.h>
+#include <ATen/ops/zeros_like.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -38,7 +40,7 @@ void expect_pooled_as_by_libtorch(const Tensor& x) {
 
 TEST(NativeKernel, PoolsAsLibTorchDoes) {
   for (const int64_t height : {2, 3, 6, 11})
-    for (const int64_t width : {2, 5, 8, 17, 64}) {
+    for (const int64_t width : {2, 5, 8, 17, 24, 26, 64, 70}) {
       expect_pooled_as_by_libtorch(at::randn({3, 2, height, width}));
       expect_pooled_as_by_libtorch(at::randint(3, {5, height, width}).to(at::kFloat));  // equal ones
     }
@@ -73,6 +75,33 @@ TEST(NativeKernel, LeavesOtherPoolingsToLibTorch) {
   auto three = pooling(at::randn({2, 2, 6, 6}), false);
   three[1] = std::vector<int64_t>{3, 3};
   EXPECT_FALSE(native_kernel_of(op, three));
+}
+
+void expect_spread_as_by_libtorch(const Tensor& gradient, const Tensor& x, const Tensor& places) {
+  const Tensor wanted =
+      at::max_pool2d_with_indices_backward(gradient, x, {2, 2}, {2, 2}, {0, 0}, {1, 1}, false, places);
+  const std::vector<int64_t> two{2, 2}, zero{0, 0}, one{1, 1};
+  torch::jit::Stack arguments{gradient, x, two, two, zero, one, false, places};
+  const NativeKernel kernel = native_kernel_of("aten::max_pool2d_with_indices_backward", arguments);
+  ASSERT_TRUE(kernel);
+  const Tensor own = at::empty(x.sizes()).fill_(7);
+  arguments.push_back(own);
+  kernel(arguments);
+  EXPECT_EQ(std::memcmp(own.const_data_ptr(), wanted.const_data_ptr(), wanted.nbytes()), 0) << gradient << places;
+}
+
+TEST(NativeKernel, SpreadsGradientsOfPoolingAsLibTorchDoes) {
+  for (const int64_t height : {2, 3, 8, 11})
+    for (const int64_t width : {2, 5, 8, 17, 26, 64, 70}) {
+      const Tensor x = at::randn({3, 2, height, width});
+      const Tensor places = std::get<1>(at::max_pool2d_with_indices(x, {2, 2}, {2, 2}));
+      const Tensor gradient = at::randn(places.sizes()), kind = at::randint(6, places.sizes());
+      gradient.masked_fill_(kind == 0, -0.0).masked_fill_(kind == 1, 0.0);
+      gradient.masked_fill_(kind == 2, std::numeric_limits<float>::quiet_NaN());
+      expect_spread_as_by_libtorch(gradient, x, places);
+      expect_spread_as_by_libtorch(gradient, x, at::zeros_like(places));  // all of a plane in its first place
+      expect_spread_as_by_libtorch(gradient, x, at::randint(height * width, places.sizes()));
+    }
 }
 
 torch::jit::Stack variance_of(const Tensor& x, std::vector<int64_t> axes, double correction) {

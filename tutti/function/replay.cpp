@@ -144,6 +144,7 @@ at::IValue Replay::build(const Program::Operand& operand) const {
 }
 
 void Replay::make_steps(const std::vector<CallGroup>& groups) {
+  const BelowAutograd below;  // kernels of our own are tried on plain tensors
   for (const CallGroup& group : groups) steps_.push_back(make_step(group));
 }
 
@@ -527,6 +528,10 @@ void Replay::run_steps() {
 }
 
 Tensors Replay::run(at::ArrayRef<Tensor> arguments) {
+  return run_with(arguments, [&] { run_steps(); });
+}
+
+Tensors Replay::run_with(at::ArrayRef<Tensor> arguments, FunctionRef<void()> steps) {
   take_block();
   enter_meshes();
   bind(arguments);
@@ -541,7 +546,7 @@ Tensors Replay::run(at::ArrayRef<Tensor> arguments) {
   };
   {
     const Leave at_the_end{*this};
-    run_steps();
+    steps();
   }
   Tensors results;
   for (const Program::Result& made : program_->results)

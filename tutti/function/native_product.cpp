@@ -1,0 +1,164 @@
+#include "tutti/function/native_product.h"
+
+#include <ATen/Context.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/empty_strided.h>
+#include <ATen/ops/mm.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <tuple>
+
+#include "tutti/function/matrix_product.h"
+#include "tutti/tensor/parallel_ranges.h"
+#include "tutti/tensor/random_seed.h"
+
+namespace tutti {
+namespace {
+
+using Stack = torch::jit::Stack;
+
+// MKL adds in another order where there are fewer. Of a depth of 1 it adds nothing, so that zeros keep their signs.
+constexpr int64_t kLeastRows = 4, kLeastColumns = 12;
+constexpr double kMostOperations = 3e8;  // of what is tried: a few milliseconds
+constexpr int64_t kMultiplicationsOfAThread = 1 << 20;
+
+// The pieces into which MKL cuts the depth on processors of AMD: 192, or a half where there is less than two of them.
+int64_t piece_of(int64_t depth) {
+  constexpr int64_t kPiece = 192;
+  return depth <= kPiece ? depth : depth < 2 * kPiece ? depth / 2 : kPiece;
+}
+
+struct Operands {
+  at::Tensor a, b, bias;  // bias: undefined where there is none
+};
+
+// Contiguous, or the transpose of what is.
+bool is_plain_matrix(const at::Tensor& x) {
+  if (x.scalar_type() != at::kFloat || x.dim() != 2 || x.numel() == 0 || x.is_neg()) return false;
+  return (x.stride(1) == 1 && x.stride(0) == x.size(1)) || (x.stride(0) == 1 && x.stride(1) == x.size(0));
+}
+
+bool is_plain_bias(const at::Tensor& bias, int64_t columns) {
+  return bias.scalar_type() == at::kFloat && bias.dim() == 1 && bias.size(0) == columns && bias.is_contiguous() &&
+         !bias.is_neg();
+}
+
+bool is_one(const at::IValue& scale) { return scale.isScalar() && scale.toScalar().equal(1); }
+
+// (a, b) or (bias, a, b, beta, alpha)
+std::optional<Operands> operands_of(const std::string& op, const Stack& arguments) {
+  Operands operands;
+  if (op == "aten::mm") {
+    operands = {arguments[0].toTensor(), arguments[1].toTensor(), {}};
+  } else if (op == "aten::addmm" && is_one(arguments[3]) && is_one(arguments[4])) {
+    operands = {arguments[1].toTensor(), arguments[2].toTensor(), arguments[0].toTensor()};
+  } else {
+    return {};
+  }
+  if (!is_plain_matrix(operands.a) || !is_plain_matrix(operands.b)) return {};
+  if (operands.a.size(0) < kLeastRows || operands.b.size(1) < kLeastColumns || operands.a.size(1) < 2) return {};
+  if (operands.bias.defined() && !is_plain_bias(operands.bias, operands.b.size(1))) return {};
+  return operands;
+}
+
+MatrixPart part_of(const at::Tensor& matrix) {
+  return {matrix.const_data_ptr<float>(), matrix.stride(0), matrix.stride(1)};
+}
+
+// Columns are divided among threads, rows where these are more.
+void multiply_into(const Operands& operands, const at::Tensor& result) {
+  MatrixProduct whole{.a = part_of(operands.a), .b = part_of(operands.b)};
+  whole.bias = operands.bias.defined() ? operands.bias.const_data_ptr<float>() : nullptr;
+  whole.result = result.mutable_data_ptr<float>();
+  whole.rows = operands.a.size(0);
+  whole.columns = operands.b.size(1);
+  whole.depth = operands.a.size(1);
+  whole.piece = piece_of(whole.depth);
+  const int64_t of_a_row = whole.columns * whole.depth;
+  const int64_t grain = std::max<int64_t>(64, kMultiplicationsOfAThread / std::max<int64_t>(1, of_a_row));
+  parallel_ranges(whole.rows, grain, [&](int64_t begin, int64_t end) {
+    MatrixProduct part = whole;
+    part.a.data += begin * whole.a.row_stride;
+    part.result += begin * whole.columns;
+    part.rows = end - begin;
+    multiply(part);
+  });
+}
+
+void multiply_matrices(const Stack& arguments) {
+  multiply_into({arguments[0].toTensor(), arguments[1].toTensor(), {}}, arguments[2].toTensor());
+}
+
+void multiply_matrices_and_add(const Stack& arguments) {
+  multiply_into({arguments[1].toTensor(), arguments[2].toTensor(), arguments[0].toTensor()}, arguments[5].toTensor());
+}
+
+template <class F>
+double seconds_of(F f) {
+  const auto begin = std::chrono::steady_clock::now();
+  f();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+// Whether random numbers give LibTorch's bits each time, in less time.
+bool passes_a_trial(const Operands& shapes) {
+  constexpr int kRuns = 3;
+  const auto generator = make_generator(1, at::kCPU);
+  const auto numbers = [&](const at::Tensor& like) {
+    if (!like.defined()) return at::Tensor();
+    at::Tensor made = at::empty_strided(like.sizes(), like.strides(), like.options());
+    return made.uniform_(-1, 1, generator);
+  };
+  at::Tensor own = at::empty({shapes.a.size(0), shapes.b.size(1)}), wanted = at::empty_like(own);
+  double own_seconds = std::numeric_limits<double>::infinity(), their_seconds = own_seconds;
+  for (int run = 0; run < kRuns; ++run) {
+    const Operands tried{numbers(shapes.a), numbers(shapes.b), numbers(shapes.bias)};
+    own_seconds = std::min(own_seconds, seconds_of([&] { multiply_into(tried, own); }));
+    their_seconds = std::min(their_seconds, seconds_of([&] {
+                               tried.bias.defined() ? at::addmm_out(wanted, tried.bias, tried.a, tried.b)
+                                                    : at::mm_out(wanted, tried.a, tried.b);
+                             }));
+    if (std::memcmp(own.const_data_ptr(), wanted.const_data_ptr(), own.nbytes()) != 0) return false;
+  }
+  return own_seconds < their_seconds;
+}
+
+// One trial for each kind of product, in a process.
+bool passed_a_trial(const Operands& operands) {
+  using Kind = std::tuple<int64_t, int64_t, int64_t, bool, bool, bool, at::Float32MatmulPrecision>;
+  static std::mutex mutex;
+  static std::map<Kind, bool> outcomes;
+  const Kind kind{operands.a.size(0),
+                  operands.b.size(1),
+                  operands.a.size(1),
+                  operands.a.stride(1) == 1,
+                  operands.b.stride(1) == 1,
+                  operands.bias.defined(),
+                  at::globalContext().float32MatmulPrecision()};
+  const std::lock_guard lock(mutex);
+  const auto known = outcomes.find(kind);
+  if (known != outcomes.end()) return known->second;
+  return outcomes[kind] = passes_a_trial(operands);
+}
+
+}  // namespace
+
+NativeKernel native_product_of(const std::string& op, const Stack& arguments) {
+  if (!multiplies_in_vectors()) return nullptr;
+  const auto operands = operands_of(op, arguments);
+  if (!operands) return nullptr;
+  const double operations = 2.0 * static_cast<double>(operands->a.numel()) * static_cast<double>(operands->b.size(1));
+  if (operations > kMostOperations || !passed_a_trial(*operands)) return nullptr;
+  return op == "aten::mm" ? multiply_matrices : multiply_matrices_and_add;
+}
+
+}  // namespace tutti
