@@ -19,12 +19,13 @@ LAUNCHERS = ("TUTTI_", "TF_CONFIG", "RANK", "WORLD_SIZE", "PET_", "OMPI_", "PMI_
 CLEAN = {name: value for name, value in os.environ.items() if not name.startswith(LAUNCHERS)} | {
     "OMP_NUM_THREADS": "1", "MULTI_WORKER_BY": "mpi"}
 
+MPIRUN = ("mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--tag-output")
+
 
 def mpirun(count, *command, options=(), variables={}, timeout=280):
     """What `count` processes print and how the job ends; a job that hangs fails."""
-    return subprocess.run(["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--tag-output", *options,
-                           "-n", str(count), *map(str, command)], env=CLEAN | variables, capture_output=True, text=True,
-                          timeout=timeout, stdin=subprocess.DEVNULL)
+    return subprocess.run([*MPIRUN, *options, "-n", str(count), *map(str, command)], env=CLEAN | variables,
+                          capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL)
 
 
 class Groups(unittest.TestCase):
@@ -91,18 +92,21 @@ class Faults(unittest.TestCase):
         self.assertIn("data_loss: mine", self.told(done, 1)[1])
         self.assertIn("unavailable: ", self.told(done, 0)[1])
 
-    def test_a_training_is_that_of_our_launcher(self):
+    def test_a_training_has_the_bits_of_the_ring_though_ranks_go_the_other_way_round(self):
+        port = 20000 + os.getpid() % 20000  # a name: nobody listens there
+        config = '{"cluster": {"worker": ["localhost:%d", "localhost:%d"]}, "task": {"type": "worker", "index": %%d}}'
+        script = 'export TF_CONFIG=$(printf "$0" $((1 - OMPI_COMM_WORLD_RANK))); exec "$@"'
+        the_other_way = ("sh", "-c", script, config % (port, port + 1))
         ends = []
-        for by in (lambda *command: mpirun(2, *command), lambda *command: subprocess.run(
-                [TUTTI, "launch", "-n", "2", *command], env=CLEAN | {"MULTI_WORKER_BY": "ring"}, capture_output=True,
-                text=True, timeout=120)):
+        for command, variables in (((*MPIRUN, "-n", "2"), {}), ((*MPIRUN, "-n", "2", *the_other_way), {}),
+                                   ((TUTTI, "launch", "-n", "2"), {"MULTI_WORKER_BY": "ring"})):
             with tempfile.TemporaryDirectory() as folder:
-                done = by(MEMBER, "train", folder, "23")
+                done = subprocess.run([*command, MEMBER, "train", folder, "23"], env=CLEAN | variables,
+                                      capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             ends += re.findall(r"ended with (\d+)", done.stdout)
-        self.assertEqual(len(ends), 4)
+        self.assertEqual(len(ends), 6)
         self.assertEqual(len(set(ends)), 1, ends)
-
 
     def test_a_program_may_use_mpi_itself(self):
         done = mpirun(2, MPI_MEMBER, "own")
