@@ -1,6 +1,7 @@
 #include "tutti/keras/saving/compile_json.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <utility>

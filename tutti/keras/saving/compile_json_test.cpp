@@ -53,7 +53,8 @@ void train(const Model& model, const Data& data, int count) {
 }
 
 void expect_same_weights(const Model& model, const Model& expected) {
-  const auto own = model.weights(), wanted = expected.weights();
+  const auto& own = model.weights();
+  const auto& wanted = expected.weights();
   ASSERT_EQ(own.size(), wanted.size());
   for (size_t i = 0; i < own.size(); ++i)
     EXPECT_TRUE(at::equal(gather(own[i].value), gather(wanted[i].value))) << own[i].name;
@@ -221,9 +222,8 @@ TEST(CompileJson, RefusesWhatIsDamagedOrUnknown) {
        ErrorCode::unimplemented},
   };
   for (const auto& [json, code] : cases) EXPECT_EQ(code_of([&] { read(json); }), code) << json;
-  std::string deep = "\"mse\"";
-  for (int i = 0; i < 100; ++i) deep = '[' + deep + ']';
-  EXPECT_EQ(code_of([&] { read(str("{\"metrics\": ", deep, '}')); }), ErrorCode::data_loss);
+  const std::string deep = str("{\"metrics\": ", std::string(100, '['), "\"mse\"", std::string(100, ']'), '}');
+  EXPECT_EQ(code_of([&] { read(deep); }), ErrorCode::data_loss);
 }
 
 TEST(CompileJson, WhateverIsInAFileEndsInAnErrorThatTells) {

@@ -1,6 +1,8 @@
 #include <any>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "tutti/core/json.h"
 #include "tutti/core/str.h"

@@ -9,8 +9,11 @@
 #include <any>
 #include <array>
 #include <cmath>
+#include <functional>
+#include <iterator>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "tutti/core/error.h"
