@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "dice.h"
 #include "operands.h"
 #include "program.h"
+#include "tests/support/dice.h"
 
 namespace tutti::fuzz {
 

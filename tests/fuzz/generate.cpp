@@ -7,9 +7,9 @@
 #include <numeric>
 
 #include "call_maker.h"
-#include "dice.h"
 #include "machine.h"
 #include "optimizers.h"
+#include "tests/support/dice.h"
 
 namespace tutti::fuzz {
 namespace {

@@ -15,8 +15,8 @@
 #include <cstring>
 #include <set>
 
-#include "tests/fuzz/dice.h"
 #include "tests/support/collected_warnings.h"
+#include "tests/support/dice.h"
 #include "tutti/core/str.h"
 #include "tutti/device/logical_devices.h"
 #include "tutti/distribute/mirrored_strategy.h"

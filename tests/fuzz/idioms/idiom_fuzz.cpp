@@ -9,7 +9,7 @@
 
 #include "idioms.h"
 #include "tests/fuzz/child.h"
-#include "tests/fuzz/dice.h"
+#include "tests/support/dice.h"
 #include "tutti/core/log.h"
 #include "tutti/core/str.h"
 #include "tutti/device/logical_devices.h"
