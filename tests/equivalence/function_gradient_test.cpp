@@ -576,6 +576,31 @@ TEST(FunctionGradient, TrainsAModuleAsPlainCallsDo) {
   EXPECT_EQ(forward.tracing_count(), 2);
 }
 
+TEST(FunctionGradient, IsPlainWhereTheFunctionOrItsBackwardPassCannotBeRecorded) {
+  const Tensor w = leaf({3});
+  const auto read_forward = [&](const Tensor& x) { return x * w * (w * 2).abs().sum().item<float>(); };
+  const auto read_backward = [&](const Tensor& x) {
+    const Tensor y = x * w;
+    y.register_hook([](const Tensor& gradient) { return gradient * gradient.abs().sum().item<float>(); });
+    return y.view({3, 1});
+  };
+  const auto compare = [&](const auto& f) {
+    std::vector<std::string> reasons;
+    const auto recorded = function(f, {.if_unrecordable = [&](const Error& why) { reasons.emplace_back(why.what()); }});
+    for (int i = 0; i < 5; ++i) {
+      const Tensor x = torch::randn({3}), own = x.clone().requires_grad_();
+      const auto slope = [&](const Tensor& y) { return torch::autograd::grad({y.square().sum()}, {w})[0]; };
+      EXPECT_TRUE(same_bits(slope(recorded(x)), slope(f(x)))) << i;
+      EXPECT_TRUE(same_bits(slope(recorded(own)), slope(f(x)))) << i;
+    }
+    return reasons;
+  };
+  EXPECT_THAT(compare(read_forward), testing::ElementsAre(HasSubstr("reads a number out of a tensor")));
+  const auto reasons = compare(read_backward);
+  ASSERT_FALSE(reasons.empty());
+  EXPECT_THAT(reasons[0], HasSubstr("backward pass: aten::_local_scalar_dense reads a number"));
+}
+
 TEST(FunctionGradient, OfRunInAFunctionSaysSoWhenItIsAskedFor) {
   MirroredStrategy strategy({.devices = configure_logical_cpus(2)});
   const Tensor w = strategy.build([] { return torch::ones({3}).requires_grad_(); });

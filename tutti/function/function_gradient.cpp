@@ -51,12 +51,12 @@ class FunctionGradient::Pass {
 
   std::vector<Tensor> record(Recorder& recorder, Recording& recorded) {
     recorded.used_saved.assign(saved_.size(), false);
+    Tensors copies = recorder.take_arguments(arguments());
+    const auto given = at::ArrayRef<Tensor>(copies).slice(0, gradients_.size());
     std::vector<Tensor> found;
     bool goes_on = false;
     {
-      const Tensors copies = recorder.take_arguments(arguments());
       const RecordGuard guard(recorder);
-      const auto given = at::ArrayRef<Tensor>(copies).slice(0, gradients_.size());
       found = graph_.run(given, needed_, [&](size_t number) {
         saved_[number].get();
         recorded.used_saved[number] = true;
@@ -66,7 +66,10 @@ class FunctionGradient::Pass {
       recorded.shares = sharing(found, recorded.same_as, copies);
       goes_on = !recorder.is_over() && recorder.take_end(found);
     }
-    if (goes_on) {
+    if (!goes_on) {
+      leave_copies(found, copies);
+    } else {
+      copies.clear();
       Tensors results(found.begin(), found.end());
       found.clear();
       recorded.program = std::make_shared<const Program>(recorder.finish(results));
@@ -134,6 +137,14 @@ class FunctionGradient::Pass {
     for (size_t i = 0; i < found.size(); ++i)
       if (shares[i]) found[i] = found[i].clone();
     return found;
+  }
+
+  static void leave_copies(std::vector<Tensor>& found, const Tensors& copies) {
+    for (Tensor& gradient : found)
+      if (std::any_of(copies.begin(), copies.end(), [&](const Tensor& copy) {
+            return copy.defined() && gradient.defined() && gradient.is_alias_of(copy);
+          }))
+        gradient = gradient.clone();
   }
 
   // Recorded were copies of the arguments, on their memory.
@@ -208,12 +219,12 @@ std::vector<Tensor> FunctionGradient::record(Trace& trace, Pass& pass) {
   Recording recorded;
   auto found = pass.record(recorder, recorded);
   try {
-    if (!recorder.is_over()) accept(trace, std::move(recorded), recorder.kept_outside());
+    if (recorder.is_over()) throw *recorder.why_over();
+    accept(trace, std::move(recorded), recorder.kept_outside());
   } catch (const Error& why) {
     if (!if_unrecordable_) throw;
-    if_unrecordable_(why);
+    if (!gave_up_.exchange(true)) if_unrecordable_(why);
   }
-  if (recorder.is_over()) if_unrecordable_(*recorder.why_over());
   return found;
 }
 
@@ -221,7 +232,7 @@ std::vector<Tensor> FunctionGradient::operator()(InnerGraph& graph, const std::v
                                                  const std::vector<SavedValue>& saved,
                                                  const std::vector<bool>& needed) {
   Pass pass(graph, gradients, saved, needed);
-  if (CallRecorder::current() || functions_run_eagerly() || !pass.may_be_recorded()) return pass.run();
+  if (CallRecorder::current() || functions_run_eagerly() || gave_up_ || !pass.may_be_recorded()) return pass.run();
   Kind kind{{}, needed, modes_now()};
   for (const Tensor& gradient : gradients) {
     kind.gradients.emplace_back();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -67,8 +68,9 @@ class FunctionGradient {
 
   std::string name_;
   std::function<void(const Error& why)> if_unrecordable_;
-  std::mutex mutex_;      // of traces_ and what they have
-  std::mutex recording_;  // one thread records
+  std::mutex mutex_;                  // of traces_ and what they have
+  std::mutex recording_;              // one thread records
+  std::atomic<bool> gave_up_{false};  // it cannot be recorded, and LibTorch runs it
   std::vector<std::unique_ptr<Trace>> traces_;
 };
 
