@@ -25,7 +25,7 @@ namespace {
 using Stack = torch::jit::Stack;
 
 constexpr int64_t kClasses = 15;  // at most: from 16 on LibTorch adds in vectors
-constexpr int64_t kRowsAtOnce = 16, kElementsWorthAThread = 8192;
+constexpr int64_t kRowsAtOnce = 16, kClassesWorthAThread = 8192;
 
 // The first `count` of a vector's numbers, one after the other.
 float sum_of(const float* numbers, int64_t count) {
@@ -79,7 +79,7 @@ float sum_of(const float* numbers, int64_t count) {
 template <class F>
 void for_rows(const at::Tensor& x, F f) {
   const int64_t classes = x.size(-1);
-  parallel_ranges(x.numel() / classes, std::max<int64_t>(1, kElementsWorthAThread / classes),
+  parallel_ranges(x.numel() / classes, std::max<int64_t>(1, kClassesWorthAThread / classes),
                   [&](int64_t begin, int64_t end) { f(begin * classes, end - begin, classes); });
 }
 
