@@ -2,9 +2,6 @@
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
-#include <atomic>
-#include <thread>
-
 #include "recorded_and_plain.h"
 #include "tutti/device/logical_devices.h"
 #include "tutti/distribute/mirrored_strategy.h"
@@ -522,27 +519,6 @@ TEST(FunctionGradient, ABackwardPassInsideAFunctionGoesThroughAnothersCall) {
     const auto descend = function([&] { return torch::autograd::grad({y.sum()}, {w})[0]; });
     EXPECT_TRUE(same_bits(descend(), torch::autograd::grad({(x * w).exp().sum()}, {w})[0])) << i;
   }
-}
-
-TEST(FunctionGradient, ThreadsMayGoBackAtOnce) {
-  const Tensor w = torch::randn({8, 8}).requires_grad_();
-  const auto f = [&](const Tensor& x) { return torch::tanh(x.matmul(w)).sum(0); };
-  const auto g = function(f);
-  const auto slopes = [&](const auto& call, const Tensor& x) { return torch::autograd::grad({call(x).sum()}, {x, w}); };
-  for (int i = 0; i < 3; ++i) slopes(g, leaf({4, 8}));
-  std::atomic<int> wrong = 0;
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 4; ++t)
-    threads.emplace_back([&, t] {
-      for (int i = 0; i < 50; ++i) {
-        const Tensor x = torch::full({4, 8}, static_cast<float>(t * 100 + i) / 400).requires_grad_();
-        const auto made = slopes(g, x), wanted = slopes(f, x);
-        wrong += !same_bits(made[0], wanted[0]) + !same_bits(made[1], wanted[1]);
-      }
-    });
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(wrong, 0);
-  EXPECT_EQ(g.tracing_count(), 2);
 }
 
 TEST(FunctionGradient, TrainsAModuleAsPlainCallsDo) {

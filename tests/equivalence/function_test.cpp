@@ -310,6 +310,27 @@ TEST(Function, ThreadsMayCallAtOnce) {
   EXPECT_EQ(g.tracing_count(), 2);
 }
 
+TEST(Function, ThreadsMayGoBackThroughCallsAtOnce) {
+  const Tensor w = torch::randn({8, 8}).requires_grad_();
+  const auto f = [&](const Tensor& x) { return torch::tanh(x.matmul(w)).sum(0); };
+  const auto g = function(f);
+  const auto slopes = [&](const auto& call, const Tensor& x) { return torch::autograd::grad({call(x).sum()}, {x, w}); };
+  for (int i = 0; i < 3; ++i) slopes(g, torch::randn({4, 8}).requires_grad_());
+  std::atomic<int> wrong = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 50; ++i) {
+        const Tensor x = torch::full({4, 8}, static_cast<float>(t * 100 + i) / 400).requires_grad_();
+        const auto made = slopes(g, x), wanted = slopes(f, x);
+        wrong += !same_bits(made[0], wanted[0]) + !same_bits(made[1], wanted[1]);
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(g.tracing_count(), 2);
+}
+
 TEST(Function, RunsEagerlyWhereAsked) {
   int runs = 0;
   const auto f = function([&](const Tensor& x) { return ++runs, x + 1; });
