@@ -112,8 +112,9 @@ class Generator {
   }
 
   // Whether LibTorch reads or writes past an end: a transform below autograd whose axes count from the last, a copy of
-  // fewer tensors than there are, an LSTM of other than three axes, a batch norm that gets more or fewer numbers than
-  // there are channels, or with gaps.
+  // fewer tensors than there are, an LSTM of other than three axes, the gradient of a convolution by thnn of images
+  // that leave gaps or repeat pixels, a batch norm that gets more or fewer numbers than there are channels, or with
+  // gaps.
   bool reaches_past_an_end(const Statement& statement) const {
     const std::string name = op_name(*statement.op);
     const auto& arguments = statement.arguments;
@@ -122,6 +123,7 @@ class Generator {
       return std::any_of(axes.begin(), axes.end(), [](int64_t axis) { return axis < 0; });
     }
     if (name == "lstm.input") return machine_.slots().at(arguments[0].slots[0]).dim() != 3;
+    if (name == "thnn_conv2d") return !machine_.slots().at(arguments[0].slots[0]).is_non_overlapping_and_dense();
     if (name.rfind("_foreach_copy", 0) == 0) return arguments[0].slots.size() != arguments[1].slots.size();
     return name.find("native_batch_norm") != std::string::npos && misses_channels(statement);
   }
