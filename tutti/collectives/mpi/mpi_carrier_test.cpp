@@ -97,7 +97,8 @@ TEST(MpiCarrier, AFailureOfMpiEndsTheCallOfEveryMember) {
     // Ranks in MPI go the other way round; the group's tag is the last that was given.
     if (group.rank() == 0) mpi_in_memory(1).send(0, last_tag_of_threads(), nonsense.data(), 4800, &request);
     float value = 1;
-    group.run({.kind = CollectiveKind::all_reduce, .count = 1, .input = &value, .output = &value, .name = "loss"});
+    for (int call = 0; call < 2; ++call)  // the first may have ended for who has all that it needs
+      group.run({.kind = CollectiveKind::all_reduce, .count = 1, .input = &value, .output = &value, .name = "loss"});
   });
   for (const std::string& error : errors)
     EXPECT_THAT(error, AllOf(HasSubstr("unavailable"), HasSubstr("rank 0 to rank 1: MPI: a message is longer")));
