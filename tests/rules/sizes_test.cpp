@@ -95,6 +95,17 @@ TEST(Sizes, OfALinearLayersBiasMustFitItsRows) {
   }
 }
 
+TEST(Sizes, OfPixelsThatAreShuffledByNoFactorAreRefused) {
+  for (const int64_t factor : {int64_t{-1}, int64_t{0}, int64_t{3}, int64_t{1} << 32, INT64_MAX}) {
+    SCOPED_TRACE(factor);
+    const auto refused = [&](const TensorFunction& f) {
+      for (const char* batch : {"x", "-"}) expect_like_one_device(torch::ones({2, 4, 2, 4}), {batch, "-", "-", "-"}, f);
+    };
+    refused([&](const Tensor& x) { return torch::pixel_shuffle(x, factor); });
+    refused([&](const Tensor& x) { return torch::pixel_unshuffle(x, factor); });
+  }
+}
+
 TEST(Sizes, OfANormalizedShapeMustBeTheLastAxes) {
   for (const int64_t last : {3, 5, 6})
     expect_like_one_device(torch::rand({4, 6}), {"-", "x"},
