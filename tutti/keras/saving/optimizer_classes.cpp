@@ -33,14 +33,9 @@ namespace schedules = optimizers::schedules;
 
 // --- Learning rates: a number, or a schedule of one of Keras's classes.
 
-void list_schedule(LayerConfig& config, schedules::ExponentialDecayOptions& options) {
-  config.option("initial_learning_rate", options.initial_learning_rate);
-  config.option("decay_steps", options.decay_steps);
-  config.option("decay_rate", options.decay_rate);
-  config.option("staircase", options.staircase);
-}
-
-void list_schedule(LayerConfig& config, schedules::InverseTimeDecayOptions& options) {
+// Of ExponentialDecay and InverseTimeDecay; the others have lists of their own.
+template <class Options>
+void list_schedule(LayerConfig& config, Options& options) {
   config.option("initial_learning_rate", options.initial_learning_rate);
   config.option("decay_steps", options.decay_steps);
   config.option("decay_rate", options.decay_rate);
