@@ -14,6 +14,7 @@
 #include <torch/optim/sgd.h>
 
 #include <fstream>
+#include <latch>
 
 #include "tests/support/dataset_values.h"
 #include "tests/support/three_replicas.h"
@@ -303,6 +304,21 @@ TEST_F(Leaves, RefuseTheSwitchThatIsOneForAllReplicas) {
     w.sum();
     w.set_requires_grad(false);
     w.sum();
+  };
+  EXPECT_THAT(error_of([&] { strategy.run(freeze); }),
+              AllOf(HasSubstr("failed_precondition"), HasSubstr("requires_grad_()")));
+}
+
+TEST_F(Leaves, RefuseTheSwitchAlsoOfAReplicaThatLooksLater) {
+  std::latch first_has_switched(1);
+  const auto freeze = [&] {
+    if (replica() == 0) {
+      w.sum();
+      w.set_requires_grad(false);
+      first_has_switched.count_down();
+    }
+    first_has_switched.wait();
+    if (replica() == 1) w.sum();
   };
   EXPECT_THAT(error_of([&] { strategy.run(freeze); }),
               AllOf(HasSubstr("failed_precondition"), HasSubstr("requires_grad_()")));

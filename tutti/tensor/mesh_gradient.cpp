@@ -211,6 +211,10 @@ const Tensor& MeshMeta::leaf(const ThreadView& view) {
 void MeshMeta::check_flag() {
   const std::lock_guard lock(group_->mutex_);
   if (requires_grad_ == known_flag_.load(std::memory_order_relaxed)) return;  // the first replica has just set it
+  refuse_switch();
+}
+
+void MeshMeta::refuse_switch() const {
   throw Error(ErrorCode::failed_precondition,
               str("set_requires_grad of ", values_->describe(),
                   " was called while replicas run: it is one switch for all of them. Call requires_grad_(), which in a "
@@ -219,7 +223,12 @@ void MeshMeta::check_flag() {
 
 void MeshMeta::follow_flag(size_t replica) {
   const std::lock_guard lock(group_->mutex_);
-  if (known_flag_.exchange(requires_grad_) != requires_grad_) ++flag_generation_;
+  if (known_flag_.load() != requires_grad_) {
+    if (ThreadView::current().replica >= 0 && flag_period_.load() == self_->mesh_shape()->clock.period())
+      refuse_switch();
+    known_flag_.store(requires_grad_);
+    ++flag_generation_;
+  }
   if (owned_states_[replica].flag == flag_generation_.load()) return;
   owned_states_[replica].flag = flag_generation_.load();
   leaves_[replica].set_requires_grad(requires_grad_);
@@ -235,6 +244,7 @@ const Tensor& MeshMeta::first_look(size_t replica) {
   if (state.flag != flag_generation_.load(std::memory_order_relaxed) ||
       requires_grad_ != known_flag_.load(std::memory_order_relaxed))
     follow_flag(replica);
+  flag_period_.store(self_->mesh_shape()->clock.period(), std::memory_order_relaxed);
   if (requires_grad_ && self_->mesh_shape()->mesh.options().home) values_->make_read_only();
   if (cpp_hooks_list_ && state.hooks != cpp_hooks_list_.get()) {
     state.hooks = cpp_hooks_list_.get();

@@ -116,6 +116,7 @@ class MeshMeta final : public torch::autograd::AutogradMeta {
   const Tensor& first_look(size_t replica);
   void follow_flag(size_t replica);
   void check_flag();
+  [[noreturn]] void refuse_switch() const;
   Tensor& grad_in(const ThreadView& view);
   void take_global_gradient(size_t replica);
   bool moves_to_first() const { return group_->op() == ReduceOp::sum || leaves_.size() == 1; }
@@ -136,6 +137,7 @@ class MeshMeta final : public torch::autograd::AutogradMeta {
   std::atomic<LeafState*> states_{nullptr};   // of the leaves; null: no replica looked yet
   std::atomic<bool> known_flag_{false};       // requires_grad_ as a replica, or the last look at it, found it
   std::atomic<uint64_t> flag_generation_{1};  // grows when global view has set another
+  std::atomic<uint64_t> flag_period_{0};      // in which a replica last found known_flag_
   mutable std::atomic<bool> global_{false};   // grad_ may be defined
   std::atomic<bool> taken_{false};            // a replica took grad_ over, of which others have a part too
   uint64_t generation_ = 1;                   // of grad_
