@@ -1,5 +1,5 @@
-// What other processes say before they are known, and as members of a ring: the first byte says which message the rest
-// is. What is taken has the same bytes again; what is not is data_loss.
+// What other processes say before they are known, as members of a ring, and as launchers: the first byte says which
+// message the rest is. What is taken has the same bytes again; what is not is data_loss.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -10,6 +10,7 @@
 #include "tutti/cluster/peer_hello.h"
 #include "tutti/collectives/ring/ring_message.h"
 #include "tutti/core/error.h"
+#include "tutti/tools/node_message.h"
 
 namespace {
 
@@ -26,7 +27,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const std::vector<uint8_t> bytes(data + 1, data + size);
   try {
-    switch (data[0] % 6) {
+    switch (data[0] % 8) {
       case 0: {
         const PeerHello hello = decode_peer_hello(bytes);
         if (hello.version == kPeerVersion && encode(hello) != bytes) std::abort();
@@ -45,6 +46,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         if (encode(decode_control_message(bytes)) != bytes) std::abort();
         break;
       case 5: read_ring_message(bytes); break;
+      case 6:
+        if (tutti::tools::encode(tutti::tools::decode_node_report(bytes)) != bytes) std::abort();
+        break;
+      case 7:
+        if (tutti::tools::encode(tutti::tools::decode_node_order(bytes)) != bytes) std::abort();
+        break;
     }
   } catch (const tutti::Error& error) {
     if (error.code() != tutti::ErrorCode::data_loss && error.code() != tutti::ErrorCode::invalid_argument) std::abort();

@@ -4,8 +4,10 @@
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import unittest
 
 TUTTI, MEMBER = sys.argv[1:3]
@@ -99,6 +101,87 @@ class Elastic(unittest.TestCase):
             done = launch(*options, "true")
             self.assertEqual(done.returncode, 2)
             self.assertIn("--min", done.stderr)
+
+
+class SeveralHosts(unittest.TestCase):
+    """Two commands that stand for two hosts, of two processes each."""
+
+    def setUp(self):
+        token = tempfile.NamedTemporaryFile()
+        self.addCleanup(token.close)
+        token.write(b"0123456789abcdef")
+        token.flush()
+        self.variables = CLEAN | {"TUTTI_TOKEN_FILE": token.name}
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.leader = f"127.0.0.1:{probe.getsockname()[1]}"
+        self.hosts = []
+        self.addCleanup(lambda: [host.kill() for host in self.hosts])
+
+    def start(self, rank, *faults, options=("--min", 2, "--restarts", 3), steps=STEPS):
+        arguments = ("--nodes", 2, "--node-rank", rank, "--leader", self.leader, "-n", 2, "--grace", 3, *options, MEMBER,
+                     steps, "ring", *faults)
+        self.hosts.append(subprocess.Popen([TUTTI, "launch", *map(str, arguments)], env=self.variables,
+                                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+        return self.hosts[-1]
+
+    def end(self, *hosts):
+        outputs = [host.communicate(timeout=100) for host in hosts]
+        out, err = ("".join(texts) for texts in zip(*outputs))
+        return subprocess.CompletedProcess([], [host.returncode for host in hosts], out, err)
+
+    def expect_all_steps(self, done, num_ends, steps=STEPS):
+        counts, sums = ends(done)
+        self.assertEqual(counts, {(steps, steps)}, done.stderr)
+        self.assertEqual(len(sums), num_ends, done.stderr)
+        self.assertEqual(len(set(sums)), 1)
+
+    def test_processes_of_either_host_are_lost_and_regained(self):
+        faults = ("die", 3, 5, "begin", "die", 0, 15, "gradients")
+        done = self.end(self.start(0, *faults), self.start(1, *faults))
+        self.assertEqual(done.returncode, [0, 0], done.stderr)
+        self.expect_all_steps(done, 4)
+        for worker, attempt in ((3, 1), (0, 2)):  # restarts are counted over all hosts
+            self.assertRegex(done.stderr, rf"\[launch\] worker {worker} .*signal 9.*started again, restart {attempt} of 3")
+        steps = [int(step) for step in re.findall(r"step (\d+) of", done.stdout)]
+        self.assertEqual(sorted(steps), list(range(STEPS)), "none is lost, none is repeated")
+
+    def test_a_host_is_lost_and_comes_again(self):
+        first, second = self.start(0, steps=300), self.start(1, steps=300)
+        while "step 20 " not in (line := first.stdout.readline()):
+            self.assertTrue(line, first.stderr.read() if first.poll() is not None else "")
+        second.kill()
+        second.communicate()
+        while " of 2 replicas" not in first.stdout.readline():
+            pass
+        done = self.end(first, self.start(1, steps=300))
+        self.assertEqual(done.returncode, [0, 0], done.stderr)
+        self.expect_all_steps(done, 4, steps=300)
+        self.assertIn(" of 4 replicas", done.stdout)
+
+    def test_a_stopped_process_of_another_host_is_killed(self):
+        faults = ("stop", 2, 8, "begin")
+        options = ("--min", 2)
+        done = self.end(self.start(0, *faults, options=options), self.start(1, *faults, options=options))
+        self.assertEqual(done.returncode, [0, 0], done.stderr)
+        self.expect_all_steps(done, 3)
+        self.assertRegex(done.stderr, "worker 2 .* died with signal 9.*; the other 3 go on")
+
+    def test_too_few_end_on_all_hosts(self):
+        faults = ("die", 3, 8, "begin")
+        options = ("--min", 4)
+        done = self.end(self.start(0, *faults, options=options), self.start(1, *faults, options=options))
+        self.assertEqual(done.returncode[1], 128 + signal.SIGKILL, done.stderr)
+        self.assertNotEqual(done.returncode[0], 0, done.stderr)
+
+    def test_a_command_that_is_not_of_the_run_is_told(self):
+        first = self.start(0, options=("--min", 1), steps=300)
+        other = subprocess.run([TUTTI, "launch", "--nodes", "3", "--node-rank", "2", "--leader", self.leader, "-n", "2", "--min",
+                                "1", MEMBER, "3", "ring"], env=self.variables, capture_output=True, text=True, timeout=60)
+        self.assertNotEqual(other.returncode, 0)
+        self.assertIn("give all tasks the same one", other.stderr)
+        first.kill()
+        first.communicate()
 
 
 if __name__ == "__main__":

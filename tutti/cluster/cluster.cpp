@@ -35,7 +35,9 @@ FileDescriptor control_socket(const LaunchRecord& record) {
 
 std::shared_ptr<Cluster> Cluster::join(const ClusterOptions& options, const Environment& environment) {
   const auto cluster = begin(options, environment);
-  cluster->ask({.kind = Kind::hello, .name = to_string(cluster->task_), .number = kControlVersion}, kAnswerTime);
+  const std::string welcome =
+      cluster->ask({.kind = Kind::hello, .name = to_string(cluster->task_), .number = kControlVersion}, kAnswerTime);
+  cluster->is_newcomer_ = welcome == kNewcomer;
   if (cluster->network_) cluster->publish_address();
   if (!cluster->is_newcomer_) cluster->barrier("all tasks have come", options.connect_timeout);
   return cluster;
@@ -47,10 +49,9 @@ std::shared_ptr<Cluster> Cluster::begin(const ClusterOptions& options, const Env
     if (record.leader.empty()) {
       auto cluster = std::make_shared<Cluster>(record.spec, record.task, control_socket(record), options);
       cluster->is_elastic_ = record.is_elastic;
-      cluster->is_newcomer_ = record.is_newcomer;
       return cluster;
     }
-    const NetworkPlan plan{.leader = {"launcher", 0}, .leader_address = record.leader};
+    const NetworkPlan plan{.leader = {"launcher", 0}, .leader_address = record.leader, .is_elastic = record.is_elastic};
     return begin_network(record.spec, record.task, plan, options, environment);
   }
   const ClusterResolver resolver = from_environment(environment);

@@ -73,6 +73,7 @@ std::shared_ptr<Cluster> Cluster::begin_network(const ClusterSpec& spec, const T
                                                 const ClusterOptions& options, const Environment& environment) {
   auto network = std::make_unique<Network>();
   network->greeting = own_greeting(spec, task, environment);
+  if (plan.is_elastic) network->greeting.attempt = 0;
   if (!plan.is_on_one_host) {
     network->security = Security::from_environment(environment);
     require_security(network->security);
@@ -96,6 +97,7 @@ std::shared_ptr<Cluster> Cluster::begin_network(const ClusterSpec& spec, const T
   }
   auto cluster = std::make_shared<Cluster>(spec, task, std::move(control), options);
   cluster->network_ = std::move(network);
+  cluster->is_elastic_ = plan.is_elastic;
   return cluster;
 }
 

@@ -8,7 +8,7 @@
 namespace tutti::cluster {
 
 constexpr size_t kMaxControlBytes = 64 * 1024;  // of a message, as it is sent
-constexpr int64_t kControlVersion = 2;
+constexpr int64_t kControlVersion = 3;
 
 // What a member and the leader of a cluster say to each other. A value; each kind uses some of the fields.
 struct ControlMessage {

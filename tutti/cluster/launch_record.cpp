@@ -29,7 +29,6 @@ LaunchRecord read_record(std::string_view text) {
                                   {"memory", [&] { record.memory = read_number(reader, -1); }},
                                   {"control", [&] { record.control = read_number(reader, -1); }},
                                   {"elastic", [&] { record.is_elastic = read_number(reader, 0) != 0; }},
-                                  {"newcomer", [&] { record.is_newcomer = read_number(reader, 0) != 0; }},
                                   {"leader", [&] { record.leader = reader.text(); }}});
   reader.end();
   record.spec.address(record.task);
@@ -50,7 +49,7 @@ LaunchRecord LaunchRecord::parse(std::string_view text) {
 std::string to_string(const LaunchRecord& record) {
   return str("{\"cluster\": ", to_string(record.spec), ", \"task\": {\"type\": ", json_text(record.task.type),
              ", \"index\": ", record.task.index, "}, \"memory\": ", record.memory, ", \"control\": ", record.control,
-             record.is_elastic ? ", \"elastic\": 1" : "", record.is_newcomer ? ", \"newcomer\": 1" : "",
+             record.is_elastic ? ", \"elastic\": 1" : "",
              record.leader.empty() ? "" : str(", \"leader\": ", json_text(record.leader)), '}');
 }
 

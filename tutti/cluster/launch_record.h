@@ -13,11 +13,10 @@ struct LaunchRecord {
   ClusterSpec spec;  // without addresses: the processes inherit what they meet in, or learn addresses from the leader
   Task task;
   // File descriptors that it inherits; -1: none.
-  int memory = -1;           // of the memory that the chief and the workers share
-  int control = -1;          // of the socket at whose other end the leader is
-  bool is_elastic = false;   // whether the others go on when one is lost
-  bool is_newcomer = false;  // whether it comes in the place of one that was
-  std::string leader = {};   // where the launcher of the first host leads, "host:port"; empty: there is only this host
+  int memory = -1;          // of the memory that the chief and the workers share
+  int control = -1;         // of the socket at whose other end the leader is
+  bool is_elastic = false;  // whether the others go on when one is lost
+  std::string leader = {};  // where the launcher of the first host leads, "host:port"; empty: there is only this host
 
   // Throws: invalid_argument, with the byte, for what is no such text or has no such task.
   static LaunchRecord parse(std::string_view text);

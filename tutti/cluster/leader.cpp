@@ -82,7 +82,7 @@ Leader::Answers Leader::hello(int index, const ControlMessage& message) {
                    str(message.name, " comes on the connection of ", to_string(from.task),
                        from.state == State::joining ? "" : ", which is here already"))};
   from.state = State::running;
-  return {done(index, message.request)};
+  return {done(index, message.request, from.is_newcomer ? kNewcomer : "")};
 }
 
 Leader::Answers Leader::arrive(int index, const ControlMessage& message, Clock::time_point now) {

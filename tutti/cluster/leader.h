@@ -12,6 +12,8 @@
 
 namespace tutti::cluster {
 
+constexpr const char* kNewcomer = "newcomer";  // what a process that comes later is told
+
 struct LeaderOptions {
   std::chrono::milliseconds dead_after = std::chrono::seconds(30);  // without a word
   std::chrono::milliseconds cause_after =
@@ -52,7 +54,9 @@ class Leader {
   Answers finish(int member);
   // Whether the others go on without it though its process may be there: it has not come to their group.
   bool is_given_up(int member) const { return members_[static_cast<size_t>(member)].is_given_up; }
-  // A new process takes the place of a lost member, and will say hello. What that one has published is forgotten.
+  bool is_lost(int member) const { return members_[static_cast<size_t>(member)].state == State::lost; }
+  // A new process takes the place of a lost member, and will say hello, to which the answer is kNewcomer. What that one
+  // has published is forgotten.
   void expect(int member, Clock::time_point now);
   // Whether it is in the group, or was when it was lost.
   bool takes_part(int member) const { return members_[static_cast<size_t>(member)].takes_part; }
@@ -77,7 +81,8 @@ class Leader {
     Task task;
     State state = State::joining;
     bool has_ended = false, is_given_up = false;
-    bool takes_part = true;  // in the group; false until a process that came later is let in
+    bool takes_part = true;    // in the group; false until a process that came later is let in
+    bool is_newcomer = false;  // such a process
     std::string place = {};
     Clock::time_point heard;
     std::optional<Clock::time_point> closed;

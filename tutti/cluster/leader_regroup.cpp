@@ -9,7 +9,7 @@ namespace tutti::cluster {
 
 void Leader::expect(int index, Clock::time_point now) {
   Member& member = members_[static_cast<size_t>(index)];
-  member = {.task = member.task, .takes_part = false, .heard = now};
+  member = {.task = member.task, .takes_part = false, .is_newcomer = true, .heard = now};
   keys_.erase(key_of_address(member.task));
 }
 

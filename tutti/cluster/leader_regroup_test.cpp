@@ -47,7 +47,7 @@ class ElasticRun {
   static std::string text_of(const ControlMessage& message) {
     if (message.kind == Kind::joiner) return str("somebody waits to join group ", message.number);
     if (message.kind == Kind::error) return str(to_string(static_cast<ErrorCode>(message.number)), ' ', message.name);
-    if (message.value.empty()) return "done";
+    if (message.value.empty() || message.value == kNewcomer) return message.value.empty() ? "done" : kNewcomer;
     const Regrouping group = decode_regrouping(message.value);
     std::string text = str("group ", group.number, " of");
     for (size_t i = 0; i < group.members.size(); ++i)
@@ -82,7 +82,7 @@ TEST(LeaderOfElasticRuns, LetsInWhoCameInThePlaceOfALostOne) {
   run.expect(1);
   run.regroup(0, "a");
   run.regroup(2, "b");
-  EXPECT_THAT(run.hello(1), ElementsAre("1: done"));
+  EXPECT_THAT(run.hello(1), ElementsAre("1: newcomer"));
   EXPECT_THAT(run.barrier(1), ElementsAre("1: done"));  // alone
   EXPECT_FALSE(run.takes_part(1));
   EXPECT_THAT(run.regroup(1, "new"),

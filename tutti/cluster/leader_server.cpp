@@ -61,6 +61,11 @@ bool LeaderServer::is_given_up(int member) {
   return leader_.is_given_up(member);
 }
 
+bool LeaderServer::is_lost(int member) {
+  const std::lock_guard lock(mutex_);
+  return leader_.is_lost(member);
+}
+
 bool LeaderServer::takes_part(int member) {
   const std::lock_guard lock(mutex_);
   return leader_.takes_part(member);

@@ -30,6 +30,7 @@ class LeaderServer {
   // As Leader's. Any thread.
   void finish(int member);
   bool is_given_up(int member);
+  bool is_lost(int member);
   // A new process in the place of a lost one, at this socket. Any thread.
   void replace(int member, FileDescriptor socket);
   // As Leader::takes_part. Any thread.

@@ -19,7 +19,8 @@ constexpr auto kLinger = 10s;
 
 }  // namespace
 
-NetworkLeader::NetworkLeader(const std::vector<Task>& tasks, const LeaderOptions& options) : tasks_(tasks) {
+NetworkLeader::NetworkLeader(const std::vector<Task>& tasks, const LeaderOptions& options)
+    : tasks_(tasks), is_elastic_(options.min_members > 0) {
   std::vector<FileDescriptor> leaders;
   for (size_t i = 0; i < tasks.size(); ++i) {
     ControlSockets sockets = make_control_sockets();
@@ -41,11 +42,11 @@ NetworkLeader::~NetworkLeader() {
 FileDescriptor NetworkLeader::own_connection(const Task& task) {
   const std::lock_guard lock(mutex_);
   here_.insert(to_string(task));
-  return std::move(connections_[place_of(task)]);
+  return std::move(connection_of(task));
 }
 
-size_t NetworkLeader::place_of(const Task& task) const {
-  return static_cast<size_t>(std::ranges::find(tasks_, task) - tasks_.begin());
+int NetworkLeader::place_of(const Task& task) const {
+  return static_cast<int>(std::ranges::find(tasks_, task) - tasks_.begin());
 }
 
 void NetworkLeader::close() {
@@ -59,9 +60,10 @@ bool NetworkLeader::has_members() {
                              [](const auto& of_task) { return !of_task.empty() && !of_task.back()->has_ended(); });
 }
 
-void NetworkLeader::lose(const Task& task, const std::string& how) {
-  server_->lose(static_cast<int>(place_of(task)), how);
-}
+void NetworkLeader::lose(const Task& task, const std::string& how) { server_->lose(place_of(task), how); }
+void NetworkLeader::finish(const Task& task) { server_->finish(place_of(task)); }
+bool NetworkLeader::is_given_up(const Task& task) { return server_->is_given_up(place_of(task)); }
+bool NetworkLeader::takes_part(const Task& task) { return server_->takes_part(place_of(task)); }
 
 void NetworkLeader::open(Door& door) {
   thread_ = std::thread([this, &door] { run(door); });
@@ -73,30 +75,33 @@ std::optional<Error> NetworkLeader::admit(const PeerHello& hello) {
     return Error(ErrorCode::invalid_argument, str("the cluster has no ", to_string(hello.task)));
   const std::lock_guard lock(mutex_);
   if (!here_.insert(to_string(hello.task)).second && !may_return(hello.task))
-    return Error(ErrorCode::already_exists,
+    return Error(is_elastic_ ? ErrorCode::unavailable : ErrorCode::already_exists,  // it may be about to be lost
                  str(to_string(hello.task), " is here already, or was: is it started twice?"));
   return {};
 }
 
 bool NetworkLeader::may_return(const Task& task) const {
   const bool has_servers = std::ranges::any_of(tasks_, [](const Task& each) { return each.type == "ps"; });
-  const auto& bridges = bridges_[place_of(task)];
-  return task.type == "worker" && has_servers && !bridges.empty() && bridges.back()->has_ended();
+  const auto& bridges = bridges_[static_cast<size_t>(place_of(task))];
+  if (is_elastic_ && server_->is_lost(place_of(task))) return true;
+  return task.type == "worker" && (has_servers || is_elastic_) && !bridges.empty() && bridges.back()->has_ended();
 }
 
 void NetworkLeader::run(Door& door) {
   while (!ends_) {
     auto visitor = door.take("leader", Door::Clock::now() + 50ms);
     if (!visitor) continue;
-    const size_t place = place_of(visitor->hello.task);
+    const int place = place_of(visitor->hello.task);
     const std::lock_guard lock(mutex_);
-    if (!bridges_[place].empty()) {
+    FileDescriptor& connection = connections_[static_cast<size_t>(place)];
+    if (!connection) {
+      if (is_elastic_) server_->lose(place, "has ended without saying so");  // unless that is known
       ControlSockets sockets = make_control_sockets();
-      server_->replace(static_cast<int>(place), std::move(sockets.leader));
-      connections_[place] = std::move(sockets.member);
+      server_->replace(place, std::move(sockets.leader));
+      connection = std::move(sockets.member);
     }
-    bridges_[place].push_back(
-        std::make_unique<MessageBridge>(std::move(connections_[place]), std::move(visitor->stream)));
+    bridges_[static_cast<size_t>(place)].push_back(
+        std::make_unique<MessageBridge>(std::move(connection), std::move(visitor->stream)));
   }
 }
 

@@ -29,22 +29,27 @@ class NetworkLeader {
   FileDescriptor own_connection(const Task& task);
   // Lets in who comes for the leader, on a thread of its own, until this leader is destroyed.
   void open(Door& door);
-  // How a member's process has ended, for whoever knows.
+  // How a member's process has ended, for whoever knows; the others as LeaderServer's.
   void lose(const Task& task, const std::string& how);
+  void finish(const Task& task);
+  bool is_given_up(const Task& task);
+  bool takes_part(const Task& task);
   // Whether some who came have not left yet.
   bool has_members();
   // Lets nobody in any more; to be called before the door is destroyed.
   void close();
-  // Why a task cannot come in, though it has proved itself: it is none of these, or here already. A worker that has
-  // parameter servers may come again once its connection has ended. Any thread.
+  // Why a task cannot come in, though it has proved itself: it is none of these, or here already. Where the others go
+  // on without lost ones, and where there are parameter servers, a worker may come again once it is lost. Any thread.
   std::optional<Error> admit(const PeerHello& hello);
 
  private:
   void run(Door& door);
   bool may_return(const Task& task) const;
-  size_t place_of(const Task& task) const;
+  int place_of(const Task& task) const;
+  FileDescriptor& connection_of(const Task& task) { return connections_[static_cast<size_t>(place_of(task))]; }
 
   const std::vector<Task> tasks_;
+  const bool is_elastic_;
   std::vector<FileDescriptor> connections_;  // by task, until it comes
   std::unique_ptr<LeaderServer> server_;
   std::mutex mutex_;

@@ -13,6 +13,7 @@ struct NetworkPlan {
   std::string leader_address;    // where the leader listens and the others come
   std::string own_address = {};  // where this task listens; empty: on the way to the leader, at any free port
   bool is_on_one_host = false;   // then they meet without a port
+  bool is_elastic = false;       // the others go on when one is lost, and one started again is of the same run
 };
 
 // The leader is the chief, or the first worker. It listens at TUTTI_LEADER where that is set, else at its address in

@@ -15,7 +15,8 @@ struct ElasticOptions {
   int max_changes = 100;                                                  // of the processes, in one run()
 };
 
-// Training that goes on in the same processes when some are lost or new ones come, under `tutti launch --min N`:
+// Training that goes on in the same processes when some are lost or new ones come, under `tutti launch --min N`, on one
+// host or several:
 //
 //   Elastic elastic(strategy, Checkpoint({{"net", net}, {"optimizer", optimizer}, {"step", step}}));
 //   elastic.run([&] {

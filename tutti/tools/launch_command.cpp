@@ -9,6 +9,9 @@
 #include "tutti/cluster/network.h"
 #include "tutti/collectives/shared_memory/shared_memory_group.h"
 #include "tutti/core/error.h"
+#include "tutti/tools/launch_places.h"
+#include "tutti/tools/node_hub.h"
+#include "tutti/tools/node_link.h"
 #include "tutti/tools/process_set.h"
 
 namespace tutti::tools {
@@ -88,10 +91,9 @@ class Launch {
                       name == "ps" ? ProcessSet::Role::serves : ProcessSet::Role::works);
       }
     LeaderServer leader(tasks, std::move(sockets), {.min_members = options_.min_processes});
-    Places places{.num_left = static_cast<int>(tasks.size()), .restarts_left = options_.num_restarts};
+    LaunchPlaces places(static_cast<int>(tasks.size()), options_.min_processes, options_.num_restarts);
     const auto note_end = [&](int place, const ChildProcess& process) {
-      --places.num_left;
-      places.has_finished = places.has_finished || process.exit_code() == 0;
+      places.note_end(process.exit_code() == 0);
       if (is_elastic && process.exit_code() == 0)
         leader.finish(place);
       else
@@ -100,101 +102,137 @@ class Launch {
     if (options_.has_chief && options_.num_ps != 0)
       return wait_with_servers(processes, tasks, note_end, leader, places);
     if (!is_elastic) return processes.wait(note_end);
-    const auto go_on = [&](int place, const std::string& cause, std::unique_ptr<ChildProcess>& process) {
-      return go_on_without(place, cause, process, {tasks[static_cast<size_t>(place)], leader, places});
+    const auto judge = [&](int place, const ChildProcess&) { return places.judge(leader.takes_part(place)); };
+    const auto restart = [&](int place, int number) {
+      return start_again(tasks[static_cast<size_t>(place)], place, leader, number);
     };
-    return processes.wait(note_end, go_on, [&](int place) { return leader.is_given_up(place); });
+    return processes.wait(note_end, going_on(judge, restart), [&](int place) { return leader.is_given_up(place); });
   }
 
-  // What a run has lost and may start again.
-  struct Places {
-    int num_left, restarts_left;
-    bool has_finished = false;  // one: the run is over
-  };
-  struct Lost {
-    const Task& task;
-    LeaderServer& leader;
-    Places& places;
-  };
+  using Judge = std::function<Verdict(int place, const ChildProcess& process)>;
+  using Restart = std::function<std::unique_ptr<ChildProcess>(int place, int attempt)>;
+
+  // What is done about a process of this host that has failed, where the others may go on.
+  ProcessSet::OnFailure going_on(Judge judge, Restart restart) {
+    return [this, judge = std::move(judge), restart = std::move(restart)](int place, const std::string& cause,
+                                                                          std::unique_ptr<ChildProcess>& process) {
+      const Verdict verdict = judge(place, *process);
+      if (!verdict.why.empty()) err_ << "[launch] " << cause << "; " << verdict.why << '\n' << std::flush;
+      if (verdict.kind == Verdict::Kind::starts_again) process = restart(place, verdict.attempt);
+      return verdict.kind != Verdict::Kind::ends;
+    };
+  }
 
   // Workers of a training with servers do what the chief gives them: others do it where one is lost, or another process
   // in its place.
   ProcessSetEnd wait_with_servers(ProcessSet& processes, const std::vector<Task>& tasks,
-                                  const ProcessSet::OnEnd& note_end, LeaderServer& leader, Places& places) {
+                                  const ProcessSet::OnEnd& note_end, LeaderServer& leader, LaunchPlaces& places) {
     int num_left = options_.num_workers;
-    const auto go_on = [&](int place, const std::string& cause, std::unique_ptr<ChildProcess>& process) {
-      const Task& task = tasks[static_cast<size_t>(place)];
-      if (task.type != "worker") return false;
-      if (places.restarts_left > 0 && !places.has_finished) {
-        start_again(place, cause, process, {task, leader, places});
-        return true;
-      }
-      if (--num_left == 0) return false;
-      err_ << "[launch] " << cause << "; " << num_left << " workers are left, and go on\n" << std::flush;
-      return true;
+    const auto judge = [&](int place, const ChildProcess&) -> Verdict {
+      if (tasks[static_cast<size_t>(place)].type != "worker") return {};
+      if (Verdict again = places.start_again(); again.kind == Verdict::Kind::starts_again) return again;
+      if (--num_left == 0) return {};
+      return {.kind = Verdict::Kind::goes_on, .why = str(num_left, " workers are left, and go on")};
     };
-    return processes.wait(note_end, go_on);
+    const auto restart = [&](int place, int attempt) {
+      return start_again(tasks[static_cast<size_t>(place)], place, leader, attempt);
+    };
+    return processes.wait(note_end, going_on(judge, restart));
   }
 
-  // The others go on where there are enough of them, or the lost one is started again. Its process is forked beside the
-  // leader's thread, and does nothing between fork() and exec() that a lock could be in the way of.
-  bool go_on_without(int place, const std::string& cause, std::unique_ptr<ChildProcess>& process, const Lost& lost) {
-    Places& places = lost.places;
-    if (places.has_finished) {  // what came too late for the run has not failed
-      if (!lost.leader.takes_part(place)) err_ << "[launch] " << cause << "; the run was over\n" << std::flush;
-      return !lost.leader.takes_part(place);
-    }
-    if (places.restarts_left == 0) {
-      const bool are_enough = places.num_left >= options_.min_processes;
-      if (are_enough) err_ << "[launch] " << cause << "; the other " << places.num_left << " go on\n" << std::flush;
-      return are_enough;
-    }
-    start_again(place, cause, process, lost);
-    return true;
-  }
-
-  void start_again(int place, const std::string& cause, std::unique_ptr<ChildProcess>& process, const Lost& lost) {
-    Places& places = lost.places;
-    const int attempt = options_.num_restarts - --places.restarts_left;
-    err_ << "[launch] " << cause << "; it is started again, restart " << attempt << " of " << options_.num_restarts
-         << ", and the others go on\n"
-         << std::flush;
+  // A process in the place of a lost one. It is forked beside the leader's thread, and does nothing between fork() and
+  // exec() that a lock could be in the way of.
+  std::unique_ptr<ChildProcess> start_again(const Task& task, int place, LeaderServer& leader, int attempt) {
     ControlSockets control = cluster::make_control_sockets();
-    lost.leader.replace(place, std::move(control.leader));
-    process = start(
-        {.spec = spec_, .task = lost.task, .control = control.member.number(), .is_elastic = true, .is_newcomer = true},
-        attempt);
-    ++places.num_left;
+    leader.replace(place, std::move(control.leader));
+    return start({.spec = spec_, .task = task, .control = control.member.number(), .is_elastic = true}, attempt);
   }
 
   // The workers of this host among those of all. On host 0 this process leads them.
   ProcessSetEnd run_node(int attempt) {
     ProcessSet processes(signals_, options_.grace);
-    std::vector<Task> all, here;
-    for (int index = 0; index < spec_.num_tasks("worker"); ++index) {
-      all.push_back({"worker", index});
-      if (index / options_.num_workers != options_.node_rank) continue;
-      here.push_back(all.back());
-      processes.add(start({.spec = spec_, .task = here.back(), .leader = options_.leader}, attempt));
+    std::vector<Task> here;
+    for (int index = options_.node_rank * options_.num_workers; index < (options_.node_rank + 1) * options_.num_workers;
+         ++index) {
+      here.push_back({"worker", index});
+      processes.add(start_of_node(here.back(), attempt));
     }
-    if (options_.node_rank != 0) return processes.wait([](int, const ChildProcess&) {});
-    cluster::PeerHello own{.task = {"launcher", 0}, .spec = cluster::spec_text(spec_), .attempt = attempt};
-    cluster::Gatekeeper gate(own);
-    cluster::NetworkLeader leader(all);
+    if (options_.node_rank == 0) return lead_nodes(processes, here, attempt);
+    return options_.min_processes > 0 ? follow_leader(processes, here)
+                                      : processes.wait([](int, const ChildProcess&) {});
+  }
+
+  std::unique_ptr<ChildProcess> start_of_node(const Task& task, int attempt) {
+    return start({.spec = spec_, .task = task, .is_elastic = options_.min_processes > 0, .leader = options_.leader},
+                 attempt);
+  }
+
+  Restart restart_of_node(const std::vector<Task>& here) {
+    return [this, &here](int place, int attempt) { return start_of_node(here[static_cast<size_t>(place)], attempt); };
+  }
+
+  cluster::PeerHello greeting(int attempt) const {
+    return {.task = {"launcher", options_.node_rank},
+            .spec = cluster::spec_text(spec_),
+            .purpose = kNodePurpose,
+            .attempt = attempt};
+  }
+
+  ProcessSetEnd lead_nodes(ProcessSet& processes, const std::vector<Task>& here, int attempt) {
+    std::vector<Task> all;
+    for (int index = 0; index < spec_.num_tasks("worker"); ++index) all.push_back({"worker", index});
+    cluster::Gatekeeper gate(greeting(attempt)), gate_of_launchers(greeting(attempt));
+    cluster::NetworkLeader leader(all, {.min_members = options_.min_processes});
+    LaunchPlaces places(static_cast<int>(all.size()), options_.min_processes, options_.num_restarts);
+    NodeHub hub(leader, places, options_.num_nodes, options_.num_workers);
     cluster::Door door(options_.leader, security_, [&](const cluster::PeerHello& hello) {
-      auto refusal = gate.check(hello);
-      return refusal ? refusal : leader.admit(hello);
+      const bool is_launcher = hello.purpose == kNodePurpose;
+      auto refusal = (is_launcher ? gate_of_launchers : gate).check(hello);
+      return refusal ? refusal : is_launcher ? hub.admit(hello) : leader.admit(hello);
     });
+    struct Closing {
+      cluster::NetworkLeader& leader;
+      NodeHub& hub;
+      ~Closing() {
+        hub.close();
+        leader.close();
+      }
+    } closing{leader, hub};
     leader.open(door);
-    ProcessSetEnd end = processes.wait([&](int place, const ChildProcess& process) {
-      leader.lose(here[static_cast<size_t>(place)], process.how_it_ended());
-    });
-    while (end.cause.empty() && leader.has_members() && !end.was_stopped) {
+    hub.open(door);
+    ProcessSetEnd end = wait_beside_nodes(processes, here, leader, places);
+    while (end.cause.empty() && (leader.has_members() || hub.has_nodes()) && !end.was_stopped) {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
       for (const int signal : signals_.take()) end.was_stopped = end.was_stopped || signal != SIGCHLD;
     }
-    leader.close();
     return end;
+  }
+
+  // Those of host 0.
+  ProcessSetEnd wait_beside_nodes(ProcessSet& processes, const std::vector<Task>& here, cluster::NetworkLeader& leader,
+                                  LaunchPlaces& places) {
+    const auto task_at = [&](int place) -> const Task& { return here[static_cast<size_t>(place)]; };
+    const auto note_end = [&](int place, const ChildProcess& process) {
+      places.note_end(process.exit_code() == 0);
+      if (options_.min_processes > 0 && process.exit_code() == 0)
+        leader.finish(task_at(place));
+      else
+        leader.lose(task_at(place), process.how_it_ended());
+    };
+    if (options_.min_processes == 0) return processes.wait(note_end);
+    const auto judge = [&](int place, const ChildProcess&) { return places.judge(leader.takes_part(task_at(place))); };
+    return processes.wait(note_end, going_on(judge, restart_of_node(here)),
+                          [&](int place) { return leader.is_given_up(task_at(place)); });
+  }
+
+  // Those of another host of an elastic run, of which host 0 decides.
+  ProcessSetEnd follow_leader(ProcessSet& processes, const std::vector<Task>& here) {
+    const auto worker_at = [&](int place) { return here[static_cast<size_t>(place)].index; };
+    NodeLink link(options_.leader, greeting(/*attempt=*/0), security_);
+    const auto judge = [&](int place, const ChildProcess& process) { return link.judge(worker_at(place), process); };
+    return processes.wait([&](int place, const ChildProcess& process) { link.note_end(worker_at(place), process); },
+                          going_on(judge, restart_of_node(here)),
+                          [&](int place) { return link.is_given_up(worker_at(place)); });
   }
 
   std::unique_ptr<ChildProcess> start(const LaunchRecord& record, int attempt) {
@@ -224,13 +262,12 @@ int launch(const LaunchOptions& options, std::ostream& out, std::ostream& err) {
   if (options.command.front().starts_with('-'))
     throw Error(ErrorCode::invalid_argument,
                 str("there is no option ", options.command.front(), "; `tutti launch --help` tells them"));
-  const bool has_other_tasks = options.num_ps != 0 || options.has_evaluator || options.num_nodes > 1;
-  const int num_processes = options.num_workers + (options.has_chief ? 1 : 0);
+  const bool has_other_tasks = options.num_ps != 0 || options.has_evaluator;
+  const int64_t num_processes = (int64_t{options.num_workers} + (options.has_chief ? 1 : 0)) * options.num_nodes;
   if (options.min_processes < 0 || options.min_processes > num_processes ||
       (options.min_processes > 0 && has_other_tasks))
-    throw Error(ErrorCode::invalid_argument,
-                str("--min ", options.min_processes, ": from 1 to all ", num_processes,
-                    " processes that train, on one host, with no servers and no evaluator"));
+    throw Error(ErrorCode::invalid_argument, str("--min ", options.min_processes, ": from 1 to all ", num_processes,
+                                                 " processes that train, with no servers and no evaluator"));
   if (options.num_restarts < 0 || options.cpus_per_process < 0 || options.grace.count() < 0)
     throw Error(ErrorCode::invalid_argument, "--restarts, --grace and --cpus-per-process are not negative");
   if (options.num_nodes < 1 || options.num_nodes > cluster::kMaxTasks || options.node_rank < 0 ||

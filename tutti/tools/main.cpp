@@ -129,8 +129,9 @@ int main(int argc, char** argv) {
   launcher.add_option("--ps", launched.num_ps, "parameter servers besides");
   launcher.add_flag("--evaluator", launched.has_evaluator, "an evaluator besides");
   launcher.add_option("--restarts", launched.num_restarts, "how often all are started again after one has failed");
-  launcher.add_option("--min", launched.min_processes,
-                      "with so many processes, the others go on when one has failed, which alone is started again");
+  launcher.add_option(
+      "--min", launched.min_processes,
+      "with so many processes, on all hosts, the others go on when one has failed, which alone is started again");
   launcher.add_option("--grace", grace_seconds, "seconds from SIGTERM to SIGKILL")
       ->check(CLI::Range(0.0, 86400.0))
       ->capture_default_str();
