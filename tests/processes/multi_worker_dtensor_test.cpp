@@ -3,6 +3,8 @@
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/full_like.h>
 #include <ATen/ops/mm.h>
 #include <gmock/gmock.h>
 #include <torch/nn/modules/linear.h>
@@ -10,6 +12,10 @@
 
 #include "tests/processes/of_processes.h"
 #include "tests/support/error_of.h"
+#include "tests/support/temporary_folder.h"
+#include "tutti/checkpoint/checkpoint.h"
+#include "tutti/checkpoint/checkpoint_manager.h"
+#include "tutti/checkpoint/weights.h"
 #include "tutti/dtensor/create_distributed_mesh.h"
 #include "tutti/dtensor/relayout.h"
 #include "tutti/tensor/mesh_tensor.h"
@@ -30,6 +36,21 @@ class DistributedMesh : public OfProcesses {
   Tensor numbers(at::IntArrayRef sizes) const {
     return at::arange(c10::multiply_integers(sizes), at::kDouble).view(sizes);
   }
+};
+
+// A folder that all processes see, until none needs it any more.
+class ChiefsFolder {
+ public:
+  explicit ChiefsFolder(std::shared_ptr<Processes> processes)
+      : processes_(std::move(processes)),
+        path_(on_chief(processes_, "make a folder", [&] { return of_chief_.path().string(); })) {}
+  ~ChiefsFolder() { processes_->sum(0, "nobody needs the folder"); }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  const std::shared_ptr<Processes> processes_;
+  const TemporaryFolder of_chief_;
+  const std::filesystem::path path_;
 };
 
 TEST_F(DistributedMesh, HoldsInEachProcessThePartOnItsDevices) {
@@ -80,6 +101,68 @@ TEST_F(DistributedMesh, NeedsAFirstDimensionThatDividesAmongTheProcesses) {
   EXPECT_EQ(error_of([&] { mesh_of({{"x", 1}, {"y", -1}}); }), "no error");
   if (size() == 2) return;
   EXPECT_THAT(error_of([&] { mesh_of({{"x", 2}, {"y", -1}}); }), HasSubstr("no multiple of the"));
+}
+
+TEST_F(DistributedMesh, IsSavedByAllProcessesAndRestoredInAnyLayout) {
+  const ChiefsFolder folder(strategy.processes());
+  for (const bool merge : {true, false}) {
+    const Mesh mesh = mesh_of({{"x", -1}}, merge);
+    const Layout rows({"x", kUnsharded}, mesh), columns({kUnsharded, "x"}, mesh), whole = Layout::replicated(mesh, 2);
+    for (const int64_t length : {13, 1, 0}) {
+      const Tensor value = numbers({length, 7});
+      const Tensor saved = distribute_tensor(value, rows), sum = saved.t().matmul(saved);
+      const Checkpoint checkpoint({{"value", saved}, {"sum", sum}, {"whole", distribute_tensor(value, whole)}});
+      const auto path = folder.path() / str(merge, length);
+      checkpoint.write(path);
+      for (const Layout& layout : {rows, columns, whole}) {
+        Tensor again = distribute_tensor(at::full_like(value, -1), layout);
+        Checkpoint({{"value", again}}).restore(path).expect_partial();
+        EXPECT_TRUE(at::equal(gather(again), value)) << layout.to_string();
+      }
+      const Tensor plain = at::full_like(value, -1), product = at::full({7, 7}, -1, value.options());
+      Checkpoint({{"value", plain}, {"sum", product}}).restore(path).expect_partial();  // on one device
+      EXPECT_TRUE(at::equal(plain, value));
+      EXPECT_TRUE(at::equal(product, gather(sum)));
+    }
+  }
+}
+
+TEST_F(DistributedMesh, GoesOnFromWeightsAndMomentsThatWereSaved) {
+  const ChiefsFolder folder(strategy.processes());
+  struct Net : torch::nn::Module {
+    Net(const Tensor& value, const Mesh& mesh)
+        : weight(register_parameter("weight", distribute_tensor(value, Layout({"x", kUnsharded}, mesh)))) {}
+    const Tensor weight;
+  };
+  const Mesh mesh = mesh_of({{"x", -1}});
+  const auto step = [](const Net& net, torch::optim::SGD& optimizer) {
+    optimizer.zero_grad();
+    net.weight.square().sum().backward();
+    optimizer.step();
+  };
+  Net net(numbers({9, 2}), mesh), other(numbers({9, 2}) * 0, mesh);
+  torch::optim::SGD optimizer(net.parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
+  torch::optim::SGD others(other.parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
+  step(net, optimizer);
+  Checkpoint({{"net", net}, {"optimizer", optimizer}}).write(folder.path() / "step");
+  step(net, optimizer);
+  step(other, others);
+  Checkpoint({{"net", other}, {"optimizer", others}}).restore(folder.path() / "step").assert_consumed();
+  step(other, others);
+  EXPECT_TRUE(at::equal(gather(net.weight.detach()), gather(other.weight.detach())));
+
+  save_weights(net, folder.path() / "net.safetensors");
+  step(other, others);
+  load_weights(other, folder.path() / "net.safetensors").assert_consumed();
+  EXPECT_TRUE(at::equal(gather(net.weight.detach()), gather(other.weight.detach())));
+}
+
+TEST_F(DistributedMesh, IsNotSavedByOneProcessBesideTheTraining) {
+  const ChiefsFolder folder(strategy.processes());
+  const Mesh mesh = mesh_of({{"x", -1}});
+  const Checkpoint checkpoint({{"value", distribute_tensor(numbers({8, 2}), Layout({"x", kUnsharded}, mesh))}});
+  CheckpointManager manager(checkpoint, folder.path() / "of_async", {.async = true});
+  EXPECT_THAT(error_of([&] { manager.save(); }), HasSubstr("a CheckpointManager that is not `async`"));
 }
 
 }  // namespace

@@ -40,15 +40,16 @@ Components summed(const Spec*& spec, const TensorMeta& meta, const Components& c
 
 void add_pieces(NamedTensor& saved, MeshTensorImpl& impl) {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  const Components& value = impl.read();
+  const Components& value = impl.read_here();
   const Spec* spec = impl.spec();
   const Components components = summed(spec, impl.meta(), value);
   if (spec->numel == 0)
-    return void(saved.pieces.push_back({Region::whole(saved.sizes), components[0].reshape(saved.sizes)}));
+    return void(saved.pieces.push_back({Region::whole(saved.sizes), first_here(components).reshape(saved.sizes)}));
   for (int component = 0; component < spec->num_components; ++component) {
     Region region = region_of(*spec, component);
     if (is_first_of_equals(*spec, component) && region.numel() > 0)
-      saved.pieces.push_back({std::move(region), components[static_cast<size_t>(component)]});
+      saved.pieces.push_back(
+          {std::move(region), components[static_cast<size_t>(component)], spec->shape->owner(component, spec->stored)});
   }
 }
 
@@ -71,6 +72,15 @@ NamedTensor named_tensor(std::string name, const Tensor& tensor) {
   saved.layout = layout_of(tensor).to_string();
   add_pieces(saved, mesh_impl(tensor));
   return saved;
+}
+
+void require_all_here(const NamedTensor& tensor) {
+  for (const Piece& piece : tensor.pieces)
+    if (!piece.tensor.defined())
+      throw Error(ErrorCode::unimplemented,
+                  str("checkpoint: ", piece.region.to_string(), " of '", tensor.name, "' is in process ", piece.owner,
+                      "; what is divided among processes is saved by all of them together, by a Checkpoint or a "
+                      "CheckpointManager that is not `async`"));
 }
 
 NamedTensor named_shards(std::string name, const std::vector<Tensor>& shards) {
@@ -100,10 +110,11 @@ void for_each_buffer_to_write(const Tensor& tensor, FunctionRef<void(Region&&, c
   if (!is_mesh_tensor(tensor)) return write(Region::whole(tensor.sizes()), tensor);
   require_global_view("checkpoint: restoring a mesh tensor", kWayOut);
   auto& impl = mesh_impl(tensor);
-  const Components& components = impl.overwrite();
+  const Components& components = all_here(impl.components()) ? impl.overwrite() : impl.write_here();
   const Spec* spec = impl.spec();
   for (int component = 0; component < spec->num_components; ++component) {
     const Tensor& buffer = components[static_cast<size_t>(component)];
+    if (!buffer.defined()) continue;
     if (is_first_term(*spec, component))
       write(region_of(*spec, component), buffer);
     else

@@ -17,7 +17,8 @@ namespace tutti::checkpoint {
 // A part of a tensor that lies in a buffer of its own: a plain tensor of the region's sizes.
 struct Piece {
   Region region;
-  Tensor tensor;
+  Tensor tensor;   // undefined in the processes that do not have it
+  int owner = -1;  // the rank of the only process that has it; -1: each has it
 };
 
 // A tensor to be saved: what it is, and where its elements are.
@@ -34,6 +35,9 @@ struct NamedTensor {
 // place of the pieces' tensors. Throws: invalid_argument for an undefined tensor; unimplemented for one that is not
 // dense or of a quantized dtype; failed_precondition in a replica.
 NamedTensor named_tensor(std::string name, const Tensor& tensor);
+
+// Throws: unimplemented where a piece is in another process.
+void require_all_here(const NamedTensor& tensor);
 
 // One tensor whose rows lie in several, one after another, in the same way. Throws: as named_tensor; invalid_argument
 // for shards of different dtypes or row sizes.

@@ -55,8 +55,10 @@ Contents state_of(const std::vector<NamedTrackable>& objects) {
 }
 
 Contents snapshot(Contents contents, bool shared) {
-  for (NamedTensor& tensor : contents.tensors)
+  for (NamedTensor& tensor : contents.tensors) {
+    require_all_here(tensor);
     for (Piece& piece : tensor.pieces) piece.tensor = snapshot_of(piece.tensor, shared);
+  }
   return contents;
 }
 

@@ -33,7 +33,8 @@ namespace fs = std::filesystem;
 void check_pieces(const NamedTensor& tensor) {
   c10::SmallVector<const Region*, 16> regions;
   for (const Piece& piece : tensor.pieces) {
-    if (piece.tensor.sizes() != at::IntArrayRef(piece.region.sizes) || piece.tensor.scalar_type() != tensor.dtype)
+    if (piece.tensor.defined() &&
+        (piece.tensor.sizes() != at::IntArrayRef(piece.region.sizes) || piece.tensor.scalar_type() != tensor.dtype))
       refuse(str("piece ", piece.region.to_string(), " of '", tensor.name, "', ", c10::toString(tensor.dtype),
                  ", is a ", c10::toString(piece.tensor.scalar_type()), " tensor of shape ",
                  str_list(piece.tensor.sizes())));
@@ -91,13 +92,16 @@ struct PlannedFile {
   std::string header = {};
 };
 
-// Which of several processes writes each tensor: the one that has least so far.
+// Which of several processes writes each tensor that all have: the one that writes least so far.
 std::vector<int> deal(const Contents& contents, int num_writers) {
   std::vector<int> writers;
   std::vector<int64_t> bytes(static_cast<size_t>(num_writers));
   for (const NamedTensor& tensor : contents.tensors) {
     const auto least = std::ranges::min_element(bytes);
-    for (const Piece& piece : tensor.pieces) *least += static_cast<int64_t>(piece.tensor.nbytes());
+    for (const Piece& piece : tensor.pieces) {
+      int64_t& writer = piece.owner < 0 ? *least : bytes[static_cast<size_t>(piece.owner)];
+      writer += piece.region.numel() * static_cast<int64_t>(c10::elementSize(tensor.dtype));
+    }
     writers.push_back(static_cast<int>(least - bytes.begin()));
   }
   return writers;
@@ -141,8 +145,8 @@ std::vector<PlannedFile> plan_files(const Contents& contents, int num_writers, I
   for (size_t i = 0; i < contents.tensors.size(); ++i) {
     const NamedTensor& tensor = contents.tensors[i];
     for (size_t piece = 0; piece < tensor.pieces.size(); ++piece) {
-      PlannedFile& file =
-          files.try_emplace({piece, writers[i]}, PlannedFile{.writer = writers[i], .shards = {}}).first->second;
+      const int owner = tensor.pieces[piece].owner, writer = owner < 0 ? writers[i] : owner;
+      PlannedFile& file = files.try_emplace({piece, writer}, PlannedFile{.writer = writer, .shards = {}}).first->second;
       file.shards.push_back({i, piece, &tensor, &tensor.pieces[piece], &index.tensors[i].shards[piece]});
     }
   }
@@ -298,6 +302,7 @@ void write(FileSystem& files, const fs::path& folder, const Contents& contents, 
   check_place(files, folder);
   Index index{.step = contents.step, .values = contents.values};
   SharedWrite* const shared = options.shared;
+  if (!shared) std::ranges::for_each(contents.tensors, require_all_here);
   const auto plan = plan_files(contents, shared ? shared->size() : 1, index);
   check_room(files, directory_of(folder), index);
 
