@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs `tutti launch` and `tutti plan env`: launch_test.py TUTTI LAUNCHED_MEMBER."""
+"""Runs `tutti launch` and `tutti plan env`: launch_test.py TUTTI LAUNCHED_MEMBER JUMPING_CLOCK."""
 
 import os
 import re
@@ -12,7 +12,7 @@ import time
 import unittest
 from pathlib import Path
 
-TUTTI, MEMBER = sys.argv[1:3]
+TUTTI, MEMBER, JUMPING_CLOCK = sys.argv[1:4]
 LAUNCHERS = ("TUTTI_", "TF_CONFIG", "RANK", "WORLD_SIZE", "PET_", "OMPI_", "PMI_", "SLURM_", "JOB_COMPLETION", "DTENSOR_")
 CLEAN = {name: value for name, value in os.environ.items() if not name.startswith(LAUNCHERS)}
 
@@ -187,6 +187,16 @@ class Ring(unittest.TestCase):
             said = [line for line in done.err if line.startswith(f"[worker {survivor}] after ")]
             self.assertEqual(len(said), 1, done.stderr)
             self.assertRegex(said[0], r"after \d{1,3} ms unavailable: rank 1 is lost .* all_reduce of 1 float64 'ranks'")
+
+
+class Clock(unittest.TestCase):
+    def test_a_clock_that_jumps_disturbs_nobody(self):
+        variables = {"LD_PRELOAD": JUMPING_CLOCK, "ASAN_OPTIONS": "verify_asan_link_order=0"}
+        for action in ("sum", "meet", "ring"):
+            for _ in range(3):
+                done = launch("-n", 3, MEMBER, action, variables=variables)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertNotIn("unavailable", done.stderr)
 
 
 class Nodes(unittest.TestCase):

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Trains with several processes that die, stop and diverge: multi_worker_launch_test.py TUTTI TRAINING_MEMBER."""
+"""Trains with several processes that die, stop and diverge: multi_worker_launch_test.py TUTTI TRAINING_MEMBER
+JUMPING_CLOCK."""
 
 import os
 import re
@@ -10,7 +11,7 @@ import tempfile
 import time
 import unittest
 
-TUTTI, MEMBER = sys.argv[1:3]
+TUTTI, MEMBER, JUMPING_CLOCK = sys.argv[1:4]
 LAUNCHERS = ("TUTTI_", "TF_CONFIG", "RANK", "WORLD_SIZE", "PET_", "OMPI_", "PMI_", "SLURM_", "JOB_COMPLETION", "DTENSOR_")
 CLEAN = {name: value for name, value in os.environ.items() if not name.startswith(LAUNCHERS)}
 
@@ -39,15 +40,24 @@ class Faults(unittest.TestCase):
             self.assertIn("'gather'", text)
             self.assertIn("worker 1 died with signal 9", text)
 
-    def test_a_stopped_process_is_named_at_the_deadline(self):
-        with subprocess.Popen([TUTTI, "launch", "-n", "2", "--grace", "1", MEMBER, "stop", "1"], env=CLEAN,
+    def expect_stopped_process_is_named(self, variables):
+        with subprocess.Popen([TUTTI, "launch", "-n", "2", "--grace", "1", MEMBER, "stop", "1"], env=CLEAN | variables,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
             _, err = process.communicate(timeout=60)
         done = subprocess.CompletedProcess([], process.returncode, "", err)
         seconds, text = told(done, 0)
+        self.assertGreater(seconds, 2)
         self.assertLess(seconds, 6)
         self.assertIn("deadline_exceeded: ", text)
         self.assertIn("rank 1 is worker 1", text)
+
+    def test_a_stopped_process_is_named_at_the_deadline(self):
+        self.expect_stopped_process_is_named({})
+
+    def test_a_deadline_is_one_of_the_steady_clock(self):
+        clock = {"LD_PRELOAD": JUMPING_CLOCK, "ASAN_OPTIONS": "verify_asan_link_order=0"}
+        self.expect_stopped_process_is_named(clock)
+        self.expect_stopped_process_is_named(clock | {"MULTI_WORKER_BY": "ring"})
 
     def test_processes_that_diverge_are_both_named(self):
         done = launch("-n", 2, "--grace", 5, MEMBER, "diverge")

@@ -218,7 +218,7 @@ Server::Server(const std::string& address, const Credentials& credentials, OnStr
 }
 
 Server::~Server() {
-  listening_->server->Shutdown(std::chrono::system_clock::now());
+  listening_->server->Shutdown(std::chrono::system_clock::time_point());  // at once, also where that clock is set back
   listening_->server->Wait();
 }
 
