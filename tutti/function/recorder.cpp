@@ -10,6 +10,7 @@
 #include "tutti/core/str.h"
 #include "tutti/function/memory_watch.h"
 #include "tutti/function/recordable_calls.h"
+#include "tutti/tensor/copy_on_write.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/operator_info.h"
 #include "tutti/tensor/view.h"
@@ -297,6 +298,18 @@ void Recorder::take_new_size(const OperatorInfo& info, const Tensor& tensor, int
   target.bytes = bytes;
 }
 
+// What a replica reads of a value stays that value.
+void Recorder::keep_shares(at::ArrayRef<at::IValue> arguments, const Program::Call& call, KeptShares& kept) const {
+  if (shares_.empty()) return;
+  for (const at::IValue& argument : arguments)
+    for_each_tensor(argument, [&](const Tensor& tensor) {
+      if (!tensor.defined() || !tensor.has_storage()) return;
+      c10::StorageImpl* const storage = tensor.storage().unsafeGetStorageImpl();
+      const auto share = shares_.find(storage);
+      if (share != shares_.end() && !contains(call.writes, share->second.buffer)) kept.add(*storage);
+    });
+}
+
 void Recorder::call(const c10::OperatorHandle& op, const OperatorInfo& info, Stack& stack) {
   const std::vector<at::IValue> arguments = torch::jit::last(stack, info.num_arguments).vec();
   Program::Call call{.op = op, .name = name_of(op), .place = program_.compiler ? call_place() : CallPlace()};
@@ -312,6 +325,8 @@ void Recorder::call(const c10::OperatorHandle& op, const OperatorInfo& info, Sta
   if (!goes_on) return run_below(op, stack);
   {
     const Readable open(*this, call);
+    KeptShares kept;
+    keep_shares(arguments, call, kept);
     run_below(op, stack);
     attempt([&] {
       take_new_sizes(info, arguments, call);

@@ -17,6 +17,8 @@
 
 namespace tutti {
 
+class KeptShares;
+
 // What becomes of a function that cannot be recorded.
 enum class Unrecordable {
   error,    // the error is thrown in the function
@@ -189,6 +191,7 @@ class Recorder final : public CallRecorder {
   Program::Operand operand_of(const at::IValue& argument);
   void take_operands(const OperatorInfo& info, at::ArrayRef<at::IValue> arguments, Program::Call& call);
   void take_results(const OperatorInfo& info, Stack& stack, Program::Call& call);
+  void keep_shares(at::ArrayRef<at::IValue> arguments, const Program::Call& call, KeptShares& kept) const;
   void note_write(const Tensor& tensor);
   void refuse_new_geometry(const OperatorInfo& info, const Tensor& tensor);
   void take_new_sizes(const OperatorInfo& info, at::ArrayRef<at::IValue> arguments, Program::Call& call);
