@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "tutti/collectives/communications.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/function/memory_watch.h"
@@ -427,6 +428,12 @@ void Recorder::global_view(MeshTensorImpl& tensor, bool writes) {
     for (Part* const part : parts_)
       if (part->undo) part->undo->before_write(tensor.version_counter());
   });
+}
+
+// What is undone is counted where a replay does it.
+void Recorder::communicates(CommunicationCounter& counter, int64_t bytes) {
+  if (!is_undone()) counter.record(bytes);
+  (parts_.empty() ? program_.sent : parts_.back()->sent).push_back({&counter, bytes});
 }
 
 Tensor Recorder::replica_view(const Tensor& tensor, const Tensor& global, FunctionRef<Tensor()> look) {

@@ -42,6 +42,7 @@ class Recorder final : public CallRecorder {
   void call(const c10::OperatorHandle& op, const OperatorInfo& info, Stack& stack) override;
   void host_step(const char* name, at::ArrayRef<Tensor> inputs, at::ArrayRef<Tensor> written, HostStep step) override;
   void global_view(MeshTensorImpl& tensor, bool writes) override;
+  void communicates(CommunicationCounter& counter, int64_t bytes) override;
   Tensor replica_view(const Tensor& tensor, const Tensor& global, FunctionRef<Tensor()> look) override;
   bool has_written(const Tensor& tensor) const override;
   void replicas_run(ParallelCall on_replicas) override;
@@ -96,6 +97,7 @@ class Recorder final : public CallRecorder {
     int number;        // parts in it have higher ones
     int end = 0;       // more than the highest one
     std::vector<Program::Call> calls = {};
+    std::vector<Program::Sent> sent = {};
     std::vector<c10::VariableVersion> written_versions = {};
     std::optional<UndoLog> undo = {};           // what it does is undone
     std::vector<Tensor> written_in_graph = {};  // in place, while gradients were recorded, and made before it
