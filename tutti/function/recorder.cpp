@@ -96,8 +96,9 @@ void Recorder::refuse(const Error& why) {
 }
 
 Tensors Recorder::take_arguments(at::ArrayRef<Tensor> arguments) {
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    const Tensor& argument = arguments[i];
+  const auto first = static_cast<std::ptrdiff_t>(arguments_.size());
+  for (const Tensor& argument : arguments) {
+    const int index = static_cast<int>(arguments_.size());
     if (!argument.defined()) {
       arguments_.emplace_back();
       continue;
@@ -111,12 +112,32 @@ Tensors Recorder::take_arguments(at::ArrayRef<Tensor> arguments) {
     const c10::Storage storage(c10::Storage::use_byte_size_t(), bytes, std::move(memory), c10::GetAllocator(c10::kCPU),
                                true);
     arguments_.push_back(tensor_on(storage, geometry));
-    const int number = add_buffer(
-        {.kind = Kind::argument, .bytes = static_cast<int64_t>(bytes), .index = static_cast<int>(i)}, storage);
+    const int number =
+        add_buffer({.kind = Kind::argument, .bytes = static_cast<int64_t>(bytes), .index = index}, storage);
     value_of(arguments_.back());
     close(number);
   }
-  return arguments_;
+  return Tensors(arguments_.begin() + first, arguments_.end());
+}
+
+std::optional<Tensors> Recorder::take_element(const TakenApart& element) {
+  const auto refuse = [&](const char* where, const char* way_out) {
+    throw Error(ErrorCode::unimplemented,
+                str(name_, ": next takes an element ", where, ", which cannot be recorded; ", way_out));
+  };
+  Tensors copies;
+  const bool goes_on = attempt([&] {
+    if (in_part()) refuse("in a branch of cond, or in a loop", "take it before");
+    if (in_replica_view() && !in_replica_) refuse("in run", "take it before, and pass it to run");
+    check_memory(name_, "an element has a tensor", element.plain);
+    for (const Tensor& tensor : element.plain)
+      if (tensor.defined() && tensor.requires_grad()) refuse("that requires a gradient", "have the data give detach()");
+    for (const LaidOut& value : element.values)
+      if (value.requires_grad) refuse("that requires a gradient", "have the data give detach()");
+    copies = take_arguments(element.plain);
+  });
+  if (!goes_on) return {};
+  return put_together(std::move(copies), element.values);
 }
 
 int Recorder::add_buffer(Program::Buffer buffer, c10::Storage storage) {

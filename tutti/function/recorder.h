@@ -38,6 +38,9 @@ class Recorder final : public CallRecorder {
   // What the function is to be called with: the arguments' values in storages of their own on the same memory.
   // Throws: unimplemented for tensors that are not dense on the CPU, or that need a gradient.
   Tensors take_arguments(at::ArrayRef<Tensor> arguments);
+  // The same of an element that the function takes of an iterator, whose tensors are further arguments. Nothing where
+  // that ends the recording.
+  std::optional<Tensors> take_element(const TakenApart& element);
 
   void call(const c10::OperatorHandle& op, const OperatorInfo& info, Stack& stack) override;
   void host_step(const char* name, at::ArrayRef<Tensor> inputs, at::ArrayRef<Tensor> written, HostStep step) override;
