@@ -375,6 +375,24 @@ TEST(FunctionOnDevices, GradientsThatReplicasLeaveAreRefused) {
   EXPECT_THAT(what_of([&] { f(); }), HasSubstr("f: a replica leaves a gradient"));
 }
 
+// LibTorch's kernel for inputs that are not contiguous asks for the weights as if it wrote to them.
+TEST(FunctionOnDevices, AReplicaKeepsWhatItSharesWhereAnOpOnlyReadsIt) {
+  MirroredStrategy strategy({.devices = configure_logical_cpus(2)});
+  const Tensor weight = strategy.build([] { return torch::rand({3}, torch::requires_grad()); });
+  const auto replica_step = [&](const Tensor& x) {
+    const Tensor y = torch::batch_norm(x.transpose(2, 3), weight, {}, {}, {}, /*training=*/true, 0.1, 1e-5, false);
+    return gradients((y * weight.view({3, 1, 1})).square().mean(), std::vector{weight})[0];
+  };
+  const auto f = [&](const PerReplica<Tensor>& batch) { return strategy.run(replica_step, batch); };
+  const auto g = function(f);
+  for (int i = 0; i < 4; ++i) {
+    const auto batch = strategy.distribute(torch::randn({4, 3, 5, 6}));
+    const auto wanted = f(batch), made = g(batch);
+    for (size_t r = 0; r < 2; ++r) EXPECT_TRUE(equal_bits(made[r], wanted[r])) << i;
+  }
+  EXPECT_EQ(g.tracing_count(), 2);
+}
+
 TEST(FunctionOnDevices, AnErrorInAReplicaIsItsOwnAndTheNextCallWorks) {
   MirroredStrategy strategy({.devices = configure_logical_cpus(2)});
   const auto f = function([&](const PerReplica<Tensor>& logits, const PerReplica<Tensor>& labels) {

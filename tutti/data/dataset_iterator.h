@@ -40,6 +40,18 @@ class DatasetIterator : public Savable {
   }
   void operator++(int) { ++*this; }
 
+  // The current element, moving on; at the end nothing, or out_of_range thrown. It computes no other element. Where
+  // that one throws, the next call goes on behind it.
+  std::optional<T> next_as_optional() {
+    if (!begun_ || failed_) advance();
+    begun_ = false;
+    return std::exchange(value_, std::nullopt);
+  }
+  T next() {
+    if (auto element = next_as_optional()) return *std::move(element);
+    throw Error(ErrorCode::out_of_range, "DatasetIterator::next: the dataset is at its end");
+  }
+
   friend bool operator==(const DatasetIterator& iterator, std::default_sentinel_t) {
     iterator.look();
     return !iterator.value_ && !iterator.failed_;

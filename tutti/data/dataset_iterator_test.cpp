@@ -82,6 +82,27 @@ TEST(DatasetIterator, WhatTheFirstElementThrowsIsThrownWhereItIsAskedFor) {
   EXPECT_THROW(*failing.begin(), std::domain_error);
 }
 
+TEST(DatasetIterator, NextTakesTheCurrentElementAndComputesNoOther) {
+  int calls = 0;
+  const auto counted = range(3).map([&calls](const Tensor& x) {
+    if (++calls == 2) throw std::runtime_error("two");
+    return x;
+  });
+  auto iterator = counted.begin();
+  EXPECT_TRUE(iterator != std::default_sentinel);
+  EXPECT_EQ(text(iterator.next()), "Long[]: [0]");
+  EXPECT_EQ(calls, 1);
+  const Tensor state = iterator.save_state();
+  EXPECT_THROW(iterator.next(), std::runtime_error);
+  EXPECT_EQ(text(*iterator.next_as_optional()), "Long[]: [2]");
+  EXPECT_FALSE(iterator.next_as_optional().has_value());
+  EXPECT_TRUE(iterator == std::default_sentinel);
+  EXPECT_EQ(code_of([&] { iterator.next(); }), ErrorCode::out_of_range);
+  auto again = counted.begin();
+  again.restore_state(state);
+  EXPECT_EQ(text(again.next()), "Long[]: [1]");
+}
+
 TEST(DatasetIterator, ThatNobodyLooksAtCountsForNoPass) {
   const auto shuffled = [] { return range(20).shuffle(20, {.seed = 1}); };
   const auto dataset = shuffled();

@@ -1,5 +1,7 @@
 #include "tutti/distribute/count_communication.h"
 
+#include "tutti/tensor/call_recorder.h"
+
 namespace tutti {
 namespace {
 
@@ -15,14 +17,14 @@ void count_reduction(CommunicationCounter& counter, const std::vector<ReduceRequ
   int64_t bytes = 0;
   for (const ReduceRequest& request : requests)
     if (request.values.size() > 1) bytes += bytes_of(request.values[0]);
-  if (bytes > 0) counter.record(bytes);
+  if (bytes > 0) communicated(counter, bytes);
 }
 
 void count_gather(CommunicationCounter& counter, const PerReplica<Tensor>& values) {
   if (values.size() == 1) return;
   int64_t bytes = 0;
   for (const Tensor& value : values) bytes += bytes_of(value);
-  counter.record(bytes);
+  communicated(counter, bytes);
 }
 
 }  // namespace tutti

@@ -13,6 +13,7 @@
 #include "tutti/distribute/strategy_place.h"
 #include "tutti/distribute/variable.h"
 #include "tutti/tensor/across_processes.h"
+#include "tutti/tensor/call_recorder.h"
 #include "tutti/tensor/mesh_gradient.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/view.h"
@@ -163,9 +164,10 @@ void write_all(const AssignCall& call, const Operand& operand) {
 void record(const AssignCall& call, int num_replicas, const Tensor& value) {
   if (num_replicas == 1) return;
   const bool reduces = call.policy.aggregation != VariableAggregation::only_first_replica;
-  communication_counter(
-      {.op = reduces ? "all_reduce" : "broadcast", .mesh_dimension = "replica", .cause = call.update.name})
-      .record(static_cast<int64_t>(value.nbytes()));
+  communicated(
+      communication_counter(
+          {.op = reduces ? "all_reduce" : "broadcast", .mesh_dimension = "replica", .cause = call.update.name}),
+      static_cast<int64_t>(value.nbytes()));
 }
 
 // What the replicas of all processes want, in their order.

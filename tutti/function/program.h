@@ -94,6 +94,12 @@ struct Program {
     bool is_view = false;    // as LibTorch knows it, of the tensor outside or the first result on its memory
   };
 
+  // What one of the calls communicates.
+  struct Sent {
+    CommunicationCounter* counter;
+    int64_t bytes;
+  };
+
   // A captured tensor that may have a gradient, and what the function makes of that.
   struct Leaf {
     Tensor tensor;
@@ -129,6 +135,7 @@ struct Program {
   std::shared_ptr<ProgramCompiler> compiler = {};  // makes what runs the program; null: LibTorch does
   ParallelCall on_replicas = {};  // calls a function on several threads, where the program runs replicas
   bool leaves_shares = false;     // a replica wrote to a value that it shared until then: the next recording differs
+  std::vector<Sent> sent = {};    // by calls that are no part's
   std::vector<c10::VariableVersion> written_versions;  // of tensors from outside, one for each write
 
   // One line for each call: "%7 = aten::mm(%2, %5)  float32 [64, 10]"; below it, indented, its parts.

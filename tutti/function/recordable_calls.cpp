@@ -8,6 +8,16 @@
 
 namespace tutti {
 
+void check_memory(const std::string& function, const char* are, at::ArrayRef<at::Tensor> tensors) {
+  for (const at::Tensor& tensor : tensors)
+    if (tensor.defined() && !has_recordable_memory(tensor))
+      throw Error(ErrorCode::unimplemented,
+                  tutti::str(function, ": ", are, " of shape ", str_list(tensor.sizes()), ", layout ", tensor.layout(),
+                             ", on ", tensor.device(),
+                             "; dense plain tensors on the CPU can be recorded. run_functions_eagerly(true) "
+                             "runs the function as it is"));
+}
+
 void check_recordable(const std::string& function, const c10::OperatorHandle& op, const OperatorInfo& info,
                       at::ArrayRef<at::IValue> arguments) {
   const auto stop = [&](const char* reason) {

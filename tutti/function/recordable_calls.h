@@ -25,6 +25,9 @@ inline bool has_recordable_memory(const at::Tensor& tensor) {
   return tensor.has_storage() && tensor.device().is_cpu() && tensor.layout() == at::kStrided && !tensor.is_quantized();
 }
 
+// Throws: unimplemented, in the name of the function, for what `are` says ("an argument") of tensors with other memory.
+void check_memory(const std::string& function, const char* are, at::ArrayRef<at::Tensor> tensors);
+
 // Throws: failed_precondition, in the name of the function, for a call whose result a replay would get wrong.
 void check_recordable(const std::string& function, const c10::OperatorHandle& op, const OperatorInfo& info,
                       at::ArrayRef<at::IValue> arguments);

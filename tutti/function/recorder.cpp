@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <cstring>
 
+#include "tutti/collectives/communications.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/function/memory_watch.h"
 #include "tutti/function/recordable_calls.h"
+#include "tutti/tensor/copy_on_write.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/operator_info.h"
 #include "tutti/tensor/view.h"
@@ -94,8 +96,9 @@ void Recorder::refuse(const Error& why) {
 }
 
 Tensors Recorder::take_arguments(at::ArrayRef<Tensor> arguments) {
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    const Tensor& argument = arguments[i];
+  const auto first = static_cast<std::ptrdiff_t>(arguments_.size());
+  for (const Tensor& argument : arguments) {
+    const int index = static_cast<int>(arguments_.size());
     if (!argument.defined()) {
       arguments_.emplace_back();
       continue;
@@ -109,12 +112,32 @@ Tensors Recorder::take_arguments(at::ArrayRef<Tensor> arguments) {
     const c10::Storage storage(c10::Storage::use_byte_size_t(), bytes, std::move(memory), c10::GetAllocator(c10::kCPU),
                                true);
     arguments_.push_back(tensor_on(storage, geometry));
-    const int number = add_buffer(
-        {.kind = Kind::argument, .bytes = static_cast<int64_t>(bytes), .index = static_cast<int>(i)}, storage);
+    const int number =
+        add_buffer({.kind = Kind::argument, .bytes = static_cast<int64_t>(bytes), .index = index}, storage);
     value_of(arguments_.back());
     close(number);
   }
-  return arguments_;
+  return Tensors(arguments_.begin() + first, arguments_.end());
+}
+
+std::optional<Tensors> Recorder::take_element(const TakenApart& element) {
+  const auto refuse = [&](const char* where, const char* way_out) {
+    throw Error(ErrorCode::unimplemented,
+                str(name_, ": next takes an element ", where, ", which cannot be recorded; ", way_out));
+  };
+  Tensors copies;
+  const bool goes_on = attempt([&] {
+    if (in_part()) refuse("in a branch of cond, or in a loop", "take it before");
+    if (in_replica_view() && !in_replica_) refuse("in run", "take it before, and pass it to run");
+    check_memory(name_, "an element has a tensor", element.plain);
+    for (const Tensor& tensor : element.plain)
+      if (tensor.defined() && tensor.requires_grad()) refuse("that requires a gradient", "have the data give detach()");
+    for (const LaidOut& value : element.values)
+      if (value.requires_grad) refuse("that requires a gradient", "have the data give detach()");
+    copies = take_arguments(element.plain);
+  });
+  if (!goes_on) return {};
+  return put_together(std::move(copies), element.values);
 }
 
 int Recorder::add_buffer(Program::Buffer buffer, c10::Storage storage) {
@@ -297,6 +320,18 @@ void Recorder::take_new_size(const OperatorInfo& info, const Tensor& tensor, int
   target.bytes = bytes;
 }
 
+// What a replica reads of a value stays that value.
+void Recorder::keep_shares(at::ArrayRef<at::IValue> arguments, const Program::Call& call, KeptShares& kept) const {
+  if (shares_.empty()) return;
+  for (const at::IValue& argument : arguments)
+    for_each_tensor(argument, [&](const Tensor& tensor) {
+      if (!tensor.defined() || !tensor.has_storage()) return;
+      c10::StorageImpl* const storage = tensor.storage().unsafeGetStorageImpl();
+      const auto share = shares_.find(storage);
+      if (share != shares_.end() && !contains(call.writes, share->second.buffer)) kept.add(*storage);
+    });
+}
+
 void Recorder::call(const c10::OperatorHandle& op, const OperatorInfo& info, Stack& stack) {
   const std::vector<at::IValue> arguments = torch::jit::last(stack, info.num_arguments).vec();
   Program::Call call{.op = op, .name = name_of(op), .place = program_.compiler ? call_place() : CallPlace()};
@@ -312,6 +347,8 @@ void Recorder::call(const c10::OperatorHandle& op, const OperatorInfo& info, Sta
   if (!goes_on) return run_below(op, stack);
   {
     const Readable open(*this, call);
+    KeptShares kept;
+    keep_shares(arguments, call, kept);
     run_below(op, stack);
     attempt([&] {
       take_new_sizes(info, arguments, call);
@@ -412,6 +449,12 @@ void Recorder::global_view(MeshTensorImpl& tensor, bool writes) {
     for (Part* const part : parts_)
       if (part->undo) part->undo->before_write(tensor.version_counter());
   });
+}
+
+// What is undone is counted where a replay does it.
+void Recorder::communicates(CommunicationCounter& counter, int64_t bytes) {
+  if (!is_undone()) counter.record(bytes);
+  (parts_.empty() ? program_.sent : parts_.back()->sent).push_back({&counter, bytes});
 }
 
 Tensor Recorder::replica_view(const Tensor& tensor, const Tensor& global, FunctionRef<Tensor()> look) {

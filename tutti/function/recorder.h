@@ -17,6 +17,8 @@
 
 namespace tutti {
 
+class KeptShares;
+
 // What becomes of a function that cannot be recorded.
 enum class Unrecordable {
   error,    // the error is thrown in the function
@@ -36,10 +38,14 @@ class Recorder final : public CallRecorder {
   // What the function is to be called with: the arguments' values in storages of their own on the same memory.
   // Throws: unimplemented for tensors that are not dense on the CPU, or that need a gradient.
   Tensors take_arguments(at::ArrayRef<Tensor> arguments);
+  // The same of an element that the function takes of an iterator, whose tensors are further arguments. Nothing where
+  // that ends the recording.
+  std::optional<Tensors> take_element(const TakenApart& element);
 
   void call(const c10::OperatorHandle& op, const OperatorInfo& info, Stack& stack) override;
   void host_step(const char* name, at::ArrayRef<Tensor> inputs, at::ArrayRef<Tensor> written, HostStep step) override;
   void global_view(MeshTensorImpl& tensor, bool writes) override;
+  void communicates(CommunicationCounter& counter, int64_t bytes) override;
   Tensor replica_view(const Tensor& tensor, const Tensor& global, FunctionRef<Tensor()> look) override;
   bool has_written(const Tensor& tensor) const override;
   void replicas_run(ParallelCall on_replicas) override;
@@ -94,6 +100,7 @@ class Recorder final : public CallRecorder {
     int number;        // parts in it have higher ones
     int end = 0;       // more than the highest one
     std::vector<Program::Call> calls = {};
+    std::vector<Program::Sent> sent = {};
     std::vector<c10::VariableVersion> written_versions = {};
     std::optional<UndoLog> undo = {};           // what it does is undone
     std::vector<Tensor> written_in_graph = {};  // in place, while gradients were recorded, and made before it
@@ -189,6 +196,7 @@ class Recorder final : public CallRecorder {
   Program::Operand operand_of(const at::IValue& argument);
   void take_operands(const OperatorInfo& info, at::ArrayRef<at::IValue> arguments, Program::Call& call);
   void take_results(const OperatorInfo& info, Stack& stack, Program::Call& call);
+  void keep_shares(at::ArrayRef<at::IValue> arguments, const Program::Call& call, KeptShares& kept) const;
   void note_write(const Tensor& tensor);
   void refuse_new_geometry(const OperatorInfo& info, const Tensor& tensor);
   void take_new_sizes(const OperatorInfo& info, at::ArrayRef<at::IValue> arguments, Program::Call& call);

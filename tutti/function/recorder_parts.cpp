@@ -239,6 +239,7 @@ SubProgram Recorder::program_of(Part& part, std::vector<int> inputs) {
     return part.number <= made_in && made_in < part.end;
   };
   SubProgram sub = sub_program(program_, part.calls, part.values, is_made_inside, std::move(inputs));
+  sub.program.sent = std::move(part.sent);
   sub.program.written_versions = std::move(part.written_versions);
   return sub;
 }

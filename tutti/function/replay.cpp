@@ -10,6 +10,7 @@
 #include <exception>
 #include <tuple>
 
+#include "tutti/collectives/communications.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/distribute/intra_op_threads.h"
@@ -552,6 +553,7 @@ Tensors Replay::run_with(at::ArrayRef<Tensor> arguments, FunctionRef<void()> ste
   for (const Program::Result& made : program_->results)
     results.push_back(made.is_origin ? buffer(value(made.value).buffer).origin : result(made.value, arguments));
   set_gradients(arguments);
+  for (const Program::Sent& sent : program_->sent) sent.counter->record(sent.bytes);
   for (c10::Storage& given : given_) given = {};  // the caller's alone
   return results;
 }

@@ -7,6 +7,8 @@
 #include <c10/core/DefaultDtype.h>
 #include <c10/core/InferenceMode.h>
 
+#include <tuple>
+
 #include "tutti/core/str.h"
 #include "tutti/tensor/view.h"
 
@@ -24,11 +26,8 @@ int modes_now() {
   return modes * 64 + static_cast<int>(at::autocast::get_autocast_dtype(at::kCPU));
 }
 
-Signature Signature::of(std::type_index types, const FlatArguments& arguments, const TakenApart& tensors,
-                        int64_t depends_on) {
-  const ThreadView& view = ThreadView::current();
-  Signature signature{types,      arguments.form, {},           tensors.values, arguments.values,
-                      depends_on, modes_now(),    view.replica, view.mesh};
+Signature::Parts Signature::Parts::of(const FlatArguments& parts, const TakenApart& tensors) {
+  Parts signature{parts.form, {}, tensors.values, parts.values};
   for (const Tensor& tensor : tensors.plain) {
     TensorPart part;
     if (tensor.defined()) {
@@ -42,12 +41,36 @@ Signature Signature::of(std::type_index types, const FlatArguments& arguments, c
   return signature;
 }
 
+Signature Signature::of(std::type_index types, const FlatArguments& arguments, const TakenApart& tensors,
+                        int64_t depends_on) {
+  const ThreadView& view = ThreadView::current();
+  Signature signature{types, Parts::of(arguments, tensors), {}, depends_on, modes_now(), view.replica, view.mesh};
+  if (arguments.iterators.empty()) signature.elements.emplace();
+  return signature;
+}
+
+bool Signature::is_of_call_like(const Signature& other) const {
+  const auto all = [](const Signature& s) {
+    return std::tie(s.types, s.arguments, s.depends_on, s.modes, s.replica, s.mesh);
+  };
+  return all(*this) == all(other);
+}
+
 std::string Signature::to_string() const {
   std::string text = "(";
-  for (const TensorPart& part : tensors)
-    text += str(text.size() > 1 ? ", " : "", part.geometry ? tutti::to_string(*part.geometry) : "none",
-                part.requires_grad ? " that requires a gradient" : "");
-  for (const ArgumentValue& value : values) text += str(text.size() > 1 ? ", " : "", value.to_string());
+  const auto separate = [&] { return text.size() > 1 && !text.ends_with(": ") ? ", " : ""; };
+  const auto add = [&](const Parts& parts) {
+    for (const TensorPart& part : parts.tensors)
+      text += str(separate(), part.geometry ? tutti::to_string(*part.geometry) : "none",
+                  part.requires_grad ? " that requires a gradient" : "");
+    for (const ArgumentValue& value : parts.values) text += str(separate(), value.to_string());
+  };
+  add(arguments);
+  if (elements)
+    for (const Taken& taken : *elements) {
+      text += text.size() > 1 ? "; next: " : "next: ";
+      add(taken.parts);
+    }
   return text + ")";
 }
 

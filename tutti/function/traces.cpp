@@ -59,16 +59,19 @@ void check_place(const std::string& name) {
                     "outside"));
 }
 
-void check_arguments(const std::string& name, at::ArrayRef<Tensor> plain) {
-  for (const Tensor& tensor : plain) {
-    if (!tensor.defined()) continue;
-    if (!has_recordable_memory(tensor))
-      throw Error(ErrorCode::unimplemented,
-                  tutti::str(name, ": an argument of shape ", str_list(tensor.sizes()), ", layout ", tensor.layout(),
-                             ", on ", tensor.device(),
-                             "; dense plain tensors on the CPU can be recorded. run_functions_eagerly(true) "
-                             "runs the function as it is"));
+// Behind the arguments.
+void add_elements(TakenApart& arguments, const CallElements& elements) {
+  for (const CallElements::Element& element : elements.elements()) {
+    arguments.plain.append(element.tensors.plain.begin(), element.tensors.plain.end());
+    arguments.values.append(element.tensors.values.begin(), element.tensors.values.end());
   }
+}
+
+std::vector<Signature::Taken> signatures_of(const CallElements& elements) {
+  std::vector<Signature::Taken> signatures;
+  for (const CallElements::Element& element : elements.elements())
+    signatures.push_back({element.iterator, Signature::Parts::of(element.value.parts, element.tensors)});
+  return signatures;
 }
 
 // A mesh tensor whose shape is changed in place has others from then on.
@@ -131,6 +134,18 @@ Traces::Trace* Traces::find(const Signature& signature) const {
   for (const auto& trace : traces_)
     if (trace->signature == signature) return trace.get();
   return nullptr;
+}
+
+// Which iterators a call takes elements of, as one like it did; nothing where none was recorded yet.
+std::optional<std::vector<int>> Traces::iterators_taken(const Signature& signature) const {
+  const std::lock_guard lock(mutex_);
+  const auto known = std::find_if(traces_.begin(), traces_.end(), [&](const auto& trace) {
+    return trace->signature.elements && trace->signature.is_of_call_like(signature);
+  });
+  if (known == traces_.end()) return {};
+  std::vector<int> iterators;
+  for (const Signature::Taken& taken : *(*known)->signature.elements) iterators.push_back(taken.iterator);
+  return iterators;
 }
 
 Traces::Trace& Traces::find_or_add(Signature signature) {
@@ -277,6 +292,34 @@ void Traces::give_up(const Error& why, const Trace* trace) {
   if (!told_.exchange(true)) options_.if_unrecordable(why);
 }
 
+// Whether the part could be done. Where not, the function is to run as it is.
+bool Traces::attempt(FunctionRef<void()> part, Trace* const& trace) {
+  try {
+    part();
+    return true;
+  } catch (const Error& why) {
+    give_up(why, trace);
+  } catch (const c10::Error& why) {  // of a call that is made while a replay is prepared
+    give_up(Error(ErrorCode::unimplemented, str(options_.name, ": ", why.what_without_backtrace())));
+  }
+  return false;
+}
+
+// What the function took is a part of the signature.
+void Traces::take_elements(Trace& trace, Call& call) {
+  add_elements(call.arguments, call.elements);
+  auto taken = signatures_of(call.elements);
+  const std::lock_guard lock(mutex_);
+  auto& known = trace.signature.elements;
+  if (known && *known != taken)
+    throw Error(
+        ErrorCode::failed_precondition,
+        str(options_.name, ": the function took ", taken.size(), " elements of its iterators, and ", known->size(),
+            " in a call like this one before, or in another order. What decides it must be an "
+            "argument, or FunctionOptions::depends_on"));
+  known = std::move(taken);
+}
+
 // Recordings that are one program have one list of recorded backward passes.
 FunctionGraph Traces::graph_of(Trace& trace, const Program& program, std::shared_ptr<InnerGraph> inner) {
   if (!inner) return {};
@@ -285,7 +328,7 @@ FunctionGraph Traces::graph_of(Trace& trace, const Program& program, std::shared
   return {std::move(inner), goes_on ? trace.graph.gradient : std::make_shared<FunctionGradient>(options_)};
 }
 
-Traces::Outcome Traces::record(Trace& trace, const Call& call) {
+Traces::Outcome Traces::record(Trace& trace, Call& call) {
   at::autocast::clear_cache();  // casts that it keeps from before would count as the caller's tensors
   std::vector<Program::Leaf> leaves;
   bool previous_fitted = true;
@@ -297,6 +340,7 @@ Traces::Outcome Traces::record(Trace& trace, const Call& call) {
     }
   }
   Recorder recorder(options_.name, leaves, options_.if_unrecordable ? Unrecordable::goes_on : Unrecordable::error);
+  call.elements.record_by(recorder);
   std::shared_ptr<InnerGraph> graph;
   Outcome outcome;
   {
@@ -310,7 +354,9 @@ Traces::Outcome Traces::record(Trace& trace, const Call& call) {
   }
   at::autocast::clear_cache();
   ++tracing_count_;
+  call.elements.check_all_taken();
   outcome.form = call.form();
+  if (!recorder.is_over()) recorder.attempt([&] { take_elements(trace, call); });
   if (!recorder.is_over())
     recorder.attempt([&] { finish_recording(trace, call, previous_fitted, recorder, std::move(graph), outcome); });
   if (recorder.is_over()) give_up(*recorder.why_over(), &trace);
@@ -350,35 +396,42 @@ void Traces::finish_recording(Trace& trace, const Call& call, bool previous_fitt
 }
 
 Traces::Outcome Traces::call(std::type_index types, const FlatArguments& arguments, Body body, Form form) {
+  CallElements elements(options_.name, arguments.iterators);
+  std::unique_lock recording(recording_, std::defer_lock);
   const auto run_as_it_is = [&] {
+    if (recording) recording.unlock();
     Tensors results = body(arguments.tensors);
+    elements.check_all_taken();
     return Outcome{std::move(results), form()};
   };
   if (gave_up_) return run_as_it_is();
   std::optional<Call> call;
+  std::optional<Signature> signature;
   Trace* trace = nullptr;
+  const auto begin = [&] {
+    check_library(options_.name);
+    check_place(options_.name);
+    check_gradients(options_, arguments.tensors);
+    call.emplace(Call{take_apart(arguments.tensors), body, form, elements});
+    check_memory(options_.name, "an argument", call->arguments.plain);
+    signature = signature_of(types, arguments, call->arguments);
+  };
+  if (!attempt(begin, trace)) return run_as_it_is();
+  if (!signature->elements) fetch_elements(*signature, elements, recording);
   Outcome outcome;
   LaidOutValues results;
   FunctionGraph graph;
   std::unique_ptr<ProgramRunner> replay;
-  try {
-    check_library(options_.name);
-    check_place(options_.name);
-    check_gradients(options_, arguments.tensors);
-    call.emplace(Call{take_apart(arguments.tensors), body, form});
-    check_arguments(options_.name, call->arguments.plain);
-    trace = &find_or_add(signature_of(types, arguments, call->arguments));
-    if (has_given_up(*trace)) return run_as_it_is();
-    replay = take_replay(*trace, outcome, results, graph);
-  } catch (const Error& why) {
-    give_up(why, trace);
-    return run_as_it_is();
-  } catch (const c10::Error& why) {  // of a call that is made while a replay is prepared
-    give_up(Error(ErrorCode::unimplemented, str(options_.name, ": ", why.what_without_backtrace())));
-    return run_as_it_is();
-  }
+  const auto choose = [&] {
+    for (const CallElements::Element& element : elements.elements())
+      check_memory(options_.name, "an element has a tensor", element.tensors.plain);
+    if (!recording) signature->elements = signatures_of(elements);
+    trace = &find_or_add(*std::move(signature));
+    if (!has_given_up(*trace)) replay = take_replay(*trace, outcome, results, graph);
+  };
+  if (!attempt(choose, trace) || has_given_up(*trace)) return run_as_it_is();
   if (!replay) {
-    const std::lock_guard recording(recording_);
+    if (!recording) recording.lock();
     return record(*trace, *call);
   }
   struct GiveBack {
@@ -387,9 +440,23 @@ Traces::Outcome Traces::call(std::type_index types, const FlatArguments& argumen
     std::unique_ptr<ProgramRunner>& replay;
     ~GiveBack() { traces.give_back(trace, std::move(replay)); }
   } const at_the_end{*this, *trace, replay};
+  add_elements(call->arguments, elements);
   outcome.tensors =
       finish_results(*replay->program(), graph, call->arguments.plain, replay->run(call->arguments.plain), results);
   return outcome;
+}
+
+// All that the call takes, if a call like it was recorded. Else no other one records until this one has run.
+void Traces::fetch_elements(const Signature& signature, CallElements& elements,
+                            std::unique_lock<std::mutex>& recording) {
+  auto iterators = iterators_taken(signature);
+  if (!iterators) {
+    recording.lock();
+    iterators = iterators_taken(signature);
+  }
+  if (!iterators) return;
+  if (recording) recording.unlock();
+  elements.fetch(*iterators);
 }
 
 std::string Traces::signatures() const {
@@ -402,8 +469,9 @@ std::string Traces::signatures() const {
 std::shared_ptr<const Program> Traces::find_program(std::type_index types, const FlatArguments& arguments) const {
   const Signature signature = signature_of(types, arguments, take_apart(arguments.tensors));
   const std::lock_guard lock(mutex_);
-  const Trace* found = find(signature);
-  return found ? found->program : nullptr;
+  for (const auto& trace : traces_)
+    if (trace->signature.is_of_call_like(signature)) return trace->program;
+  return nullptr;
 }
 
 }  // namespace tutti

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tutti/core/function_ref.h"
+#include "tutti/function/call_elements.h"
 #include "tutti/function/function_graph.h"
 #include "tutti/function/function_options.h"
 #include "tutti/function/program.h"
@@ -56,13 +57,15 @@ class Traces {
   };
   // What a call was given, and where it runs.
   struct Call {
-    TakenApart arguments;
+    TakenApart arguments;  // behind them, at last, the elements
     Body body;
     Form form;
+    CallElements& elements;
   };
 
   Signature signature_of(std::type_index types, const FlatArguments& arguments, const TakenApart& tensors) const;
   Trace* find(const Signature& signature) const;
+  std::optional<std::vector<int>> iterators_taken(const Signature& signature) const;
   Trace& find_or_add(Signature signature);
   bool has_given_up(const Trace& trace) const;
   bool gives_up_after_misfit(Trace& trace);
@@ -70,11 +73,14 @@ class Traces {
   std::unique_ptr<ProgramRunner> take_replay(Trace& trace, Outcome& outcome, LaidOutValues& results,
                                              FunctionGraph& graph);
   void give_back(Trace& trace, std::unique_ptr<ProgramRunner> replay);
-  Outcome record(Trace& trace, const Call& call);
+  void fetch_elements(const Signature& signature, CallElements& elements, std::unique_lock<std::mutex>& recording);
+  Outcome record(Trace& trace, Call& call);
   void finish_recording(Trace& trace, const Call& call, bool previous_fitted, Recorder& recorder,
                         std::shared_ptr<InnerGraph> graph, Outcome& outcome);
   FunctionGraph graph_of(Trace& trace, const Program& program, std::shared_ptr<InnerGraph> inner);
   void give_up(const Error& why, const Trace* trace = nullptr);
+  bool attempt(FunctionRef<void()> part, Trace* const& trace);
+  void take_elements(Trace& trace, Call& call);
   void accept(Trace& trace, Program program, const std::vector<std::string>& kept_outside, bool previous_fitted);
   void end_graph(Tensor& result) const;
   Tensors finish_results(const Program& program, const FunctionGraph& graph, at::ArrayRef<Tensor> arguments,

@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "tutti/collectives/communications.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/tensor/library.h"
@@ -275,6 +276,11 @@ void host_step(const char* name, at::ArrayRef<Tensor> inputs, at::ArrayRef<Tenso
     if (recorder.records()) return record_step(*recorder.get(), name, inputs, written, std::move(step));
   }
   step(inputs);
+}
+
+void communicated(CommunicationCounter& counter, int64_t bytes) {
+  if (CallRecorder* const recorder = CallRecorder::current()) return recorder->communicates(counter, bytes);
+  counter.record(bytes);
 }
 
 void reads_memory(const char* who) {

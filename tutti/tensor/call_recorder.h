@@ -5,6 +5,7 @@
 #include <c10/core/DispatchKey.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include <cstdint>
 #include <functional>
 #include <utility>
 
@@ -23,6 +24,7 @@ using HostStep = std::function<void(at::ArrayRef<Tensor> inputs)>;
 class Error;
 // Calls a function on several threads at once, or once.
 using ParallelCall = std::function<void(FunctionRef<void()>)>;
+class CommunicationCounter;
 class MeshTensorImpl;
 struct OperatorInfo;
 
@@ -43,6 +45,8 @@ class CallRecorder {
   // The thread, in a replica's view, asks what the replica sees of a mesh tensor, whose value is in the component
   // `global`; `look` makes that.
   virtual Tensor replica_view(const Tensor& tensor, const Tensor& global, FunctionRef<Tensor()> look) = 0;
+  // See tutti::communicated.
+  virtual void communicates(CommunicationCounter& counter, int64_t bytes) = 0;
   // Whether a recorded call wrote to the memory of the tensor.
   virtual bool has_written(const Tensor& tensor) const = 0;
 
@@ -78,6 +82,9 @@ class CallRecorder {
 // recording run it again in each replay: an optimizer's fused loop with its count of steps. It reads `inputs`, and
 // writes no other tensors than `written`. Both may be mesh tensors.
 void host_step(const char* name, at::ArrayRef<Tensor> inputs, at::ArrayRef<Tensor> written, HostStep step);
+
+// Counts a communication that the calling thread makes, and has a recording count it in each replay.
+void communicated(CommunicationCounter& counter, int64_t bytes);
 
 // To be called by C++ code of the library that reads the memory of tensors itself, and gives what a replay would not
 // renew: no call tells a recording of it, so the recording refuses it. The error names `who`.

@@ -75,6 +75,16 @@ Tensor share_whole_or_copy(const Tensor& tensor) {
 
 bool has_share(c10::StorageImpl& storage) { return cow::is_cow_data_ptr(storage._mutable_data_ptr_no_checks()); }
 
+void KeptShares::add(c10::StorageImpl& storage) {
+  if (!has_share(storage)) return;
+  forget_share(&storage);
+  storages_.push_back(&storage);
+}
+
+KeptShares::~KeptShares() {
+  for (c10::StorageImpl* const storage : storages_) let_grow(storage);
+}
+
 void leave_share(const Tensor& tensor) { tensor.mutable_data_ptr(); }
 
 }  // namespace tutti

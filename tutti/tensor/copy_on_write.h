@@ -1,6 +1,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/util/SmallVector.h>
 
 // Copy-on-write shares, the only ones that the library makes. A share is a storage over the memory of another: whoever
 // writes first, the one or the other, gets a copy of its own, and what is dropped last frees the memory. LibTorch
@@ -37,5 +38,20 @@ Tensor share_whole_or_copy(const Tensor& tensor);
 bool has_share(c10::StorageImpl& storage);
 // Gives a tensor memory of its own, if it has a share.
 void leave_share(const Tensor& tensor);
+
+// Shares that stay until the end of the block, though an op asks for their memory as if it wrote there: some of
+// LibTorch's do with what they only read. Nothing may write there meanwhile.
+class KeptShares {
+ public:
+  KeptShares() = default;
+  ~KeptShares();
+  KeptShares(const KeptShares&) = delete;
+  KeptShares& operator=(const KeptShares&) = delete;
+
+  void add(c10::StorageImpl& storage);
+
+ private:
+  c10::SmallVector<c10::StorageImpl*, 4> storages_;
+};
 
 }  // namespace tutti

@@ -16,10 +16,10 @@
 #include <span>
 #include <utility>
 
-#include "tutti/collectives/communications.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/mesh/shard.h"
+#include "tutti/tensor/call_recorder.h"
 #include "tutti/tensor/copied_view.h"
 #include "tutti/tensor/cut.h"
 #include "tutti/tensor/local_arguments.h"
@@ -94,7 +94,7 @@ void record_parts(const Plan::Result& result, const MeshShape* shape, const Tens
     const int64_t size = piece.size(axis);
     bytes *= dimension < 0 ? size : shard_begin(size, shape->sizes[static_cast<size_t>(dimension)], 1);
   }
-  result.counter->record(bytes);
+  communicated(*result.counter, bytes);
 }
 
 Tensor wrap_buffer(Tensor buffer, const MeshShape* shape, const Plan::Result* layout) {

@@ -9,6 +9,7 @@
 #include "tutti/collectives/communications.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/tensor/call_recorder.h"
 #include "tutti/tensor/composite_out.h"
 #include "tutti/tensor/contraction.h"
 #include "tutti/tensor/conversion.h"
@@ -118,7 +119,7 @@ class MeshKernel final : public c10::OperatorKernel {
     if (!operands.shape) throw Error(ErrorCode::internal, str(info_.name, ": called on mesh tensors without any"));
     if (operands.any_plain) {
       check_plain_operand(info_.name);
-      plain_operands().record(0);
+      communicated(plain_operands(), 0);
     }
     if (info_.draws && operands.shape->divided()) check_generator(torch::jit::last(*stack, info_.num_arguments));
     if (info_.changes_geometry) return change_geometry(op, operands, *stack);

@@ -15,6 +15,7 @@
 #include "tutti/collectives/processes.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/tensor/call_recorder.h"
 #include "tutti/tensor/copy_on_write.h"
 #include "tutti/tensor/leaf_hooks.h"
 #include "tutti/tensor/view.h"
@@ -151,7 +152,7 @@ void GradientGroup::reduce() {
     if (processes_ || pending[i]->leaves_.size() > 1) bytes += bytes_of(sums[i].result);
     pending[i]->accumulate(std::move(sums[i].result));
   }
-  if (bytes > 0) counter_.record(bytes);
+  if (bytes > 0) communicated(counter_, bytes);
   pending.clear();
   sums.clear();
   pending_ = std::move(pending);

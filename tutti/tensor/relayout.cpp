@@ -8,6 +8,7 @@
 #include "tutti/collectives/communications.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/tensor/call_recorder.h"
 #include "tutti/tensor/copy_on_write.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/strict_mode.h"
@@ -88,7 +89,7 @@ std::shared_ptr<const Relayout> Relayout::of(const Spec* from, const Spec* to, c
 void Relayout::record(size_t element_bytes) const {
   if (asked_ == Asked::implied && moves_pieces_) check_implied_relayout(cause_, *from_, *to_);
   for (size_t i = 0; i < steps_.size(); ++i)
-    if (counters_[i]) counters_[i]->record(steps_[i].buffer * static_cast<int64_t>(element_bytes));
+    if (counters_[i]) communicated(*counters_[i], steps_[i].buffer * static_cast<int64_t>(element_bytes));
 }
 
 Components Relayout::run(const TensorMeta& meta, const Components& components) const {

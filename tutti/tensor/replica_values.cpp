@@ -300,7 +300,7 @@ void ReplicaValues::take_aggregate() {
   if (!value.is_same(shares_[0])) {
     static CommunicationCounter& counter = communication_counter(
         {.op = "all_reduce", .mesh_dimension = "replica", .cause = "read of a variable", .implied = true});
-    counter.record(static_cast<int64_t>(value.nbytes()));
+    communicated(counter, static_cast<int64_t>(value.nbytes()));
   } else if (!written(0)) {
     return;  // it is the global value already
   }

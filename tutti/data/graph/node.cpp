@@ -7,6 +7,7 @@
 #include "tutti/core/release_queue.h"
 #include "tutti/core/str.h"
 #include "tutti/data/graph/pipeline_scope.h"
+#include "tutti/tensor/call_recorder.h"
 
 namespace tutti::data::graph {
 
@@ -88,6 +89,10 @@ void Pass::begin() {
 }
 
 bool Pass::next(Element& element) {
+  if (CallRecorder* const recorder = CallRecorder::current())
+    recorder->refuse(Error(ErrorCode::failed_precondition,
+                           "a dataset is asked for an element while a function is recorded, which a replay would not "
+                           "do; pass its iterator to the function, and take elements by next(iterator)"));
   ReleaseQueue::of_this_thread()->release();
   const PipelineScope scope;
   begin();
