@@ -28,6 +28,7 @@
 #include "tutti/collectives/communications.h"
 #include "tutti/collectives/failure.h"
 #include "tutti/collectives/group.h"
+#include "tutti/collectives/nccl/nccl_group.h"
 #include "tutti/collectives/packing.h"
 #include "tutti/collectives/reduce_op.h"
 #include "tutti/collectives/shared_memory/launched_group.h"

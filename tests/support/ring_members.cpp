@@ -23,6 +23,7 @@ class RingMember final : public Group {
   RingMember(int rank, int size, std::unique_ptr<Door> door, std::unique_ptr<Group> group)
       : Group(rank, size), door_(std::move(door)), group_(std::move(group)) {}
   void abort(const std::string& cause) override { group_->abort(cause); }
+  std::optional<Error> obstacle_to(const Collective& call) override { return group_->obstacle_to(call); }
 
  protected:
   void execute(const Collective& call) override { group_->run(call); }

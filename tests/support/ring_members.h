@@ -43,6 +43,7 @@ class LaterMember : public Group {
   void join() { group_ = join_(); }
   void leave() { group_.reset(); }
   void abort(const std::string& cause) override { group().abort(cause); }
+  std::optional<Error> obstacle_to(const Collective& call) override { return group().obstacle_to(call); }
 
  protected:
   void execute(const Collective& call) override { group().run(call); }

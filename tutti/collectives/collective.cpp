@@ -17,6 +17,7 @@ struct Extents {
 };
 
 Extents extents_of(const Collective& call, int rank, int size) {
+  if (call.place == BufferPlace::nowhere) return {0, 0};
   switch (call.kind) {
     case CollectiveKind::all_reduce: return {1, 1};
     case CollectiveKind::reduce_scatter: return {size, 1};
@@ -62,7 +63,7 @@ std::string to_string(const Collective& call, const std::string& where) {
   if (call.kind != CollectiveKind::barrier) text += str(" of ", call.count, ' ', to_string(call.dtype));
   if (call.divisor != 1) text += str(" divided by ", call.divisor);
   if (*call.name != 0) text += str(" '", call.name, "'");
-  return text + " at " + where;
+  return str(text, " at ", where, call.place == BufferPlace::host ? "" : ", in device memory");
 }
 
 bool is_between_two(const Collective& call) {
@@ -85,7 +86,7 @@ void check_collective(const Collective& call, int rank, int size) {
   if (!(call.divisor > 0) || !std::isfinite(call.divisor)) refuse("the divisor is not a positive number");
   if (call.divisor != 1 && (!is_sum || is_integral(call.dtype)))
     refuse("only sums of floating-point dtypes are divided; cast, or take the sum");
-  if (call.kind == CollectiveKind::all_to_all && call.count > 0 &&
+  if (call.kind == CollectiveKind::all_to_all && call.count > 0 && extents.input > 0 &&
       overlap(call.input, call.output,
               static_cast<size_t>(call.count) * size_of(call.dtype) * static_cast<size_t>(size)))
     refuse("the output overlaps the input; give it a buffer of its own");

@@ -26,6 +26,13 @@ enum class CollectiveKind : uint8_t {
 // "all_reduce", …
 std::string_view to_string(CollectiveKind kind);
 
+// Where the buffers of a call lie.
+enum class BufferPlace : uint8_t {
+  host,     // in the memory of the process
+  device,   // in that of the group's device: Group::device
+  nowhere,  // there are none: the members meet and compare the call, and no byte moves
+};
+
 // One member's part in a call that all members make (of send and receive: two of them), with equal arguments but for
 // the buffers, `where`, and the peers of a send and its receive. An output may be the input; of all_gather and
 // reduce_scatter that part of the larger buffer which belongs to this member. all_to_all does not work in place.
@@ -35,13 +42,15 @@ struct Collective {
   int64_t count = 0;  // elements, see above
   const void* input = nullptr;
   void* output = nullptr;
+  BufferPlace place = BufferPlace::host;
   int peer = 0;        // a rank
   double divisor = 1;  // of sums of floating-point dtypes: what they are divided by, the number of members for a mean
   const char* name = "";                                         // what is communicated, for messages: "gradients"
   std::source_location where = std::source_location::current();  // the line of user code, for messages
 };
 
-// "all_reduce of 12 float32 'gradients' at train.cpp:41".
+// "all_reduce of 12 float32 'gradients' at train.cpp:41", with ", in device memory" behind it where it is not the
+// host's.
 std::string to_string(const Collective& call);
 // The same with another text for the line, where the call is another process's.
 std::string to_string(const Collective& call, const std::string& where);

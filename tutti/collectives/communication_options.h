@@ -11,8 +11,8 @@ enum class CommunicationImplementation {
   auto_,          // shared_memory where all processes are on one host, else ring
   shared_memory,  // all processes are on one host
   ring,           // over gRPC
-  nccl,           // unimplemented
-  mpi,            // of processes that mpirun started; needs the module libtutti_mpi.so
+  nccl,  // what lies in the memory of GPUs by NVIDIA's libnccl.so.2, to one GPU of each process; the rest as auto_
+  mpi,   // of processes that mpirun started; needs the module libtutti_mpi.so
 };
 
 // TF: tf.distribute.experimental.CommunicationOptions.

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "tutti/collectives/collective.h"
+#include "tutti/core/error.h"
 
 namespace tutti {
 
@@ -15,8 +17,8 @@ namespace tutti {
 // done, when members make different calls, when one is lost or gives up, or at the group's deadline. After that the
 // group is of no more use: this and every later call of each member throws the first cause.
 //
-// Sums are the same, bit for bit, on all members and in every run; 16-bit floating-point numbers are summed in float32
-// and rounded once.
+// Sums in host memory are the same, bit for bit, on all members and in every run; 16-bit floating-point numbers are
+// summed in float32 and rounded once.
 class Group {
  public:
   virtual ~Group() = default;
@@ -25,15 +27,18 @@ class Group {
 
   int rank() const { return rank_; }  // of this member, from 0
   int size() const { return size_; }  // members
+  // The index of the GPU whose memory calls with BufferPlace::device name; none: the group moves host memory alone.
+  virtual std::optional<int> device() const { return {}; }
 
   // Does this member's part; when it returns, the output is written and the input may be reused.
-  // Throws: invalid_argument (this call cannot be made; the group goes on), failed_precondition (members make different
-  // calls; both are named), unavailable (a member is lost), cancelled (one has given up), deadline_exceeded (names the
-  // members that have not come).
-  void run(const Collective& call) {
-    check_collective(call, rank_, size_);
-    execute(call);
-  }
+  // Throws: invalid_argument, unimplemented (this call cannot be made; the group goes on), failed_precondition (members
+  // make different calls; both are named), unavailable (a member is lost), cancelled (one has given up),
+  // deadline_exceeded (names the members that have not come).
+  void run(const Collective& call);
+
+  // What is known by now to keep a call from ending: what has ended the group, or that a member which the call needs is
+  // lost or has left. Waits for nothing and ends nothing. The thread that makes the calls asks.
+  virtual std::optional<Error> obstacle_to(const Collective& /*call*/) { return {}; }
 
   // Gives up: members that wait, and those that come, throw cancelled with this member's rank and cause. Any thread may
   // call it.

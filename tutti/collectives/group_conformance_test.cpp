@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/fake_nccl.h"
 #include "tests/support/group_members.h"
 #include "tests/support/launched_members.h"
 #include "tests/support/mpi_in_memory.h"
@@ -40,6 +41,7 @@ struct Implementation {
   std::string name;
   std::function<Groups(int size, std::chrono::milliseconds timeout)> make;
   MembersAre members = MembersAre::threads;
+  bool sums_as_nccl = false;  // which adds no int16, and divides what it adds, not the sum
 };
 
 [[maybe_unused]] Groups shared_memory_groups(int size, std::chrono::milliseconds timeout) {
@@ -64,6 +66,7 @@ std::vector<Implementation> implementations() {
       {"shared_memory_of_processes", shared_memory_groups, MembersAre::processes},
       {"ring_of_threads", [](int size, std::chrono::milliseconds timeout) { return ring_of_threads(size, timeout); }},
       {"mpi_of_threads", mpi_of_threads},
+      {"nccl_of_threads", nccl_of_threads, MembersAre::threads, /*sums_as_nccl=*/true},
   };
 #endif
 }
@@ -129,6 +132,12 @@ void expect_no_errors(const std::vector<std::string>& errors) {
 
 class GroupConformance : public testing::TestWithParam<std::tuple<Implementation, int>> {
  protected:
+  bool sums_as_nccl() const { return std::get<0>(GetParam()).sums_as_nccl; }
+  std::vector<Dtype> summed_dtypes() const {
+    std::vector<Dtype> dtypes(std::begin(kDtypes), std::end(kDtypes));
+    if (sums_as_nccl()) std::erase(dtypes, Dtype::int16);
+    return dtypes;
+  }
   int size() const { return std::get<1>(GetParam()); }
   Groups make(std::chrono::milliseconds timeout = 60s) const { return std::get<0>(GetParam()).make(size(), timeout); }
   std::vector<std::string> on_all(const Groups& groups, const std::function<void(Group&)>& f) const {
@@ -139,7 +148,7 @@ class GroupConformance : public testing::TestWithParam<std::tuple<Implementation
 TEST_P(GroupConformance, SumsEveryDtypeOnAllMembers) {
   const Groups groups = make();
   expect_no_errors(on_all(groups, [&](Group& group) {
-    for (const Dtype dtype : kDtypes)
+    for (const Dtype dtype : summed_dtypes())
       for (const int64_t count : {0, 1, 2, 31, 1009, 70'001})
         for (const bool in_place : {false, true}) {
           Bytes input = input_of(dtype, count, group.rank());
@@ -156,7 +165,7 @@ TEST_P(GroupConformance, SumsEveryDtypeOnAllMembers) {
 TEST_P(GroupConformance, ScattersSums) {
   const Groups groups = make();
   expect_no_errors(on_all(groups, [&](Group& group) {
-    for (const Dtype dtype : kDtypes)
+    for (const Dtype dtype : summed_dtypes())
       for (const int64_t count : {0, 1, 31, 1009})
         for (const bool in_place : {false, true}) {
           Bytes input = input_of(dtype, count * size(), group.rank());
@@ -271,7 +280,12 @@ TEST_P(GroupConformance, DividesSumsToMeans) {
                .input = values.data(),
                .output = values.data(),
                .divisor = static_cast<double>(size())});
-    EXPECT_EQ(values, (std::vector<double>{(size() - 1) / 2.0, 3.0}));
+    const double mean = (size() - 1) / 2.0;
+    if (!sums_as_nccl()) {
+      EXPECT_EQ(values, (std::vector<double>{mean, 3.0}));
+    }
+    EXPECT_DOUBLE_EQ(values[0], mean);
+    EXPECT_DOUBLE_EQ(values[1], 3.0);
   }));
 }
 
@@ -471,6 +485,62 @@ TEST_P(GroupConformance, RefusesCallsThatCannotBeMadeAndGoesOn) {
     }
   }
   expect_no_errors(on_all(groups, [](Group& group) { group.run({}); }));
+}
+
+TEST_P(GroupConformance, MeetsForACallWithoutMovingAnything) {
+  const Groups groups = make();
+  const SharedArray<std::atomic<int>> num_arrived(1);
+  expect_no_errors(on_all(groups, [&](Group& group) {
+    int round = 0;
+    for (const Kind kind :
+         {Kind::all_reduce, Kind::reduce_scatter, Kind::all_gather, Kind::all_to_all, Kind::broadcast}) {
+      ++num_arrived[0];
+      group.run({.kind = kind, .count = 1 << 20, .place = BufferPlace::nowhere});
+      EXPECT_GE(num_arrived[0], ++round * size());
+      group.run({});
+    }
+    if (size() == 1 || group.rank() > 1) return;
+    group.run({.kind = group.rank() == 0 ? Kind::send : Kind::receive,
+               .count = 1 << 20,
+               .place = BufferPlace::nowhere,
+               .peer = 1 - group.rank()});
+  }));
+}
+
+// What keeps a call from ending, which may be known a little later.
+std::string obstacle_in(Group& group, const Collective& call) {
+  for (const auto begin = std::chrono::steady_clock::now(); std::chrono::steady_clock::now() - begin < 20s;) {
+    if (const auto obstacle = group.obstacle_to(call)) return str(to_string(obstacle->code()), ": ", obstacle->what());
+    std::this_thread::sleep_for(1ms);
+  }
+  return "none";
+}
+
+TEST_P(GroupConformance, KnowsOfAFailureWithoutACall) {
+  if (size() == 1) return;
+  const Groups groups = make();
+  expect_no_errors(on_all(groups, [&](Group& group) {
+    if (group.rank() == 1) group.abort("the data ran out");
+    if (group.rank() > 0) return;
+    EXPECT_THAT(obstacle_in(group, {}),
+                AllOf(HasSubstr("cancelled"), HasSubstr("rank 1 has given up: the data ran out")));
+  }));
+}
+
+TEST_P(GroupConformance, KnowsOfALostMemberWithoutEndingWhatCanEnd) {
+  if (size() < 3 || std::get<0>(GetParam()).members != MembersAre::threads) return;
+  Groups groups = make();
+  std::thread leaving([last = std::move(groups.back())]() mutable { last.reset(); });
+  groups.pop_back();
+  const Collective barrier{.name = "the end"}, from_0{.kind = Kind::receive, .peer = 0};
+  EXPECT_THAT(obstacle_in(*groups[1], barrier),
+              AllOf(HasSubstr("unavailable"), HasSubstr(str("rank ", size() - 1)), HasSubstr("barrier 'the end'")));
+  EXPECT_FALSE(groups[1]->obstacle_to(from_0));
+  leaving.join();
+  expect_no_errors(on_all(groups, [](Group& group) {
+    if (group.rank() == 0) group.run({.kind = Kind::send, .peer = 1});
+    if (group.rank() == 1) group.run({.kind = Kind::receive, .peer = 0});
+  }));
 }
 
 std::string name_of_group(const testing::TestParamInfo<std::tuple<Implementation, int>>& info) {

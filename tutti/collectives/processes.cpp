@@ -4,11 +4,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
-#include <optional>
+#include <utility>
 
 #include "tutti/cluster/launch_record.h"
 #include "tutti/cluster/roles.h"
 #include "tutti/collectives/cluster_group.h"
+#include "tutti/collectives/nccl/nccl_group.h"
 #include "tutti/collectives/shared_memory/launched_group.h"
 #include "tutti/collectives/shared_memory/shared_memory_group.h"
 #include "tutti/core/bytes.h"
@@ -28,6 +29,7 @@ struct Program {
   std::mutex mutex;
   bool joined = false;
   CommunicationOptions options;
+  std::optional<int> gpu;
   std::shared_ptr<Processes> processes;
 };
 
@@ -36,11 +38,12 @@ Program& program() {
   return program;
 }
 
-void require_implementation(CommunicationImplementation implementation) {
-  if (implementation == CommunicationImplementation::nccl)
-    throw Error(ErrorCode::unimplemented,
-                "CommunicationImplementation::nccl is not there; auto_ takes shared memory on one host, and the ring "
-                "between hosts");
+void require_gpu(CommunicationImplementation implementation, std::optional<int> gpu) {
+  if (implementation == CommunicationImplementation::nccl && !gpu)
+    throw Error(
+        ErrorCode::invalid_argument,
+        "CommunicationImplementation::nccl adds in the memory of GPUs, and what communicates here has none; take "
+        "auto_, which adds in shared memory on one host, and over the ring between hosts");
 }
 
 // Whether `tutti launch` gave this process memory that it shares with all the others.
@@ -72,6 +75,14 @@ std::unique_ptr<Group> group_of(cluster::Cluster& cluster, const CommunicationOp
   return cluster_group(cluster, found);
 }
 
+// With a GPU, this member of a group of host memory as one that moves that GPU's memory too.
+std::unique_ptr<Group> with_gpu(std::unique_ptr<Group> group, std::optional<int> gpu,
+                                const CommunicationOptions& options) {
+  if (!gpu) return group;
+  const c10::Device device(c10::kCUDA, static_cast<c10::DeviceIndex>(*gpu));
+  return nccl_group(std::move(group), device, {.timeout = group_options(options).timeout});
+}
+
 bool is_loss(ErrorCode code) {
   return code == ErrorCode::unavailable || code == ErrorCode::deadline_exceeded || code == ErrorCode::cancelled;
 }
@@ -81,8 +92,8 @@ bool names_others(ErrorCode code) { return is_loss(code) || code == ErrorCode::f
 }  // namespace
 
 Processes::Processes(std::unique_ptr<Group> group, std::shared_ptr<cluster::Cluster> cluster,
-                     CommunicationOptions options)
-    : cluster_(std::move(cluster)), group_(std::move(group)), options_(options) {
+                     CommunicationOptions options, std::optional<int> gpu)
+    : cluster_(std::move(cluster)), group_(std::move(group)), options_(options), gpu_(gpu) {
   if (cluster_ && cluster_->is_newcomer())
     tasks_ = {cluster_->task()};
   else if (cluster_)
@@ -114,23 +125,28 @@ std::string Processes::Place::text() {
 }
 
 std::shared_ptr<Processes> Processes::join(const CommunicationOptions& options,
-                                           std::chrono::milliseconds connect_timeout) {
-  require_implementation(options.implementation);
+                                           std::chrono::milliseconds connect_timeout, std::optional<int> gpu) {
+  require_gpu(options.implementation, gpu);
   Program& own = program();
   const std::lock_guard lock(own.mutex);
   if (own.joined) {
-    if (own.options != options)
+    if (own.options != options || own.gpu != gpu)
       throw Error(
           ErrorCode::failed_precondition,
-          "the processes of this program have met with other CommunicationOptions; give every strategy the same");
+          "the processes of this program have met with other CommunicationOptions, or with another first GPU for "
+          "NCCL; give every strategy the same");
     return own.processes;
   }
   const auto cluster = cluster::Cluster::join({.connect_timeout = connect_timeout});
-  if (cluster::worker_count(cluster->spec(), cluster->task().type) > 1)
-    own.processes = std::make_shared<Processes>(group_of(*cluster, options), cluster, options);
-  if (options.implementation == CommunicationImplementation::mpi)
-    std::atexit([] { program().processes.reset(); });  // says goodbye before MPI ends, which it does at exit as well
+  if (cluster::worker_count(cluster->spec(), cluster->task().type) > 1) {
+    auto group = group_of(*cluster, options);
+    if (!cluster->is_newcomer()) group = with_gpu(std::move(group), gpu, options);
+    own.processes = std::make_shared<Processes>(std::move(group), cluster, options, gpu);
+  }
+  if (options.implementation == CommunicationImplementation::mpi || gpu)
+    std::atexit([] { program().processes.reset(); });  // goodbye before MPI and CUDA end, which they do at exit as well
   own.options = options;
+  own.gpu = gpu;
   own.joined = true;
   return own.processes;
 }
@@ -168,7 +184,7 @@ std::vector<std::string> Processes::regroup(const std::string& brought, int fewe
   ClusterGroupOptions options = group_options(options_);
   options.name = str("training ", formed.number);
   options.members = formed.members;
-  auto group = cluster_group(*cluster_, options);
+  auto group = with_gpu(cluster_group(*cluster_, options), gpu_, options_);
   group_ = std::move(group);  // the last one ends when nobody is in one of its calls any more
   tasks_ = std::move(formed.members);
   has_lost_ = false;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <source_location>
 #include <span>
 #include <string>
@@ -25,24 +26,30 @@ class Processes {
  public:
   using Location = std::source_location;
 
-  // `cluster` may be null: then nobody can be asked how a process ended. `options` are of groups that are formed later.
-  Processes(std::unique_ptr<Group> group, std::shared_ptr<cluster::Cluster> cluster, CommunicationOptions options = {});
+  // `cluster` may be null: then nobody can be asked how a process ended. `options` and `gpu` are of groups that are
+  // formed later.
+  Processes(std::unique_ptr<Group> group, std::shared_ptr<cluster::Cluster> cluster, CommunicationOptions options = {},
+            std::optional<int> gpu = {});
   ~Processes();
   Processes(const Processes&) = delete;
   Processes& operator=(const Processes&) = delete;
 
   // The processes of this program; null where it is one process alone. The first call waits for the others; they then
-  // stay together until the program ends.
-  // Throws: as Cluster::join, launched_group and cluster_group; unimplemented for an implementation that is not there;
-  // failed_precondition for other options than those of the first call.
+  // stay together until the program ends. CommunicationImplementation::nccl takes the index of the GPU that this
+  // process adds on, and other implementations need none. Throws: as Cluster::join, launched_group, cluster_group and
+  // nccl_group; invalid_argument for NCCL without a GPU; failed_precondition for other options than those of the first
+  // call.
   static std::shared_ptr<Processes> join(const CommunicationOptions& options,
-                                         std::chrono::milliseconds connect_timeout = std::chrono::seconds(600));
+                                         std::chrono::milliseconds connect_timeout = std::chrono::seconds(600),
+                                         std::optional<int> gpu = {});
   // What join() returned; null before it was called.
   static std::shared_ptr<Processes> of_program();
 
   int rank() const { return group_->rank(); }
   int size() const { return group_->size(); }
   bool is_chief() const { return rank() == 0; }
+  // The GPU on which calls with BufferPlace::device add; none where values are brought to the host.
+  std::optional<int> device() const { return group_->device(); }
   // "worker 1"
   std::string task_name() const { return task_name(rank()); }
   std::string task_name(int rank) const;
@@ -91,7 +98,8 @@ class Processes {
 
   std::shared_ptr<cluster::Cluster> cluster_;
   std::unique_ptr<Group> group_;  // ends before the cluster
-  CommunicationOptions options_;
+  const CommunicationOptions options_;
+  const std::optional<int> gpu_;
   std::vector<cluster::Task> tasks_;  // by rank; none without a cluster
   bool has_lost_ = false;
   Place place_;

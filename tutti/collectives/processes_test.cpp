@@ -6,9 +6,12 @@
 
 #include <thread>
 
+#include "tests/support/error_of.h"
+#include "tests/support/fake_nccl.h"
 #include "tests/support/watchdog.h"
 #include "tutti/cluster/launch_record.h"
 #include "tutti/cluster/leader_server.h"
+#include "tutti/collectives/local/local_group.h"
 #include "tutti/collectives/shared_memory/shared_memory_group.h"
 
 namespace tutti {
@@ -16,7 +19,9 @@ namespace {
 
 using namespace std::chrono_literals;
 using cluster::Cluster;
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::StartsWith;
 
 TEST(Processes, TellWithEachHeartbeatInWhichCallTheyAre) {
   const Watchdog watchdog(60s);
@@ -47,6 +52,43 @@ TEST(Processes, TellWithEachHeartbeatInWhichCallTheyAre) {
   EXPECT_THAT(told, HasSubstr("worker 0: runs (in call 1, all_reduce of 1 int64 'losses' at processes_test.cpp:"));
   EXPECT_EQ(processes[1]->sum(2, "losses"), 3);
   waiting.join();
+}
+
+TEST(Processes, RefuseNcclWithoutAGpu) {
+  EXPECT_THAT(error_of([] { Processes::join({.implementation = CommunicationImplementation::nccl}); }),
+              AllOf(StartsWith("invalid_argument: CommunicationImplementation::nccl adds in the memory of GPUs"),
+                    HasSubstr("take auto_")));
+}
+
+TEST(Processes, OnGpusAddThereAndKeepOnTheHostWhatLiesThere) {
+  const FakeNccl fake;
+  JoinedByNccl joined = join_by_nccl(local_groups(2), 20s, [&](int) { return fake.environment(); });
+  std::vector<std::unique_ptr<Processes>> processes;
+  for (auto& group : joined.groups) processes.push_back(std::make_unique<Processes>(std::move(group), nullptr));
+  const auto train = [&](int rank) {
+    Processes& own = *processes[static_cast<size_t>(rank)];
+    EXPECT_EQ(own.device(), rank);
+    EXPECT_EQ(own.sum(rank + 1, "examples"), 3);
+    float gradient = 0.5;
+    const auto add = [&] {
+      own.run({.kind = CollectiveKind::all_reduce,
+               .count = 1,
+               .input = &gradient,
+               .output = &gradient,
+               .place = BufferPlace::device,
+               .name = "gradients"});
+    };
+    add();
+    EXPECT_EQ(gradient, 1);
+    own.sum(1, "steps");
+    fake.set(NcclFault::failed_call);
+    own.sum(1, "steps");
+    EXPECT_THAT(error_of(add), HasSubstr("; rank 0 is process 0, rank 1 is process 1"));
+  };
+  std::thread other(train, 1);
+  train(0);
+  other.join();
+  EXPECT_EQ(fake.calls(), " ncclAllReduce ncclAllReduce");
 }
 
 }  // namespace

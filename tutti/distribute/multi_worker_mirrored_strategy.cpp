@@ -1,11 +1,14 @@
 #include "tutti/distribute/multi_worker_mirrored_strategy.h"
 
+#include <optional>
+
 #include "tutti/cluster/environment.h"
 #include "tutti/cluster/roles.h"
 #include "tutti/collectives/processes.h"
 #include "tutti/core/bytes.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/device/logical_devices.h"
 
 namespace tutti {
 namespace {
@@ -26,9 +29,24 @@ void require_joined(const cluster::ClusterResolver& resolver, const std::shared_
                     "; processes meet by what their launcher or TF_CONFIG says, which is something else here"));
 }
 
+// The GPU on which this process adds by NCCL, where that is asked for.
+std::optional<int> gpu_for(const MultiWorkerMirroredStrategyOptions& options) {
+  if (options.communication_options.implementation != CommunicationImplementation::nccl) return {};
+  for (const Device& device : options.devices.devices()) {
+    require_logical_device(device);
+    if (device.type != DeviceType::gpu)
+      throw Error(ErrorCode::invalid_argument,
+                  str("MultiWorkerMirroredStrategy: CommunicationImplementation::nccl adds in the memory of GPUs, and ",
+                      device, " is none; give it GPUs, or take auto_"));
+  }
+  if (options.devices.devices().empty()) return {};  // which is refused with other implementations too
+  return physical_index(options.devices.devices().front());
+}
+
 std::shared_ptr<Processes> processes_for(const MultiWorkerMirroredStrategyOptions& options) {
+  const std::optional<int> gpu = gpu_for(options);
   if (options.cluster_resolver && is_alone(*options.cluster_resolver)) return nullptr;
-  auto processes = Processes::join(options.communication_options, options.connect_timeout);
+  auto processes = Processes::join(options.communication_options, options.connect_timeout, gpu);
   if (options.cluster_resolver) require_joined(*options.cluster_resolver, processes);
   return processes;
 }

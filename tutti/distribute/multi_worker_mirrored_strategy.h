@@ -28,8 +28,8 @@ struct MultiWorkerMirroredStrategyOptions {
 class MultiWorkerMirroredStrategy final : public LocalStrategy {
  public:
   // Waits for all processes. Throws: as MirroredStrategy and Processes::join; invalid_argument where processes have
-  // different numbers of devices; failed_precondition for a task that does not train (a ps, an evaluator);
-  // unimplemented for a resolver's cluster that `tutti launch` has not started.
+  // different numbers of devices, and for NCCL with a device that is no GPU; failed_precondition for a task that does
+  // not train (a ps, an evaluator); unimplemented for a resolver's cluster that `tutti launch` has not started.
   explicit MultiWorkerMirroredStrategy(const MultiWorkerMirroredStrategyOptions& options = {});
 
   bool should_checkpoint() const { return is_chief(); }    // TF: extended.should_checkpoint

@@ -42,12 +42,18 @@ Dtype required_dtype(const char* name, const Tensor& value) {
               str(name, ": ", value.toString(), " cannot be summed over processes; convert it first"));
 }
 
+// Where the sum of a value and those of other processes is taken.
+c10::Device place_of_sum(const Processes& processes, const Tensor& value) {
+  if (!value.is_cuda() || !processes.device()) return at::kCPU;
+  return {at::kCUDA, static_cast<c10::DeviceIndex>(*processes.device())};
+}
+
 // A buffer of so many bytes: the one of the last call, if nobody uses it any more.
-Tensor& reusable(Tensor& pack, int64_t bytes, at::ScalarType dtype) {
+Tensor& reusable(Tensor& pack, int64_t bytes, at::ScalarType dtype, c10::Device device) {
   const int64_t count = bytes / static_cast<int64_t>(c10::elementSize(dtype));
   const bool is_free = pack.defined() && pack.use_count() == 1 && pack.storage().use_count() == 1;
-  if (!is_free || pack.scalar_type() != dtype || pack.numel() != count)
-    pack = at::empty({count}, at::TensorOptions(at::kCPU).dtype(dtype));
+  if (!is_free || pack.scalar_type() != dtype || pack.numel() != count || pack.device() != device)
+    pack = at::empty({count}, at::TensorOptions(device).dtype(dtype));
   return pack;
 }
 
@@ -79,24 +85,27 @@ void sum_sparse(Processes& processes, BufferSum& item, const char* name, std::so
                                               joined.options().layout(at::kSparse), /*is_coalesced=*/false);
 }
 
-// The items of one dtype, in the order in which they come.
+// The items of one dtype that are summed in one place, in the order in which they come.
 struct Column {
   at::ScalarType dtype;
+  c10::Device device;
   double divisor;
   std::vector<size_t> items;
   std::vector<int64_t> bytes;
 };
 
-std::vector<Column> columns_of(std::span<BufferSum> items) {
+std::vector<Column> columns_of(const Processes& processes, std::span<BufferSum> items) {
   std::vector<Column> columns;
   for (size_t i = 0; i < items.size(); ++i) {
     const Tensor& value = items[i].values[0];
     if (items[i].is_whole || value.is_sparse()) continue;
+    const c10::Device device = place_of_sum(processes, value);
     const auto fits = [&](const Column& column) {
-      return column.dtype == value.scalar_type() && column.divisor == items[i].divisor;
+      return column.dtype == value.scalar_type() && column.device == device && column.divisor == items[i].divisor;
     };
     auto found = std::find_if(columns.begin(), columns.end(), fits);
-    if (found == columns.end()) found = columns.insert(columns.end(), {value.scalar_type(), items[i].divisor, {}, {}});
+    if (found == columns.end())
+      found = columns.insert(columns.end(), {value.scalar_type(), device, items[i].divisor, {}, {}});
     found->items.push_back(i);
     found->bytes.push_back(padded(value));
   }
@@ -129,13 +138,13 @@ void sum_over_processes(Processes& processes, std::span<BufferSum> items, int64_
     if (!item.is_whole && item.values[0].is_sparse()) sum_sparse(processes, item, name, where);
   }
   size_t next_pack = 0;
-  for (const Column& column : columns_of(items)) {
+  for (const Column& column : columns_of(processes, items)) {
     const Dtype dtype = required_dtype(name, items[column.items[0]].values[0]);
     for (const std::vector<size_t>& members : group_by_size(column.bytes, bytes_per_pack)) {
       if (packs.packs.size() == next_pack) packs.packs.emplace_back();
       int64_t bytes = 0;
       for (const size_t member : members) bytes += column.bytes[member];
-      Tensor& pack = reusable(packs.packs[next_pack++], bytes, column.dtype);
+      Tensor& pack = reusable(packs.packs[next_pack++], bytes, column.dtype, column.device);
       std::vector<BufferSum> sums;
       int64_t offset = 0;
       for (const size_t member : members) {
@@ -151,6 +160,7 @@ void sum_over_processes(Processes& processes, std::span<BufferSum> items, int64_
                      .count = pack.numel(),
                      .input = pack.const_data_ptr(),
                      .output = pack.mutable_data_ptr(),
+                     .place = pack.is_cpu() ? BufferPlace::host : BufferPlace::device,
                      .divisor = column.divisor,
                      .name = name,
                      .where = where});

@@ -19,15 +19,16 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 bool agree(const Collective& a, const Collective& b) {
-  return a.kind == b.kind && a.dtype == b.dtype && a.count == b.count && a.peer == b.peer && a.divisor == b.divisor &&
-         std::string_view(a.name) == b.name;
+  return a.kind == b.kind && a.dtype == b.dtype && a.count == b.count && a.place == b.place && a.peer == b.peer &&
+         a.divisor == b.divisor && std::string_view(a.name) == b.name;
 }
 
 // Whether a call cannot end without this other member.
 bool needs(const Collective& call, int rank) { return !is_between_two(call) || call.peer == rank; }
 
 bool agree_as_pair(const Collective& send, const Collective& receive) {
-  return send.dtype == receive.dtype && send.count == receive.count && std::string_view(send.name) == receive.name;
+  return send.dtype == receive.dtype && send.count == receive.count && send.place == receive.place &&
+         std::string_view(send.name) == receive.name;
 }
 
 const std::byte* part(const void* buffer, int index, size_t part_bytes) {
@@ -39,6 +40,11 @@ std::byte* part(void* buffer, int index, size_t part_bytes) {
 
 void copy(std::byte* to, const void* from, size_t num_bytes) {
   if (num_bytes > 0 && to != from) std::memcpy(to, from, num_bytes);
+}
+
+// What moves of each part.
+size_t bytes_of_part(const Collective& call) {
+  return call.place == BufferPlace::nowhere ? 0 : static_cast<size_t>(call.count) * size_of(call.dtype);
 }
 
 // Where the members of one group meet. A call is a round: all arrive, the last one compares; then each does its share
@@ -65,6 +71,14 @@ class LocalMeeting {
   }
 
   void send_or_receive(int rank, const Collective& call);
+
+  std::optional<Error> obstacle_to(const Collective& call) {
+    const std::lock_guard lock(mutex_);
+    if (failure_) return failure_;
+    for (int rank = 0; rank < size(); ++rank)
+      if (member(rank).is_lost && needs(call, rank)) return lost(rank, call);
+    return {};
+  }
 
   void fail(ErrorCode code, const std::string& message, const std::source_location& where = {}) {
     const std::lock_guard lock(mutex_);
@@ -98,10 +112,14 @@ class LocalMeeting {
     if (failure_) throw Error(*failure_);
   }
   void fail_locked(ErrorCode code, const std::string& message, const std::source_location& where);
+  static Error lost(int rank, const Collective& waiting) {
+    return Error(ErrorCode::unavailable,
+                 str("rank ", rank, " has left the group, which others still wait for at ", to_string(waiting)),
+                 waiting.where);
+  }
   void fail_lost(int rank, const Collective& waiting) {
-    fail_locked(ErrorCode::unavailable,
-                str("rank ", rank, " has left the group, which others still wait for at ", to_string(waiting)),
-                waiting.where);
+    const Error error = lost(rank, waiting);
+    fail_locked(error.code(), error.what(), error.location());
   }
   void fail_late(int rank, const Collective& call);
   void refuse_if_somebody_is_lost(const Collective& call);
@@ -212,7 +230,8 @@ void LocalMeeting::plan_sums() {
   const Collective& call = *member(0).call;
   const bool scatters = call.kind == CollectiveKind::reduce_scatter;
   reduction_.reset();
-  if (call.count == 0 || (call.kind != CollectiveKind::all_reduce && !scatters)) return;
+  if (call.count == 0 || call.place == BufferPlace::nowhere || (call.kind != CollectiveKind::all_reduce && !scatters))
+    return;
   items_.clear();
   inputs_.clear();
   outputs_.clear();
@@ -232,7 +251,7 @@ void LocalMeeting::plan_sums() {
 }
 
 void LocalMeeting::work(int rank, const Collective& call) {
-  const size_t part_bytes = static_cast<size_t>(call.count) * size_of(call.dtype);
+  const size_t part_bytes = bytes_of_part(call);
   switch (call.kind) {
     case CollectiveKind::all_reduce:
     case CollectiveKind::reduce_scatter:
@@ -281,7 +300,7 @@ void LocalMeeting::send_or_receive(int rank, const Collective& call) {
     throw_if_failed();
     other->is_taken = true;
     lock.unlock();
-    copy(static_cast<std::byte*>(receive.output), send.input, static_cast<size_t>(call.count) * size_of(call.dtype));
+    copy(static_cast<std::byte*>(receive.output), send.input, bytes_of_part(call));
     lock.lock();
     other->is_done = true;
     return notify(lock);
@@ -310,6 +329,7 @@ class LocalGroup final : public Group {
   void abort(const std::string& cause) override {
     meeting_->fail(ErrorCode::cancelled, str("rank ", rank(), " has given up: ", cause));
   }
+  std::optional<Error> obstacle_to(const Collective& call) override { return meeting_->obstacle_to(call); }
 
  protected:
   void execute(const Collective& call) override {

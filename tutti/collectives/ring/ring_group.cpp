@@ -39,6 +39,7 @@ class RingCall {
         call_(call),
         scratch_(scratch),
         element_(static_cast<int64_t>(size_of(call.dtype))),
+        count_(call.place == BufferPlace::nowhere ? 0 : call.count),
         chunk_(kChunkBytes / element_),
         messages_(static_cast<size_t>(peers.size())) {
     std::memset(&record_, 0, sizeof record_);
@@ -47,7 +48,7 @@ class RingCall {
 
   void run() {
     switch (call_.kind) {
-      case CollectiveKind::all_reduce: return call_.count * element_ <= kSmallSumBytes ? sum_whole() : sum_in_parts();
+      case CollectiveKind::all_reduce: return count_ * element_ <= kSmallSumBytes ? sum_whole() : sum_in_parts();
       case CollectiveKind::reduce_scatter: return scatter_sums();
       case CollectiveKind::all_gather: return gather();
       case CollectiveKind::all_to_all: return exchange_parts();
@@ -70,10 +71,10 @@ class RingCall {
     const int64_t first = std::min(end, begin + round * chunk_);
     return {first, std::min(chunk_, end - first)};
   }
-  ElementRange chunk(int64_t round) const { return chunk_of(round, 0, call_.count); }
+  ElementRange chunk(int64_t round) const { return chunk_of(round, 0, count_); }
   // Of the part of a sum that a member takes.
   ElementRange share(int64_t round, int member) const {
-    return chunk_of(round, call_.count * member / size(), call_.count * (member + 1) / size());
+    return chunk_of(round, count_ * member / size(), count_ * (member + 1) / size());
   }
 
   template <class Do>
@@ -104,8 +105,8 @@ class RingCall {
 
   RingPeers& peers_;
   const Collective& call_;
-  std::vector<std::byte>& scratch_;  // kept from call to call
-  const int64_t element_, chunk_;    // bytes; elements
+  std::vector<std::byte>& scratch_;        // kept from call to call
+  const int64_t element_, count_, chunk_;  // bytes; elements that move of each part; elements
   CallRecord record_;
   std::vector<std::optional<RingMessage>> messages_;  // of a round, by rank
 };
@@ -179,7 +180,7 @@ void RingCall::copy_from(int peer, std::byte* to, int64_t elements) {
 void RingCall::take_parts(int64_t round) {
   const ElementRange part = chunk(round);
   for (int peer = 0; peer < size(); ++peer)
-    if (peer != rank()) copy_from(peer, output(peer * call_.count + part.begin), part.length);
+    if (peer != rank()) copy_from(peer, output(peer * count_ + part.begin), part.length);
 }
 
 // This member's own elements.
@@ -206,17 +207,17 @@ const std::byte* RingCall::sum(const std::byte* own, int64_t elements) {
 }
 
 void RingCall::sum_whole() {
-  const Sealed all = seal(input(0), call_.count);
+  const Sealed all = seal(input(0), count_);
   run_rounds(
       1, [&](int64_t, int) { return all; },
       [&](int64_t) {
-        const std::byte* result = sum(input(0), call_.count);
-        if (call_.count > 0) std::memcpy(output(0), result, bytes(call_.count));
+        const std::byte* result = sum(input(0), count_);
+        if (count_ > 0) std::memcpy(output(0), result, bytes(count_));
       });
 }
 
 void RingCall::sum_in_parts() {
-  const int64_t rounds = num_chunks((call_.count + size() - 1) / size(), chunk_);
+  const int64_t rounds = num_chunks((count_ + size() - 1) / size(), chunk_);
   const auto terms = [&](int64_t round, int peer) {
     const ElementRange part = share(round, peer);
     return seal(input(part.begin), part.length);
@@ -241,14 +242,14 @@ void RingCall::sum_in_parts() {
 
 void RingCall::scatter_sums() {
   run_rounds(
-      num_chunks(call_.count, chunk_),
+      num_chunks(count_, chunk_),
       [&](int64_t round, int peer) {
         const ElementRange part = chunk(round);
-        return seal(input(peer * call_.count + part.begin), part.length);
+        return seal(input(peer * count_ + part.begin), part.length);
       },
       [&](int64_t round) {
         const ElementRange part = chunk(round);
-        const std::byte* result = sum(input(rank() * call_.count + part.begin), part.length);
+        const std::byte* result = sum(input(rank() * count_ + part.begin), part.length);
         if (part.length > 0) std::memcpy(output(part.begin), result, bytes(part.length));
       });
 }
@@ -257,31 +258,31 @@ void RingCall::gather() {
   Sealed own;
   int64_t sealed = -1;
   run_rounds(
-      num_chunks(call_.count, chunk_),
+      num_chunks(count_, chunk_),
       [&](int64_t round, int) {
         const ElementRange part = chunk(round);
         if (std::exchange(sealed, round) != round) own = seal(input(part.begin), part.length);
         return own;
       },
       [&](int64_t round) { take_parts(round); });
-  take_own(rank() * call_.count, 0, call_.count);
+  take_own(rank() * count_, 0, count_);
 }
 
 void RingCall::exchange_parts() {
   run_rounds(
-      num_chunks(call_.count, chunk_),
+      num_chunks(count_, chunk_),
       [&](int64_t round, int peer) {
         const ElementRange part = chunk(round);
-        return seal(input(peer * call_.count + part.begin), part.length);
+        return seal(input(peer * count_ + part.begin), part.length);
       },
       [&](int64_t round) { take_parts(round); });
-  take_own(rank() * call_.count, rank() * call_.count, call_.count);
+  take_own(rank() * count_, rank() * count_, count_);
 }
 
 // All members compare the call; after that, others answer the one that has the value and nobody else.
 void RingCall::broadcast() {
   const int root = call_.peer;
-  const int64_t rounds = num_chunks(call_.count, chunk_);
+  const int64_t rounds = num_chunks(count_, chunk_);
   const auto send_chunk = [&](int64_t round) {
     const ElementRange part = chunk(round);
     const Sealed value = rank() == root ? seal(input(part.begin), part.length) : Sealed();
@@ -300,7 +301,7 @@ void RingCall::broadcast() {
     const ElementRange part = chunk(round);
     if (rank() != root) copy_from(root, output(part.begin), part.length);
   }
-  if (rank() == root) take_own(0, 0, call_.count);
+  if (rank() == root) take_own(0, 0, count_);
 }
 
 void RingCall::check_pair(const RingMessage& message) const {
@@ -317,7 +318,7 @@ void RingCall::check_pair(const RingMessage& message) const {
 
 // The receiver's own message about the call is its answer to the first chunk; each further one has an answer.
 void RingCall::send() {
-  const int64_t rounds = num_chunks(call_.count, chunk_);
+  const int64_t rounds = num_chunks(count_, chunk_);
   for (int64_t round = 0; round <= rounds; ++round) {
     if (round < rounds) {
       const ElementRange part = chunk(round);
@@ -331,7 +332,7 @@ void RingCall::send() {
 }
 
 void RingCall::receive() {
-  const int64_t rounds = num_chunks(call_.count, chunk_);
+  const int64_t rounds = num_chunks(count_, chunk_);
   for (int64_t round = 0; round < rounds; ++round) {
     if (round == 0) peers_.send(call_.peer, &record_, {}, 0);
     messages_[static_cast<size_t>(call_.peer)] = peers_.receive(call_.peer);
@@ -352,6 +353,7 @@ class RingGroup final : public Group {
   void abort(const std::string& cause) override {
     peers_.fail(Error(ErrorCode::cancelled, str("rank ", rank(), " has given up: ", cause)));
   }
+  std::optional<Error> obstacle_to(const Collective& call) override { return peers_.obstacle_to(call); }
 
  protected:
   void execute(const Collective& call) override {

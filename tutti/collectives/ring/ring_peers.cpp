@@ -92,10 +92,10 @@ void RingPeers::wait_for(int index, Ready is_ready) {
     if (is_ready()) return;
     const auto now = Clock::now();
     if (has_left(index)) {
-      fail_lost(index, {});
+      fail(loss(index, {}, *call_));
     } else if (const auto why = from.stream->end(); why && !from.left_behind) {
       if (from.stream->has_message()) continue;
-      fail_lost(index, *why);
+      fail(loss(index, *why, *call_));
     } else if (now >= deadline) {
       fail_late(index);
     } else if (!carrier_ || looks >= kLooks) {
@@ -154,11 +154,27 @@ void RingPeers::take_from(int index) {
   }
 }
 
-void RingPeers::fail_lost(int index, const std::string& why) {
+Error RingPeers::loss(int index, const std::string& why, const Collective& call) {
   const std::string how =
       has_left(index) ? std::string(" has left the group") : str(" is lost (", why, "), and has left the group");
-  fail(Error(ErrorCode::unavailable, str("rank ", index, how, ", which others still wait for at ", to_string(*call_)),
-             call_->where));
+  return Error(ErrorCode::unavailable, str("rank ", index, how, ", which others still wait for at ", to_string(call)),
+               call.where);
+}
+
+std::optional<Error> RingPeers::obstacle_to(const Collective& call) {
+  take_all();
+  if (has_failed_) {
+    const std::lock_guard lock(mutex_);
+    return failure_;
+  }
+  for (int index = 0; index < size(); ++index) {
+    Peer& each = peer(index);
+    if (!each.stream || (is_between_two(call) && index != call.peer)) continue;
+    if (has_left(index)) return loss(index, {}, call);
+    if (const auto why = each.stream->end(); why && !each.left_behind && !each.stream->has_message())
+      return loss(index, *why, call);
+  }
+  return {};
 }
 
 void RingPeers::fail_late(int index) {

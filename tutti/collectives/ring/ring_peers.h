@@ -41,6 +41,9 @@ class RingPeers {
   // Ends a call: what this member sent is out of its hands, and others need not wait until it comes here again.
   void end();
 
+  // What is known to keep a call from ending.
+  std::optional<Error> obstacle_to(const Collective& call);
+
   // Any thread.
   void fail(const Error& error);
   [[noreturn]] void throw_failure(const std::source_location& where);
@@ -62,7 +65,7 @@ class RingPeers {
   void take_all();
   std::optional<rpc::Message> take_message(int index);
   void take_from(int index);
-  void fail_lost(int index, const std::string& why);
+  Error loss(int index, const std::string& why, const Collective& call);
   void fail_late(int index);
 
   const int rank_;

@@ -28,6 +28,7 @@ void write_record(CallRecord& record, const Collective& call) {
   record.line = call.where.line();
   record.kind = call.kind;
   record.dtype = call.dtype;
+  record.place = call.place;
   write_text(record.name, name);
   write_text(record.file, path.substr(path.rfind('/') + 1));
 }
@@ -37,6 +38,7 @@ std::string to_string(const CallRecord& record) {
   const Collective call{.kind = record.kind,
                         .dtype = record.dtype,
                         .count = record.count,
+                        .place = record.place,
                         .peer = record.peer,
                         .divisor = record.divisor,
                         .name = name.c_str()};
@@ -44,12 +46,13 @@ std::string to_string(const CallRecord& record) {
 }
 
 bool agree(const CallRecord& a, const CallRecord& b) {
-  return a.kind == b.kind && a.dtype == b.dtype && a.count == b.count && a.peer == b.peer && a.divisor == b.divisor &&
-         a.name_hash == b.name_hash;
+  return a.kind == b.kind && a.dtype == b.dtype && a.count == b.count && a.place == b.place && a.peer == b.peer &&
+         a.divisor == b.divisor && a.name_hash == b.name_hash;
 }
 
 bool agree_as_pair(const CallRecord& send, const CallRecord& receive) {
-  return send.dtype == receive.dtype && send.count == receive.count && send.name_hash == receive.name_hash;
+  return send.dtype == receive.dtype && send.count == receive.count && send.place == receive.place &&
+         send.name_hash == receive.name_hash;
 }
 
 }  // namespace tutti

@@ -24,6 +24,7 @@ struct CallRecord {
   uint32_t line;
   CollectiveKind kind;
   Dtype dtype;
+  BufferPlace place;
   char name[64], file[64];  // their first bytes, their last bytes
 };
 

@@ -103,18 +103,28 @@ bool MeetingPlace::close(const Seat& seat, uint64_t round) {
   return true;
 }
 
-bool MeetingPlace::end_if_lost(const Seat& seat, const Collective& call) {
+std::optional<std::string> MeetingPlace::loss(const Seat& seat, const Collective& call) {
   for (const int other : seat.ranks) {
     if (other == rank_) continue;
     const int pid = memory_.member(other).pid.load(std::memory_order_acquire);
     const bool has_left = memory_.member(other).has_left.load(std::memory_order_acquire) != 0;
     if (!has_left && !peers_.has_ended(other, pid)) continue;
     const std::string how = has_left ? "has left the group" : str("(process ", pid, ") has ended without a word");
-    record(ErrorCode::unavailable,
-           str("rank ", other, ' ', how, "; others still wait for it, rank ", rank_, " at ", to_string(call)));
-    return true;
+    return str("rank ", other, ' ', how, "; others still wait for it, rank ", rank_, " at ", to_string(call));
   }
-  return false;
+  return {};
+}
+
+bool MeetingPlace::end_if_lost(const Seat& seat, const Collective& call) {
+  const auto text = loss(seat, call);
+  if (text) record(ErrorCode::unavailable, *text);
+  return text.has_value();
+}
+
+std::optional<Error> MeetingPlace::obstacle_to(const Seat& seat, const Collective& call) {
+  if (memory_.failure().state.load(std::memory_order_acquire) != FailureRecord::none) return failure(call.where);
+  if (const auto text = loss(seat, call)) return Error(ErrorCode::unavailable, *text, call.where);
+  return {};
 }
 
 bool MeetingPlace::end_if_late(const Seat& seat, const Collective& call, uint64_t round,
@@ -154,17 +164,17 @@ void MeetingPlace::throw_if_failed(const std::source_location& where) {
   if (memory_.failure().state.load(std::memory_order_acquire) != FailureRecord::none) throw_failure(where);
 }
 
-void MeetingPlace::throw_failure(const std::source_location& where) {
+Error MeetingPlace::failure(const std::source_location& where) {
   FailureRecord& failure = memory_.failure();
   const auto begin = SteadyClock::now();
   while (failure.state.load(std::memory_order_acquire) != FailureRecord::written) {
     if (SteadyClock::now() - begin > 1s)
-      throw Error(ErrorCode::unavailable, "a member of the group ended while it wrote down why it had failed", where);
+      return Error(ErrorCode::unavailable, "a member of the group ended while it wrote down why it had failed", where);
     sched_yield();
   }
   const bool is_known = failure.code <= static_cast<uint32_t>(ErrorCode::internal);
-  throw Error(is_known ? static_cast<ErrorCode>(failure.code) : ErrorCode::internal,
-              std::string(failure.text, strnlen(failure.text, sizeof failure.text)), where);
+  return Error(is_known ? static_cast<ErrorCode>(failure.code) : ErrorCode::internal,
+               std::string(failure.text, strnlen(failure.text, sizeof failure.text)), where);
 }
 
 }  // namespace tutti

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <source_location>
 #include <span>
 #include <string>
@@ -41,11 +42,15 @@ class MeetingPlace {
   // Records a failure, if it is the first, and wakes who waits.
   void record(ErrorCode code, const std::string& text);
   void throw_if_failed(const std::source_location& where);
-  [[noreturn]] void throw_failure(const std::source_location& where);
+  // What is known to keep the call from ending: the failure that was recorded, or a side that is lost or has left.
+  std::optional<Error> obstacle_to(const Seat& seat, const Collective& call);
+  [[noreturn]] void throw_failure(const std::source_location& where) { throw failure(where); }
 
  private:
+  Error failure(const std::source_location& where);
   bool has_come(const Seat& seat, uint64_t round) const;
   void wait(const Seat& seat, const Collective& call, uint64_t round);
+  std::optional<std::string> loss(const Seat& seat, const Collective& call);
   bool end_if_lost(const Seat& seat, const Collective& call);
   bool end_if_late(const Seat& seat, const Collective& call, uint64_t round, std::chrono::nanoseconds waited);
   bool close(const Seat& seat, uint64_t round);

@@ -20,6 +20,9 @@ void copy_bytes(void* to, const void* from, size_t num_bytes) {
   if (num_bytes > 0 && to != from) std::memcpy(to, from, num_bytes);
 }
 
+// How many elements move, of each part where a call has parts.
+int64_t moved(const Collective& call) { return call.place == BufferPlace::nowhere ? 0 : call.count; }
+
 // The elements of a call, of each part where it has parts, that one round moves.
 struct Stretch {
   const Collective& call;
@@ -32,7 +35,7 @@ struct Stretch {
   std::byte* output(int part = 0) const { return static_cast<std::byte*>(call.output) + offset(part); }
 
  private:
-  size_t offset(int part) const { return static_cast<size_t>(part * call.count + begin) * element(); }
+  size_t offset(int part) const { return static_cast<size_t>(part * moved(call) + begin) * element(); }
 };
 
 // A call is cut into stretches that fit the members' areas. For each, a member writes its input to its own area, meets
@@ -56,6 +59,11 @@ class SharedMemoryGroup final : public Group {
 
   void abort(const std::string& cause) override {
     place_.record(ErrorCode::cancelled, str("rank ", rank(), " has given up: ", cause));
+  }
+  std::optional<Error> obstacle_to(const Collective& call) override {
+    if (!is_between_two(call)) return place_.obstacle_to(seat_of_all(), call);
+    const int ranks[2] = {rank(), call.peer};
+    return place_.obstacle_to({memory_->all(), ranks, 0}, call);
   }
 
  protected:
@@ -93,9 +101,9 @@ void SharedMemoryGroup::for_each_stretch(const MeetingPlace::Seat& seat, const C
       static_cast<int64_t>(seat.meeting.area_bytes / size_of(call.dtype) / static_cast<size_t>(num_parts));
   int64_t begin = 0;
   do {
-    run(Stretch{call, begin, std::min(fits, call.count - begin), MeetingPlace::next_round(seat)});
+    run(Stretch{call, begin, std::min(fits, moved(call) - begin), MeetingPlace::next_round(seat)});
     begin += fits;
-  } while (begin < call.count);
+  } while (begin < moved(call));
 }
 
 void SharedMemoryGroup::run_together(const Collective& call) {
