@@ -26,7 +26,7 @@ Tensor relayout_value(const Tensor& tensor, const Spec* to, const char* cause) {
                           strides_of_copy(tensor));
 }
 
-Tensor gather_value(const Tensor& tensor) {
+Tensor whole_buffer(const Tensor& tensor) {
   auto& impl = mesh_impl(tensor);
   if (impl.whole()) return impl.read()[0];
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
@@ -36,6 +36,13 @@ Tensor gather_value(const Tensor& tensor) {
   if (!impl.mesh_shape()->merged()) return relayout->run(impl.meta(), components)[0];
   relayout->record(impl.dtype().itemsize());
   return components[0];
+}
+
+// A tensor of its own in that memory: a program may change its shape in place.
+Tensor gather_value(const Tensor& tensor) {
+  const Tensor buffer = whole_buffer(tensor);
+  auto* impl = buffer.unsafeGetTensorImpl();
+  return Tensor(impl->shallow_copy_and_detach(c10::VariableVersion(impl->version_counter()), true));
 }
 
 struct RelayoutFunction : torch::autograd::Function<RelayoutFunction> {
@@ -66,7 +73,7 @@ struct GatherFunction : torch::autograd::Function<GatherFunction> {
   static Tensor forward(AutogradContext* context, const Tensor& tensor) {
     const Spec* from = mesh_impl(tensor).spec();
     context->saved_data["to"] = address_of(intern(from->shape, from->axes, 0, from->sizes));
-    return gather_value(tensor).alias();
+    return gather_value(tensor);
   }
   static tensor_list backward(AutogradContext* context, tensor_list gradients) {
     if (is_mesh_tensor(gradients[0])) return {gradients[0]};
