@@ -65,11 +65,11 @@ constexpr KnownError kErrorsOfMeshes[] = {
      .op = "view",
      .of_no_elements = true},
 };
+constexpr const char* kOperandOfDropout = "LibTorch's dropout of no elements returns its operand";
 constexpr KnownError kErrorsOfLibTorch[] = {
     {.text = "grad_input must be contiguous",
      .why = "LibTorch's kernel insists on a gradient of its own making; pieces lie so"},
-    {.text = "leaf variable has been moved into the graph interior",
-     .why = "LibTorch's dropout of no elements returns its operand"},
+    {.text = "leaf variable has been moved into the graph interior", .why = kOperandOfDropout},
     {.text = "\" not implemented for '",
      .why = "a kernel that LibTorch lacks for a type, which a mesh does without",
      .unless_both = true},
@@ -227,6 +227,11 @@ class Comparison {
                                 ? ""
                                 : ", gathered " + str_list(seen.value.sizes().vec())) +
                            ", not " + str_list(wanted.sizes)};
+    if (all_ && seen.same_as != wanted.same_as && wanted.value.numel() == 0 && calls_dropout())
+      passed_over_.insert(kOperandOfDropout);
+    else if (all_ && seen.same_as != wanted.same_as)
+      return {"identity", str(what, " is the same tensor as ", slot_name(program_, seen.same_as), ", not ",
+                              slot_name(program_, wanted.same_as))};
     const Tensor expected = terms == 1 ? wanted.value : sum_of_equal(wanted.value, terms);
     if (const double far = distance(seen.value, expected); far > precision(program_, wanted_)) {
       if (far <= 8 * unsteadiness(wanted))
@@ -258,9 +263,8 @@ class Comparison {
     }
     // What a replica asked of requires_grad_() is its own; of a tensor that replicas share, so is the graph of a write.
     const bool same_need = seen.requires_grad == wanted.requires_grad;
-    if (!same_need && expected.numel() == 0 &&
-        calls([](const std::string& op) { return op.find("dropout") != std::string::npos; }))
-      passed_over_.insert("LibTorch's dropout of no elements returns its operand");
+    if (!same_need && expected.numel() == 0 && calls_dropout())
+      passed_over_.insert(kOperandOfDropout);
     else if (!same_need && is_result_of_gradient(seen.slot) && has_value_of_no_elements())
       passed_over_.insert("the graph of a gradient by a view of no elements, which LibTorch's as_strided ends");
     else if (all_ && !same_need && !seen.is_gradient && !is_shared(seen.slot))
@@ -279,6 +283,8 @@ class Comparison {
                return op.rfind("roll", 0) == 0 || op == "fft_fftshift" || op == "fft_ifftshift";
              }))
       passed_over_.insert("strides of roll, which hang on where the memory has gaps");
+    else if (calls([](const std::string& op) { return op == "_foreach_copy"; }))
+      passed_over_.insert("strides of _foreach_copy, which LibTorch makes with the memory around a view");
     else if (calls([](const std::string& op) { return op == "einsum"; }) && mixes_types())
       passed_over_.insert("strides of an einsum of several types, which LibTorch composes of other calls");
     else
@@ -338,6 +344,9 @@ class Comparison {
       if (is_written(statement.op->schema().arguments()[0]) && hooked.count(first)) return true;
     }
     return false;
+  }
+  bool calls_dropout() const {
+    return calls([](const std::string& op) { return op.find("dropout") != std::string::npos; });
   }
   bool calls_logsumexp_into() const {
     return calls([](const std::string& op) { return op == "logsumexp.out" || op == "special_logsumexp.out"; });

@@ -197,7 +197,7 @@ class Fuzzer {
           const Program program = make(index);
           Verdict verdict = check_in_child(program);
           if (!verdict.is_finding()) {
-            give(kind + " not alone\n" + "// only after other programs\n" + to_cpp(program, {kind, ""}));
+            give(kind + " not alone\n" + "// only after other programs\n" + to_cpp(program, {kind, error}));
             return;
           }
           const Program shortest = shrink(program, verdict, kSecondsOfShrinking);

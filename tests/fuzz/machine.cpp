@@ -161,6 +161,11 @@ void Machine::run(const Statement& statement) {
   }
 }
 
+int Machine::first_with(const Tensor& tensor) const {
+  return std::find_if(slots_.begin(), slots_.end(), [&](const auto& each) { return each.second.is_same(tensor); })
+      ->first;
+}
+
 Seen Machine::look(int slot, bool is_gradient, const Tensor& tensor,
                    const std::function<Tensor(const Tensor&)>& plain_of) {
   if (!tensor.defined()) return {slot, is_gradient, {}, {}, {}, at::kFloat, false};
@@ -172,7 +177,8 @@ Seen Machine::look(int slot, bool is_gradient, const Tensor& tensor,
           tensor.sizes().vec(),
           tensor.strides().vec(),
           tensor.scalar_type(),
-          tensor.requires_grad()};
+          tensor.requires_grad(),
+          is_gradient ? -1 : first_with(tensor)};
 }
 
 Outcome Machine::run_all(const std::function<Tensor(const Tensor&)>& plain_of) {

@@ -23,6 +23,7 @@ struct Seen {
   Sizes sizes, strides;  // what the tensor itself says
   at::ScalarType dtype;
   bool requires_grad;
+  int same_as = -1;  // the first slot that has the same tensor, not one like it
 };
 
 struct Failure {
@@ -63,6 +64,7 @@ class Machine {
   void call(const Statement& statement);
   void backward(const Statement& statement);
   void gradient(const Statement& statement);
+  int first_with(const Tensor& tensor) const;
   Seen look(int slot, bool is_gradient, const Tensor& tensor, const std::function<Tensor(const Tensor&)>& plain_of);
 
   const Program& program_;

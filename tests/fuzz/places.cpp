@@ -27,7 +27,8 @@ Mesh mesh_of(const Program& program) {
     dimensions.push_back({std::string(1, static_cast<char>('x' + d)), program.mesh[d]});
   return {dimensions,
           configure_logical_cpus(static_cast<int>(program.num_devices())),
-          {.merge = program.place == Place::merged || program.place == Place::recorded_merged}};
+          {.merge = program.place == Place::merged || program.place == Place::recorded_merged,
+           .name = program.place == Place::in_parts ? to_string(program.place) : ""}};  // with plans of its own
 }
 
 namespace {

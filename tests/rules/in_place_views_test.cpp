@@ -274,6 +274,7 @@ TEST_P(InPlaceViews, LeavePlainTensorsToTheirStrides) {
   const Tensor next = x + 1;
   EXPECT_FALSE(c10::AutogradState::get_tls_state().get_view_replay_enabled());
   EXPECT_TRUE(gather(row.detach()).equal(torch::full({4}, 2.0)));
+  EXPECT_FALSE(c10::AutogradState::get_tls_state().get_view_replay_enabled());
 }
 
 INSTANTIATE_TEST_SUITE_P(Buffers, InPlaceViews, testing::Bool(),

@@ -16,8 +16,8 @@
 
 namespace tutti::rules {
 
-inline Mesh line_of(int devices, bool merge) {
-  return Mesh({{"x", devices}}, configure_logical_cpus(devices), {.merge = merge});
+inline Mesh line_of(int devices, bool merge, const std::string& name = "") {
+  return Mesh({{"x", devices}}, configure_logical_cpus(devices), {.merge = merge, .name = name});
 }
 
 // The axes are "x" or "-".
@@ -68,11 +68,11 @@ using TensorFunction = std::function<at::Tensor(const at::Tensor&)>;
 inline void expect_like_one_device(const at::Tensor& x, const std::vector<std::string>& axes, const TensorFunction& f,
                                    int devices = 2, double tolerance = 1e-6) {
   const Ending expected = ending_of([&] { return f(x.detach().clone()); });
-  for (const char* where : {"merged", "separate", "in parts"}) {
+  for (const std::string where : {"merged", "separate", "in parts"}) {
     SCOPED_TRACE(where);
-    const Mesh mesh = line_of(devices, where == std::string("merged"));
+    const Mesh mesh = line_of(devices, where == "merged", where);  // of a name: plans of one are not the other's
     std::optional<SeparateParts> parts;
-    if (where == std::string("in parts")) parts.emplace();
+    if (where == "in parts") parts.emplace();
     expect_same(ending_of([&] { return f(distribute_tensor(x, layout_on(mesh, axes))); }), expected, tolerance);
   }
 }

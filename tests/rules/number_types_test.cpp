@@ -289,10 +289,13 @@ TEST(Einsum, OfNothingHasTheTypeThatLibTorchGivesIt) {
       });
 }
 
-TEST(Einsum, OfNoIntegersIsNoError) {
-  expect_like_one_device(torch::zeros({0, 2, 2}, torch::kByte), {"x", "-", "-"}, [](const Tensor& t) {
-    return torch::einsum("aij,ajk->ka", {t, torch::zeros({0, 2, 0}, torch::kByte)});
-  });
+TEST(Einsum, OfNoIntegersHasTheirType) {
+  for (const auto type : {torch::kByte, torch::kBool})
+    for (const std::vector<std::string>& axes : {std::vector<std::string>{"x", "-", "-"}, {"-", "-", "x"}})
+      for (const int64_t columns : {0, 2})
+        expect_like_one_device(torch::zeros({0, 2, 2}, type), axes, [&](const Tensor& t) {
+          return torch::einsum("aij,ajk->ka", {t, torch::zeros({0, 2, columns}, type)});
+        });
 }
 
 TEST(Matmul, OfTruthValuesIsRefusedAsByLibTorch) {
@@ -336,6 +339,20 @@ TEST(IndexReduce, TakesHalvesOfASourceOfWhichAPieceHasOne) {
         return torch::index_reduce(self, 0, torch::tensor({1, 3}), t, "prod");
       },
       4);
+}
+
+TEST(LayerNorm, TakesWeightsOfTheTypesThatLibTorchTakes) {
+  const auto types = {torch::kFloat, torch::kDouble, torch::kHalf, torch::kBFloat16};
+  for (const auto type : types)
+    for (const auto of_weight : types)
+      for (const int64_t elements : {0, 4}) {
+        const Tensor weight = torch::ones({elements}, of_weight);
+        const Tensor x = torch::arange(3.0 * static_cast<double>(elements)).view({3, elements}).to(type);
+        expect_like_one_device(x, kColumnsCut,
+                               [&](const Tensor& t) { return torch::layer_norm(t, {elements}, weight); });
+        expect_like_one_device(x, kColumnsCut,
+                               [&](const Tensor& t) { return torch::layer_norm(t, {elements}, {}, weight); });
+      }
 }
 
 TEST(LayerNorm, TakesNoComplexNumbers) {

@@ -299,6 +299,19 @@ TEST_F(Leaves, AreFrozenByTheirReplicaAlone) {
   EXPECT_THAT(strategy.run([&] { return (w + 1).requires_grad(); }).values(), Each(true));
 }
 
+TEST_F(Leaves, NeedAGradientInAReplicaThatLooksWhenTheFirstHasFrozenItsOwn) {
+  std::latch first_has_frozen(1);
+  const auto need = strategy.run([&] {
+    if (replica() == 0) {
+      w.requires_grad_(false);
+      first_has_frozen.count_down();
+    }
+    first_has_frozen.wait();
+    return (w * 2).requires_grad();
+  });
+  EXPECT_THAT(need.values(), ElementsAre(false, true, true));
+}
+
 TEST_F(Leaves, RefuseTheSwitchThatIsOneForAllReplicas) {
   const auto freeze = [&] {
     w.sum();

@@ -187,9 +187,13 @@ std::optional<std::pair<std::vector<Labelled>, std::string>> parse(c10::string_v
   return std::pair(std::move(factors), small(result));
 }
 
-// Where a factor has no elements, which type the result has of several is LibTorch's secret.
+// Where a factor has no elements, which type the result has of several is LibTorch's secret. A sum of small integers or
+// booleans, which a factor may become first, is one of another type.
 bool has_types_of_nothing(at::TensorList tensors) {
-  const auto differs = [&](const Tensor& tensor) { return tensor.scalar_type() != tensors[0].scalar_type(); };
+  const auto differs = [&](const Tensor& tensor) {
+    return tensor.scalar_type() != tensors[0].scalar_type() ||
+           (tensor.scalar_type() != at::kLong && at::isIntegralType(tensor.scalar_type(), /*includeBool=*/true));
+  };
   const auto is_empty = [](const Tensor& tensor) { return tensor.numel() == 0; };
   return std::any_of(tensors.begin(), tensors.end(), is_empty) && std::any_of(tensors.begin(), tensors.end(), differs);
 }

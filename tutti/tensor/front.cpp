@@ -2,6 +2,8 @@
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/alias.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/SmallVector.h>
 
@@ -51,6 +53,12 @@ void refuse_resized(const c10::OperatorHandle& op, const Tensor& shared, const T
                   "that returns a new tensor"));
 }
 
+// After a replica wrote: detach_() of a variable is for this replica what requires_grad_(false) is.
+void follow_write(const c10::OperatorHandle& op, const Tensor& shared, const Tensor& own) {
+  refuse_resized(op, shared, own);
+  if (detaches(op.schema().name())) shared.requires_grad_(false);
+}
+
 // Moves a tensor out of the buffer that it shares, which LibTorch cannot resize.
 void own_storage(const Tensor& tensor) {
   if (tensor.has_storage()) tensor.storage().mutable_data();
@@ -75,9 +83,57 @@ void note_writes(const c10::OperatorHandle& op, const at::IValue& value) {
     for (const Tensor& tensor : value.toTensorVector()) note_write(op, tensor);
 }
 
-// The argument as a replica sees it: its own component in the place of each mesh tensor.
-void localize(at::IValue& value) {
-  replace_mesh_tensors(value, [](const Tensor& tensor, int) { return local_unread(tensor); });
+// A mesh tensor that an op was given, and what it gets of it: the replica's own component.
+struct ReplicaOperand {
+  Tensor shared, own;
+  bool is_written;
+};
+using ReplicaOperands = c10::SmallVector<ReplicaOperand, 4>;
+
+// Puts the replica's own component in the place of each mesh tensor.
+void localize(at::IValue& value, bool is_written, ReplicaOperands& operands) {
+  replace_mesh_tensors(value, [&](const Tensor& tensor, int) {
+    Tensor own = local_unread(tensor);
+    if (is_written) own_storage(own);
+    operands.push_back({tensor, own, is_written});
+    return own;
+  });
+}
+
+// An op that returns its operand itself, as to() does of the type that it has, returns the mesh tensor: what a program
+// does to the one in place, it does to the other. Who names a device gets a plain tensor, in the component's memory.
+void give_back(at::IValue& result, const ReplicaOperands& operands, bool is_plain) {
+  const auto operand_of = [&](const Tensor& tensor) {
+    return std::find_if(operands.begin(), operands.end(),
+                        [&](const ReplicaOperand& each) { return tensor.is_same(each.own); });
+  };
+  const auto given_back = [&](const Tensor& tensor) {
+    const auto* operand = operand_of(tensor);
+    if (operand == operands.end()) return tensor;
+    if (!is_plain) return operand->shared;
+    const at::AutoGradMode also_for_later(true);
+    return at::alias(tensor);
+  };
+  replace_tensors(result, given_back);
+}
+
+// The op on the replica's own components.
+void run_in_replica(const c10::OperatorHandle& op, Stack& stack) {
+  const c10::FunctionSchema& schema = op.schema();
+  const size_t first = stack.size() - schema.arguments().size();
+  const bool is_plain = names_device(schema, torch::jit::last(stack, schema.arguments().size()));
+  ReplicaOperands operands;
+  for (size_t i = first; i < stack.size(); ++i) {
+    const auto* alias = schema.arguments()[i - first].alias_info();
+    const bool is_written = alias && alias->isWrite();
+    if (is_written) note_writes(op, stack[i]);
+    localize(stack[i], is_written, operands);
+  }
+  op.callBoxed(stack);
+  for (const ReplicaOperand& operand : operands)
+    if (operand.is_written) follow_write(op, operand.shared, operand.own);
+  for (size_t i = stack.size() - schema.returns().size(); i < stack.size(); ++i)
+    give_back(stack[i], operands, is_plain);
 }
 
 bool has_mesh_tensor(at::ArrayRef<at::IValue> arguments) {
@@ -129,23 +185,7 @@ void front_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack
   const ThreadView& view = ThreadView::current();
   const bool sees_all = c10::impl::tls_is_dispatch_key_included(kFrontKey);  // on a thread that records, or did
   if (view.replica >= 0 && (!sees_all || has_mesh_tensor(torch::jit::last(*stack, op.schema().arguments().size())))) {
-    const size_t first = stack->size() - op.schema().arguments().size();
-    c10::SmallVector<std::pair<Tensor, Tensor>, 2> written;  // as all replicas share them, and this replica's own
-    for (size_t i = first; i < stack->size(); ++i) {
-      const c10::Argument& argument = op.schema().arguments()[i - first];
-      const bool is_written = argument.alias_info() && argument.alias_info()->isWrite();
-      const at::IValue before = is_written ? (*stack)[i] : at::IValue();
-      if (is_written) note_writes(op, before);
-      localize((*stack)[i]);
-      const auto add_written = [&](const Tensor& shared, const Tensor& own) {
-        if (is_mesh_tensor(shared)) own_storage(written.emplace_back(shared, own).second);
-      };
-      if (before.isTensor()) add_written(before.toTensor(), (*stack)[i].toTensor());
-      for (size_t item = 0; before.isTensorList() && item < before.toListRef().size(); ++item)
-        add_written(before.toListRef()[item].toTensor(), (*stack)[i].toListRef()[item].toTensor());
-    }
-    op.callBoxed(*stack);
-    for (const auto& [shared, own] : written) refuse_resized(op, shared, own);
+    run_in_replica(op, *stack);
   } else if (view.scope) {
     run_in_scope(op, *view.scope, *stack);
   } else if (CallRecorder::current()) {

@@ -5,6 +5,7 @@
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/tensor/cut.h"
+#include "tutti/tensor/execute.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/relayout.h"
 #include "tutti/tensor/remote_reads.h"
@@ -26,7 +27,7 @@ Tensor relayout_value(const Tensor& tensor, const Spec* to, const char* cause) {
                           strides_of_copy(tensor));
 }
 
-Tensor gather_value(const Tensor& tensor) {
+Tensor whole_buffer(const Tensor& tensor) {
   auto& impl = mesh_impl(tensor);
   if (impl.whole()) return impl.read()[0];
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
@@ -36,6 +37,13 @@ Tensor gather_value(const Tensor& tensor) {
   if (!impl.mesh_shape()->merged()) return relayout->run(impl.meta(), components)[0];
   relayout->record(impl.dtype().itemsize());
   return components[0];
+}
+
+// A tensor of its own in that memory: a program may change its shape in place.
+Tensor gather_value(const Tensor& tensor) {
+  const Tensor buffer = whole_buffer(tensor);
+  auto* impl = buffer.unsafeGetTensorImpl();
+  return Tensor(impl->shallow_copy_and_detach(c10::VariableVersion(impl->version_counter()), true));
 }
 
 struct RelayoutFunction : torch::autograd::Function<RelayoutFunction> {
@@ -66,7 +74,7 @@ struct GatherFunction : torch::autograd::Function<GatherFunction> {
   static Tensor forward(AutogradContext* context, const Tensor& tensor) {
     const Spec* from = mesh_impl(tensor).spec();
     context->saved_data["to"] = address_of(intern(from->shape, from->axes, 0, from->sizes));
-    return gather_value(tensor).alias();
+    return gather_value(tensor);
   }
   static tensor_list backward(AutogradContext* context, tensor_list gradients) {
     if (is_mesh_tensor(gradients[0])) return {gradients[0]};
@@ -79,6 +87,7 @@ struct GatherFunction : torch::autograd::Function<GatherFunction> {
 Tensor gather(const Tensor& tensor) {
   if (!is_mesh_tensor(tensor)) return tensor;
   require_global_view("gather", "local() gives a replica its part");
+  settle_view_replay();  // plain tensors follow
   if (RemoteReads* const reads = RemoteReads::current()) reads->read(tensor);
   if (at::GradMode::is_enabled() && tensor.requires_grad()) return GatherFunction::apply(tensor);
   return gather_value(tensor);

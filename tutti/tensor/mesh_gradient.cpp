@@ -97,6 +97,11 @@ const Tensor& plain(const Tensor& gradient) {
   return is_mesh_tensor(gradient) ? mesh_impl(gradient).read()[0] : gradient;
 }
 
+// The generation of requires_grad that a leaf has, which the first replica's thread may set for the others.
+std::atomic_ref<uint64_t> shared_by_threads(const uint64_t& flag) {
+  return std::atomic_ref(const_cast<uint64_t&>(flag));
+}
+
 }  // namespace
 
 GradientGroup::GradientGroup(ReduceOp op, Reduction reduction, std::shared_ptr<Processes> processes)
@@ -223,16 +228,17 @@ void MeshMeta::refuse_switch() const {
 }
 
 void MeshMeta::follow_flag(size_t replica) {
-  const std::lock_guard lock(group_->mutex_);
+  const std::lock_guard lock(group_->mutex_);  // recursive: the first replica brings the others up to date
   if (known_flag_.load() != requires_grad_) {
     if (ThreadView::current().replica >= 0 && flag_period_.load() == self_->mesh_shape()->clock.period())
       refuse_switch();
     known_flag_.store(requires_grad_);
     ++flag_generation_;
   }
-  if (owned_states_[replica].flag == flag_generation_.load()) return;
-  owned_states_[replica].flag = flag_generation_.load();
+  const auto flag = shared_by_threads(owned_states_[replica].flag);
+  if (flag.load() == flag_generation_.load()) return;
   leaves_[replica].set_requires_grad(requires_grad_);
+  flag.store(flag_generation_.load());
 }
 
 // The first that a replica sees of the variable in a period: what changed in global view. It touches its own leaf
@@ -242,7 +248,7 @@ const Tensor& MeshMeta::first_look(size_t replica) {
   values_->look();
   LeafState& state = owned_states_[replica];
   const Tensor& leaf = leaves_[replica];
-  if (state.flag != flag_generation_.load(std::memory_order_relaxed) ||
+  if (shared_by_threads(state.flag).load() != flag_generation_.load(std::memory_order_relaxed) ||
       requires_grad_ != known_flag_.load(std::memory_order_relaxed))
     follow_flag(replica);
   flag_period_.store(self_->mesh_shape()->clock.period(), std::memory_order_relaxed);
@@ -265,6 +271,7 @@ void MeshMeta::set_requires_grad_in(const ThreadView& view, bool requires_grad) 
   leaf(view).set_requires_grad(requires_grad);
   if (view.replica > 0) return;
   const std::lock_guard lock(group_->mutex_);
+  for (size_t replica = 0; replica < leaves_.size(); ++replica) follow_flag(replica);  // who looks later sees no switch
   requires_grad_ = requires_grad;
   known_flag_.store(requires_grad, std::memory_order_relaxed);
 }
@@ -280,7 +287,7 @@ bool MeshMeta::requires_grad() const {
   const ThreadView& view = ThreadView::current();
   const LeafState* states = states_.load(std::memory_order_acquire);
   if (const auto replica = static_cast<size_t>(view.replica); view.replica >= 0 && states && replica < leaves_.size())
-    if (states[replica].flag == flag_generation_.load(std::memory_order_relaxed) &&
+    if (shared_by_threads(states[replica].flag).load() == flag_generation_.load(std::memory_order_relaxed) &&
         requires_grad_ == known_flag_.load(std::memory_order_relaxed))
       return leaves_[replica].requires_grad();
   return AutogradMeta::requires_grad();

@@ -63,13 +63,22 @@ at::ScalarType statistics_type(const Tensor& input, std::initializer_list<Tensor
   return input.scalar_type();
 }
 
+// Whether a layer norm of this type takes weights of that.
+bool suits(at::ScalarType input, const Tensor& weight) {
+  if (!weight.defined() || weight.scalar_type() == input) return true;
+  return at::isReducedFloatingType(input) && weight.scalar_type() == at::kFloat;
+}
+
 Results decompose_layer_norm(at::ArrayRef<IValue> a) {
   const Tensor& given = a[0].toTensor();
   const NormalizedAxes axes(given.dim(), a[1]);
   const auto normalized = static_cast<int64_t>(axes.last.size());
   const bool fits = normalized > 0 && given.sizes().slice(axes.lead.size()) == at::IntArrayRef(a[1].toDimVector());
-  if (!fits || given.is_complex() || !is_sharded(given, axes.last)) return {};  // LibTorch says what it does not take
-  const Tensor input = in_sum_type(given), weight = tensor_or_none(a[2]), bias = tensor_or_none(a[3]);
+  const Tensor weight = tensor_or_none(a[2]), bias = tensor_or_none(a[3]);
+  const bool are_taken =
+      fits && !given.is_complex() && suits(given.scalar_type(), weight) && suits(given.scalar_type(), bias);
+  if (!are_taken || !is_sharded(given, axes.last)) return {};  // LibTorch says what it does not take
+  const Tensor input = in_sum_type(given);
   const auto [variance, mean] = at::var_mean(input, at::OptionalIntArrayRef(axes.last), c10::Scalar(0), true);
   const Tensor inverse = at::rsqrt(variance.add(a[4].toDouble()));
   Tensor output = input.sub(mean).mul_(inverse);

@@ -35,8 +35,10 @@ c10::SmallVector<int, 2> unnamed_writes(const c10::FunctionSchema& schema) {
 }
 
 bool changes_geometry(const c10::OperatorHandle& op) {
-  return op.hasTag(at::Tag::inplace_view) && op.schema().name() != "aten::detach_";
+  return op.hasTag(at::Tag::inplace_view) && !detaches(op.schema().name());
 }
+
+bool detaches(const std::string& name) { return name == "aten::detach_"; }
 
 c10::OperatorName name_of_view_form(const c10::OperatorName& name) {
   const std::string view = name.name.substr(0, name.name.size() - 1);
@@ -82,6 +84,12 @@ bool requires_real_out(const std::string& name) { return name == "aten::fft_hfft
 bool computes_in_type_of_out(const std::string& name) { return name == "aten::nanmean"; }
 
 bool gives_plain_values(const std::string& name) { return name == "aten::copy_"; }
+
+bool names_device(const c10::FunctionSchema& schema, at::ArrayRef<at::IValue> arguments) {
+  if (schema.name() != "aten::to") return false;
+  const auto device = schema.argumentIndexWithName("device");
+  return device && !arguments[static_cast<size_t>(*device)].isNone();
+}
 
 bool makes_sparse(const std::string& name) { return name.starts_with("aten::_sparse_coo_tensor"); }
 

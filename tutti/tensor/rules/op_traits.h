@@ -22,7 +22,10 @@ bool draws_numbers(const c10::OperatorHandle& op);
 c10::SmallVector<int, 2> unnamed_writes(const c10::FunctionSchema& schema);
 // Whether the op gives its first argument another geometry, in place.
 bool changes_geometry(const c10::OperatorHandle& op);
-// What such an op would be called as one that returns a view: "aten::t" for "aten::t_". There need not be one.
+// Whether it ends the gradient of its first argument, in place.
+bool detaches(const std::string& name);
+// What an op that changes the geometry would be called as one that returns a view: "aten::t" for "aten::t_". There need
+// not be one.
 c10::OperatorName name_of_view_form(const c10::OperatorName& name);
 // Whether it puts its first argument into other memory, whatever shape that has.
 bool replaces_memory(const std::string& name);
@@ -48,6 +51,8 @@ bool requires_real_out(const std::string& name);
 bool computes_in_type_of_out(const std::string& name);
 // Whether a program calls it to get sharded values in a plain tensor.
 bool gives_plain_values(const std::string& name);
+// Whether a program names a device by the call, for which it gets a plain tensor there.
+bool names_device(const c10::FunctionSchema& schema, at::ArrayRef<at::IValue> arguments);
 // Whether it makes sparse tensors of mesh tensors, and is looked up under their key.
 bool makes_sparse(const std::string& name);
 // Whether it asks what kinds of tensors these are, which LibTorch answers.
