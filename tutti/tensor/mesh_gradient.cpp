@@ -97,11 +97,6 @@ const Tensor& plain(const Tensor& gradient) {
   return is_mesh_tensor(gradient) ? mesh_impl(gradient).read()[0] : gradient;
 }
 
-// The generation of requires_grad that a leaf has, which the first replica's thread may set for the others.
-std::atomic_ref<uint64_t> shared_by_threads(const uint64_t& flag) {
-  return std::atomic_ref(const_cast<uint64_t&>(flag));
-}
-
 }  // namespace
 
 GradientGroup::GradientGroup(ReduceOp op, Reduction reduction, std::shared_ptr<Processes> processes)
@@ -235,7 +230,7 @@ void MeshMeta::follow_flag(size_t replica) {
     known_flag_.store(requires_grad_);
     ++flag_generation_;
   }
-  const auto flag = shared_by_threads(owned_states_[replica].flag);
+  auto& flag = owned_states_[replica].flag;
   if (flag.load() == flag_generation_.load()) return;
   leaves_[replica].set_requires_grad(requires_grad_);
   flag.store(flag_generation_.load());
@@ -248,7 +243,7 @@ const Tensor& MeshMeta::first_look(size_t replica) {
   values_->look();
   LeafState& state = owned_states_[replica];
   const Tensor& leaf = leaves_[replica];
-  if (shared_by_threads(state.flag).load() != flag_generation_.load(std::memory_order_relaxed) ||
+  if (state.flag.load() != flag_generation_.load(std::memory_order_relaxed) ||
       requires_grad_ != known_flag_.load(std::memory_order_relaxed))
     follow_flag(replica);
   flag_period_.store(self_->mesh_shape()->clock.period(), std::memory_order_relaxed);
@@ -287,7 +282,7 @@ bool MeshMeta::requires_grad() const {
   const ThreadView& view = ThreadView::current();
   const LeafState* states = states_.load(std::memory_order_acquire);
   if (const auto replica = static_cast<size_t>(view.replica); view.replica >= 0 && states && replica < leaves_.size())
-    if (shared_by_threads(states[replica].flag).load() == flag_generation_.load(std::memory_order_relaxed) &&
+    if (states[replica].flag.load() == flag_generation_.load(std::memory_order_relaxed) &&
         requires_grad_ == known_flag_.load(std::memory_order_relaxed))
       return leaves_[replica].requires_grad();
   return AutogradMeta::requires_grad();

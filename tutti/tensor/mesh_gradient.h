@@ -106,8 +106,8 @@ class MeshMeta final : public torch::autograd::AutogradMeta {
   friend class GradientGroup;
   // What a replica last took over from the variable.
   struct LeafState {
-    uint64_t period = 0;  // in which it last looked
-    uint64_t flag = 0;    // the generation of requires_grad
+    uint64_t period = 0;             // in which it last looked
+    std::atomic<uint64_t> flag = 0;  // the generation of requires_grad; the first replica may set that of others
     torch::autograd::hooks_list* hooks = nullptr;
     uint64_t gradient = 0;  // the generation of the global gradient that it took
   };
