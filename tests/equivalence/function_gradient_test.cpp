@@ -589,5 +589,27 @@ TEST(FunctionGradient, OfRunInAFunctionSaysSoWhenItIsAskedFor) {
               HasSubstr("g: an argument of shape [3], a mesh tensor, requires a gradient"));
 }
 
+// LibTorch finds fault with such a view where somebody asks for its place in the graph.
+TEST(FunctionGradient, AViewThatWasSpoiltIsAnErrorForWhoeverAsksForItsGradient) {
+  const auto f = [](const Tensor& x) {
+    const List parts = x.split(2);
+    const torch::NoGradGuard no_grad;
+    parts[0].mul_(2);
+    return parts;
+  };
+  const auto g = function(f);
+  for (int i = 0; i < 4; ++i) {
+    const Tensor x = leaf({4}), y = x.detach().clone().requires_grad_();
+    const List made = g(x), wanted = f(y);
+    expect_same(made, wanted, "parts");
+    for (size_t part = 0; part < 2; ++part) {
+      const std::string error = what_of([&] { wanted[part].sum().backward(); });
+      EXPECT_THAT(error, HasSubstr("is a view and its base or another view")) << i;
+      EXPECT_THAT(what_of([&] { made[part].sum().backward(); }), HasSubstr(error.substr(0, error.find('.')))) << i;
+    }
+  }
+  EXPECT_EQ(g.tracing_count(), 2);
+}
+
 }  // namespace
 }  // namespace tutti::recorded_and_plain::gradients_of_functions

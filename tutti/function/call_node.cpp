@@ -89,12 +89,21 @@ class Connection {
       const Program::Result& result = program_.results[i];
       if (!is_of_node(result)) continue;
       const uint32_t input = node->add_input_metadata(made_[i]);  // of each, as the inner graph has roots
-      if (result.same_as < 0) torch::autograd::impl::set_gradient_edge(made_[i], {node, input});
+      if (result.same_as >= 0) continue;
+      if (const std::string& error = graph.inner->error_of_root(input); !error.empty())
+        spoil(made_[i], error);
+      else
+        torch::autograd::impl::set_gradient_edge(made_[i], {node, input});
     }
     return std::move(made_);
   }
 
  private:
+  static void spoil(const Tensor& result, const std::string& error) {
+    const auto node = make_graph_node<torch::autograd::Error>(error);
+    torch::autograd::impl::set_gradient_edge(result, {node, node->add_input_metadata(result)});
+  }
+
   int buffer_of(size_t result) const {
     const int value = program_.results[result].value;
     return value < 0 ? -1 : program_.values[static_cast<size_t>(value)].buffer;

@@ -117,11 +117,21 @@ void InnerGraph::follow(Edge& edge, uint64_t sequence, const Recorder& recorder,
   ends_.push_back({&edge, sequence, argument >= 0 || is_own ? Edge() : edge, argument});
 }
 
+void InnerGraph::add_root(const Tensor& result) {
+  errors_.emplace_back();
+  try {
+    roots_.push_back(torch::autograd::impl::gradient_edge(result));
+  } catch (const c10::Error& error) {
+    roots_.emplace_back();
+    errors_.back() = error.what_without_backtrace();
+  }
+}
+
 void InnerGraph::follow(at::ArrayRef<Tensor> results, Recorder& recorder) {
   check_arguments();
   for (const Tensor& result : results)
     if (result.defined() && result.requires_grad() && argument_of(result) < 0 && !recorder.is_origin(result))
-      roots_.push_back(torch::autograd::impl::gradient_edge(result));
+      add_root(result);
   std::vector<Node*> nodes;
   for (Edge& root : roots_) follow(root, UINT64_MAX, recorder, nodes);
   while (!nodes.empty()) {

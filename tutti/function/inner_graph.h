@@ -40,6 +40,8 @@ class InnerGraph {
   void cut_out();
   // Of the results that it was cut out behind.
   size_t num_roots() const { return roots_.size(); }
+  // What LibTorch says to whoever asks for the gradient of a root that has none, as it was spoilt by a change in place.
+  const std::string& error_of_root(size_t root) const { return errors_[root]; }
   // For each inlet, where its gradient goes in a call with these arguments.
   Edges edges_outside(at::ArrayRef<Tensor> arguments) const;
   // Whether the variables outside still need a gradient.
@@ -66,6 +68,7 @@ class InnerGraph {
   void check_arguments() const;
   int argument_of(const Tensor& variable) const;
   int argument_of(const torch::autograd::Edge& end) const;
+  void add_root(const Tensor& result);
   void follow(torch::autograd::Edge& edge, uint64_t sequence, const Recorder& recorder,
               std::vector<torch::autograd::Node*>& nodes);
 
@@ -77,6 +80,7 @@ class InnerGraph {
   std::vector<NodePointer> entries_;  // of the copies: the nodes that arguments with a graph have in its place
   std::shared_ptr<SavedValues> values_ = std::make_shared<SavedValues>();
   Edges roots_;
+  std::vector<std::string> errors_;  // of the roots; empty: none
   std::vector<End> ends_;
   std::unordered_set<const torch::autograd::Node*> followed_;
   std::vector<Inlet> inlets_;
