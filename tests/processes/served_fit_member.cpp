@@ -1,6 +1,6 @@
 // What served_fit_test.py starts as chief, workers and servers, or alone: fit, evaluate and predict of a Keras model.
 //   served_fit_member [--epochs N] [--steps N] [--at-once N] [--backup DIR] [--crash STEP FILE] [--unbuilt] [--short]
-//                     [--batch-callback] [--slow MS] [--twice] [--optimizer NAME]
+//                     [--batch-callback] [--slow MS] [--twice] [--optimizer NAME] [--rows-alone]
 // Every task prints what its calls returned, behind its name.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
@@ -43,7 +43,7 @@ namespace layers = keras::layers;
 struct Options {
   int64_t epochs = 3, steps = 5, at_once = 1, crash = -1, slow_ms = 0;
   std::string backup, crashed, optimizer = "adam";
-  bool unbuilt = false, is_short = false, batch_callback = false, twice = false;
+  bool unbuilt = false, is_short = false, batch_callback = false, twice = false, rows_alone = false;
 };
 
 Options parse(int argc, char** argv) {
@@ -61,6 +61,7 @@ Options parse(int argc, char** argv) {
     if (name == "--short") options.is_short = true;
     if (name == "--batch-callback") options.batch_callback = true;
     if (name == "--twice") options.twice = true;
+    if (name == "--rows-alone") options.rows_alone = true;
     if (name == "--crash") {
       options.crash = std::stoll(next());
       options.crashed = next();
@@ -161,8 +162,10 @@ int main(int argc, char** argv) {
   const std::string task = resolver.task() ? to_string(*resolver.task()) : "chief 0";
   set_random_seed(3);
   try {
+    const auto largest_copy = options.rows_alone ? std::optional<int64_t>(256) : std::nullopt;  // the table has 800
     ParameterServerStrategy strategy({.variable_partitioner = FixedShardsPartitioner(3),
                                       .devices = configure_logical_cpus(1),
+                                      .largest_copy_bytes = largest_copy,
                                       .connect_timeout = std::chrono::seconds(60),
                                       .lost_after = std::chrono::seconds(5)});
     train(strategy, options, task);

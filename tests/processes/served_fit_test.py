@@ -66,6 +66,10 @@ class ServedFit(unittest.TestCase):
     def test_averages_of_weights_lie_on_servers(self):
         self.check_same(self.launched("--optimizer", "ema").stdout, alone("--optimizer", "ema"))
 
+    def test_a_worker_without_copies_of_tables_gives_the_same(self):
+        for more in ([], ["--unbuilt"], ["--optimizer", "ema"], ["--at-once", 3]):
+            self.check_same(self.launched("--rows-alone", *more).stdout, alone(*more))
+
     def test_a_second_fit_goes_on_from_the_first(self):
         self.check_same(self.launched("--twice").stdout, alone("--twice"))
 

@@ -2,7 +2,7 @@
 // where there is no cluster. The chief prints the losses of the steps, in their order, and what came of the run.
 //   served_member [--steps N] [--checkpoints DIR] [--crash-before STEP FILE] [--crash-after STEP FILE]
 //                 [--different TASK] [--renamed TASK] [--fail STEP] [--slow MS] [--writes] [--sparse]
-//                 [--lost-after SECONDS] [--crash-server FILE]
+//                 [--lost-after SECONDS] [--crash-server FILE] [--rows-alone] [--reads-table]
 // A worker crashes once, in that step, before or after its gradients were pushed; FILE tells that it has. Server 1
 // crashes once, when there is a checkpoint; STEP is then the number of all steps, and each tenth is saved.
 #include <ATen/TensorOperators.h>
@@ -37,7 +37,7 @@ using namespace tutti;
 struct Options {
   int64_t steps = 20, crash_before = -1, crash_after = -1, fail = -1, slow_ms = 0, lost_after_s = 5;
   std::string crashed, checkpoints, different, renamed, crash_server;
-  bool writes = false, sparse = false;
+  bool writes = false, sparse = false, rows_alone = false, reads_table = false;
 };
 
 Options parse(int argc, char** argv) {
@@ -55,6 +55,8 @@ Options parse(int argc, char** argv) {
     if (name == "--renamed") options.renamed = next();
     if (name == "--writes") options.writes = true;
     if (name == "--sparse") options.sparse = true;
+    if (name == "--rows-alone") options.rows_alone = true;
+    if (name == "--reads-table") options.reads_table = true;
     if (name == "--crash-before" || name == "--crash-after") {
       (name == "--crash-before" ? options.crash_before : options.crash_after) = std::stoll(next());
       options.crashed = next();
@@ -64,6 +66,7 @@ Options parse(int argc, char** argv) {
 }
 
 constexpr int64_t kIds = 50;
+constexpr int64_t kBytesOfOthers = 256;  // each of the variables that are no tables has fewer
 
 struct Net : torch::nn::Module {
   torch::nn::Embedding table{nullptr};
@@ -115,7 +118,8 @@ void train(ParameterServerStrategy& strategy, const Options& options, const std:
         const Tensor ids = ids_of(number);
         const auto losses = strategy.run([&] {
           const Tensor wanted = ids.to(at::kFloat).mean(1, /*keepdim=*/true) / kIds;
-          const Tensor loss = compute_average_loss((net->forward(ids) - wanted).square());
+          Tensor loss = compute_average_loss((net->forward(ids) - wanted).square());
+          if (options.reads_table) loss = loss + 0 * net->table->weight.norm();
           const auto weights = net->parameters();
           optimizer.apply_gradients(gradients(loss, weights), weights);
           return loss.detach();
@@ -174,8 +178,10 @@ int main(int argc, char** argv) {
   const std::string task = resolver.task() ? to_string(*resolver.task()) : "chief 0";
   set_random_seed(3);
   try {
+    const auto largest_copy = options.rows_alone ? std::optional<int64_t>(kBytesOfOthers) : std::nullopt;
     ParameterServerStrategy strategy({.variable_partitioner = FixedShardsPartitioner(3),
                                       .devices = configure_logical_cpus(1),
+                                      .largest_copy_bytes = largest_copy,
                                       .connect_timeout = std::chrono::seconds(60),
                                       .lost_after = std::chrono::seconds(options.lost_after_s)});
     if (!options.crash_server.empty() && task == "ps 1") std::thread(crash_with_checkpoint, options).detach();

@@ -131,6 +131,20 @@ class Served(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.check_same(done.stdout, alone("--sparse"))
 
+    def test_a_worker_without_copies_of_tables_gives_the_same(self):
+        done = launch(MEMBER, "--rows-alone", workers=1, servers=2)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.check_same(done.stdout, alone())
+        done = launch(MEMBER, "--rows-alone", "--sparse", workers=1, servers=2)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.check_same(done.stdout, alone("--sparse"))
+
+    def test_a_worker_without_copies_of_tables_refuses_to_read_one(self):
+        done = launch(MEMBER, "--rows-alone", "--reads-table", workers=1, servers=2)
+        self.assertRegex(done.stderr, r"chief 0: failed_precondition: a worker's function reads variable 0 of shape "
+                                      r"\[50, 4\], 800 bytes, of which it has no copy: largest_copy_bytes of the "
+                                      r"strategy is 256")
+
     def test_a_stopped_worker_is_given_up_and_counts_no_more_when_it_wakes(self):
         with Tasks([MEMBER, "--steps", "400", "--slow", "25"], workers=2, servers=2) as tasks:
             tasks.wait_for("has begun")

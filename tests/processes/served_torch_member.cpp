@@ -1,8 +1,9 @@
 // What served_torch_test.py starts as chief, workers and servers: trains an unmodified module of LibTorch with
 // LibTorch's optimizers on the servers, or without servers where there is no cluster. The chief prints the losses of
 // the steps.
-//   served_torch_member FOLDER [--meet]
-// With --meet two workers share each step, and hand over their gradients once both have them.
+//   served_torch_member FOLDER [--meet | --rows-alone]
+// With --rows-alone workers have no copies of tables. With --meet two workers share each step, and hand over their
+// gradients once both have them.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <torch/nn/modules/embedding.h>
@@ -162,12 +163,15 @@ void meet(ParameterServerStrategy& strategy, const std::filesystem::path& folder
 
 int main(int argc, char** argv) {
   const std::filesystem::path folder = argv[1];
-  const bool meets = argc > 2;
+  const std::string option = argc > 2 ? argv[2] : "";
+  const bool meets = option == "--meet";
+  const auto largest_copy = option == "--rows-alone" ? std::optional<int64_t>(kIds * 3) : std::nullopt;
   set_random_seed(3);
   std::cout << std::setprecision(9);
   try {
     ParameterServerStrategy strategy({.variable_partitioner = FixedShardsPartitioner(3),
                                       .devices = configure_logical_cpus(1),
+                                      .largest_copy_bytes = largest_copy,
                                       .connect_timeout = std::chrono::seconds(60),
                                       .lost_after = std::chrono::seconds(20)});
     if (meets) {

@@ -15,7 +15,7 @@ class NewVariables {
  public:
   virtual ~NewVariables() = default;
   // Between the two, variables are made in the scope.
-  void open(Scope& scope) { open_.push_back(&scope); }
+  virtual void open(Scope& scope) { open_.push_back(&scope); }
   void close(Scope& scope);
   // Of all that were made since the last call and live on. Every process calls it.
   virtual void settle() = 0;

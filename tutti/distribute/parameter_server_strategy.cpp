@@ -51,6 +51,9 @@ std::shared_ptr<servers::ServedTraining> join_training(const ParameterServerStra
   if (options.workers < 1)
     throw Error(ErrorCode::invalid_argument,
                 str("ParameterServerStrategy: workers is ", options.workers, "; there must be one"));
+  if (options.largest_copy_bytes && *options.largest_copy_bytes < 0)
+    throw Error(ErrorCode::invalid_argument, str("ParameterServerStrategy: largest_copy_bytes is ",
+                                                 *options.largest_copy_bytes, "; it must not be negative"));
   const auto resolver = options.cluster_resolver ? *options.cluster_resolver : cluster::from_environment();
   const cluster::ClusterSpec& spec = resolver.cluster_spec();
   if (spec.is_empty()) return nullptr;
@@ -69,7 +72,7 @@ std::shared_ptr<servers::ServedTraining> join_training(const ParameterServerStra
   return std::make_shared<servers::ServedTraining>(
       std::move(cluster),
       servers::TaskLinksOptions{.connect_timeout = options.connect_timeout, .silence = options.lost_after},
-      options.variable_partitioner);
+      options.variable_partitioner, options.largest_copy_bytes);
 }
 
 Device home_of(const DeviceList& list) {

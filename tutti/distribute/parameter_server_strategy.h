@@ -23,7 +23,10 @@ struct ParameterServerStrategyOptions {
   std::optional<cluster::ClusterResolver> cluster_resolver = {};
   Partitioner variable_partitioner = {};
   DeviceList devices = DeviceList::available();  // of a worker, a replica on each
-  int workers = 1;                               // without a cluster: how many workers this process has
+  // With a cluster: of larger variables, in bytes, workers have no copy. They look up their rows (embedding,
+  // embedding_bag, index_select along the rows), whose gradients are sparse; any other read is an error.
+  std::optional<int64_t> largest_copy_bytes = {};
+  int workers = 1;  // without a cluster: how many workers this process has
   // With a cluster: until all tasks have come; and how long one may be silent, though it is waited for, until it counts
   // as lost.
   std::chrono::milliseconds connect_timeout = std::chrono::seconds(600);
@@ -39,12 +42,14 @@ struct ParameterServerStrategyOptions {
 //
 // With a cluster (tasks chief, worker and ps) every task runs one program: it makes the same variables, optimizers and
 // functions in the same order, and then calls the coordinator's run. The rows of a variable lie on the servers that the
-// partitioner and RoundRobinPlacer give them; each task has memory for all of it besides. One such strategy a process.
+// partitioner and RoundRobinPlacer give them; chief and servers have memory for all of it besides, and workers as
+// largest_copy_bytes says. One such strategy a process.
 // TF: tf.distribute.ParameterServerStrategy.
 class ParameterServerStrategy final : public LocalStrategy {
  public:
   // Throws: invalid_argument for a cluster without a worker or a ps, with two chiefs or another kind of task, or for an
-  // evaluator's task; for a cluster without a chief, and with `workers`; for no worker; as MirroredStrategy. In a
+  // evaluator's task; for a cluster without a chief, and with `workers`; for no worker; for a largest_copy_bytes below
+  // 0; as MirroredStrategy. In a
   // cluster also as Cluster::join; unimplemented for devices other than CPUs, and for a resolver's cluster that is not
   // the launcher's; failed_precondition for a second one.
   explicit ParameterServerStrategy(const ParameterServerStrategyOptions& options = {});

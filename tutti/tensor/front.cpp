@@ -12,6 +12,7 @@
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/tensor/absent_values.h"
 #include "tutti/tensor/call_recorder.h"
 #include "tutti/tensor/cut.h"
 #include "tutti/tensor/library.h"
@@ -168,11 +169,15 @@ void run_in_scope(const c10::OperatorHandle& op, ScopeState& scope, Stack& stack
         Error(ErrorCode::unimplemented,
               str("function: ", op.schema().name(),
                   " in the scope of a mesh cannot be recorded; make the tensor before, or outside of the scope")));
+  bool is_made = is_factory;
   {
     const c10::impl::ExcludeDispatchKeyGuard behind(kFrontKey);
-    op.callBoxed(stack);
+    if (scope.most_bytes_here && call_without_values(op, *scope.most_bytes_here, stack))
+      is_made = true;
+    else
+      op.callBoxed(stack);
   }
-  if (!is_factory) return;
+  if (!is_made) return;
   const size_t num_results = op.schema().returns().size();
   for (size_t i = stack.size() - num_results; i < stack.size(); ++i)
     if (stack[i].isTensor() && stack[i].toTensor().defined() && !is_mesh_tensor(stack[i].toTensor()))
@@ -181,7 +186,8 @@ void run_in_scope(const c10::OperatorHandle& op, ScopeState& scope, Stack& stack
 
 void front_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
   if (OuterRecorder* const outer = OuterRecorder::current()) return outer->call(op, *stack);
-  if (RemoteReads* const reads = RemoteReads::current()) tell_reads(*reads, op, *stack);
+  if (RemoteReads* const reads = RemoteReads::current(); reads && tell_reads(*reads, op, *stack))
+    return op.callBoxed(*stack);  // which may have no mesh tensor left
   const ThreadView& view = ThreadView::current();
   const bool sees_all = c10::impl::tls_is_dispatch_key_included(kFrontKey);  // on a thread that records, or did
   if (view.replica >= 0 && (!sees_all || has_mesh_tensor(torch::jit::last(*stack, op.schema().arguments().size())))) {
@@ -210,6 +216,11 @@ class GeneratorKernel final : public c10::OperatorKernel {
   size_t argument_;
 };
 
+void scale_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
+  if (RemoteReads::current() && scale_sparse(*stack)) return;
+  op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kGeneratorKey), stack);
+}
+
 void register_generators() {
   immortal_library("_", kGeneratorKey).fallback(torch::CppFunction::makeFallthrough());
   auto& aten = immortal_library("aten", kGeneratorKey);
@@ -227,6 +238,7 @@ void register_generators() {
     aten.impl(text.c_str(), torch::CppFunction::makeFromBoxedFunctor(
                                 std::make_unique<GeneratorKernel>(static_cast<size_t>(found - arguments.begin()))));
   }
+  aten.impl("mul_.Tensor", torch::CppFunction::makeFromBoxedFunction<&scale_kernel>());
 }
 
 }  // namespace

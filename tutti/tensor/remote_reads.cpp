@@ -31,11 +31,10 @@ RemoteReadsGuard::Set::~Set() {
   const ThreadViewGuard without(ThreadView::current());
 }
 
-void tell_reads(RemoteReads& reads, const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+bool tell_reads(RemoteReads& reads, const c10::OperatorHandle& op, torch::jit::Stack& stack) {
   const auto arguments = torch::jit::last(stack, op.schema().arguments().size());
   const size_t ids = argument_of_row_numbers(op.schema().name());
   const bool of_rows = reads_rows(arguments, ids);
-  if (of_rows) reads.read_rows(arguments[0].toTensor(), arguments[ids].toTensor());
   const auto tell = [&](const at::IValue& value) {
     if (value.isTensor() && is_mesh_tensor(value.toTensor())) reads.read(value.toTensor());
   };
@@ -44,6 +43,11 @@ void tell_reads(RemoteReads& reads, const c10::OperatorHandle& op, const torch::
     if (arguments[i].isTensorList() || arguments[i].isOptionalTensorList())
       for (const at::IValue& item : arguments[i].toListRef()) tell(item);
   }
+  if (!of_rows) return false;
+  const Tensor numbers = local_unread(arguments[ids].toTensor()).detach().to(at::kCPU, at::kLong).contiguous();
+  const auto rows = reads.read_rows(arguments[0].toTensor(), numbers);
+  if (rows) put_rows(*rows, op, ids, stack);
+  return rows.has_value();
 }
 
 }  // namespace tutti

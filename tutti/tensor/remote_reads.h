@@ -3,6 +3,9 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/stack.h>
 
+#include <optional>
+
+#include "tutti/tensor/looked_up_rows.h"
 #include "tutti/tensor/view.h"
 
 namespace c10 {
@@ -19,7 +22,9 @@ class RemoteReads {
 
   // Any thread that runs an op. What is no variable of this kind is passed over.
   virtual void read(const at::Tensor& tensor) = 0;
-  virtual void read_rows(const at::Tensor& table, const at::Tensor& ids) = 0;
+  // The rows that are numbered so, on the CPU. Of a table that this process has a copy of they are brought into that,
+  // and nothing is returned.
+  virtual std::optional<LookedUpRows> read_rows(const at::Tensor& table, const at::Tensor& ids) = 0;
 
   // Null outside of a worker's functions.
   static RemoteReads* current();
@@ -44,7 +49,8 @@ class RemoteReadsGuard {
 // local(tensor), for a caller that does not read the tensor, or that has told of its read.
 at::Tensor local_unread(const at::Tensor& tensor);
 
-// Tells of all that a call reads; the arguments are the last ones of the stack.
-void tell_reads(RemoteReads& reads, const c10::OperatorHandle& op, const torch::jit::Stack& stack);
+// Tells of all that a call reads; the arguments are the last ones of the stack. Returns whether rows that were brought
+// took the place of a table among them.
+bool tell_reads(RemoteReads& reads, const c10::OperatorHandle& op, torch::jit::Stack& stack);
 
 }  // namespace tutti

@@ -16,6 +16,7 @@ struct ScopeState {
   std::shared_ptr<GradientGroup> group;                        // null: no replicas will have gradients of what is made
   std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>> made;  // mesh tensors of this scope that may become variables
   std::optional<Layout> layout = {};                           // of what has its rank; the rest is replicated
+  std::optional<int64_t> most_bytes_here = {};                 // what is larger gets no values (absent_values.h)
   size_t next_sweep = 1024;                                    // when `made` is this long, those that are gone leave it
 };
 
@@ -28,6 +29,8 @@ class Scope {
   ~Scope();
   // To be called before replicas run: makes variables in all scopes that are open on this thread.
   static void make_variables();
+  // What is made from now on and has more bytes has its values in other processes.
+  void keep_elsewhere(int64_t most_bytes_here) { state_.most_bytes_here = most_bytes_here; }
   // Makes variables in this one, and returns those mesh tensors that were made in it since the last call and live on.
   std::vector<at::Tensor> take_made();
   Scope(const Scope&) = delete;

@@ -18,7 +18,7 @@ void enter(const ThreadView& view) {
   const bool front = view.replica >= 0 || view.scope || records || RemoteReads::current();
   c10::impl::tls_set_dispatch_key_included(kFrontKey, view.scope || records);
   c10::impl::tls_set_dispatch_key_excluded(kFrontKey, !front);
-  c10::impl::tls_set_dispatch_key_included(kGeneratorKey, view.generator != nullptr);
+  c10::impl::tls_set_dispatch_key_included(kGeneratorKey, view.generator || RemoteReads::current());
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/tensor/absent_memory.h"
 #include "tutti/tensor/host_memory.h"
 #include "tutti/tensor/mesh_tensor.h"
 
@@ -49,8 +50,8 @@ std::string describe(const ServedTensor& tensor) {
 
 }  // namespace
 
-ServedState::ServedState(int num_servers, Partitioner partitioner)
-    : num_servers_(num_servers), placer_(num_servers, std::move(partitioner)) {}
+ServedState::ServedState(int num_servers, Partitioner partitioner, std::optional<int64_t> largest_copy)
+    : num_servers_(num_servers), largest_copy_(largest_copy), placer_(num_servers, std::move(partitioner)) {}
 
 int ServedState::add_tensor(const Tensor& tensor, std::vector<Shard> shards, bool is_trained) {
   require_servable(tensor);
@@ -72,7 +73,11 @@ void ServedState::add_variable(const Tensor& variable) {
   if (find(variable)) return;
   require_servable(variable);
   const auto placement = placer_.place(variable.sizes(), variable.scalar_type());
-  numbers_[variable.unsafeGetTensorImpl()] = add_tensor(variable, shards_of(placement), variable.requires_grad());
+  const int number = add_tensor(variable, shards_of(placement), variable.requires_grad());
+  numbers_[variable.unsafeGetTensorImpl()] = number;
+  if (!largest_copy_ || static_cast<int64_t>(variable.nbytes()) <= *largest_copy_) return;
+  tensors_[static_cast<size_t>(number)].is_elsewhere = true;
+  if (const Tensor& component = mesh_impl(variable).components()[0]; !is_absent(component)) make_absent(component);
 }
 
 int ServedState::add_optimizer(ServedOptimizer optimizer) {

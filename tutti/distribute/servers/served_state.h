@@ -25,22 +25,26 @@ struct ServedTensor {
   c10::weak_intrusive_ptr<c10::TensorImpl> impl;
   std::vector<int64_t> sizes;
   at::ScalarType dtype;
-  bool is_trained = false;  // changed by optimizers alone
-  int64_t num_rows = 1;     // a scalar has one
+  bool is_trained = false;    // changed by optimizers alone
+  bool is_elsewhere = false;  // this task has no copy of it: rows of it are brought to who looks them up
+  int64_t num_rows = 1;       // a scalar has one
   int64_t row_bytes = 0;
   std::vector<Shard> shards;  // in the order of rows
 };
 
 // What the servers keep, as every task has made it in the same order and knows it by number. Each task has all of it in
-// its own memory; of that, the rows of a server's shards are the value, and the rest are copies. One thread at a time.
+// its own memory, but for larger variables of a worker; of that, the rows of a server's shards are the value, and the
+// rest are copies. One thread at a time.
 class ServedState {
  public:
-  ServedState(int num_servers, Partitioner partitioner);
+  // `largest_copy`: this task has no copies of variables of more bytes.
+  ServedState(int num_servers, Partitioner partitioner, std::optional<int64_t> largest_copy = {});
 
   // Throws: unimplemented for a tensor that is not replicated, dense and on the CPU.
   void add_variable(const at::Tensor& variable);
   int add_optimizer(ServedOptimizer optimizer);
 
+  const std::optional<int64_t>& largest_copy() const { return largest_copy_; }
   int num_tensors() const { return static_cast<int>(tensors_.size()); }
   const ServedTensor& operator[](int number) const { return tensors_[static_cast<size_t>(number)]; }
   // Throws: failed_precondition where the program has let it go.
@@ -70,6 +74,7 @@ class ServedState {
   int add_tensor(const at::Tensor& tensor, std::vector<Shard> shards, bool is_trained);
 
   int num_servers_;
+  std::optional<int64_t> largest_copy_;
   RoundRobinPlacer placer_;
   std::vector<ServedTensor> tensors_;
   std::unordered_map<const c10::TensorImpl*, int> numbers_;  // of variables

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -18,7 +19,9 @@ namespace tutti::servers {
 // A task's part in a training with parameter servers: its links, and what it has of the state that servers keep.
 class ServedTraining final : public NewVariables, public ServedUpdates {
  public:
-  ServedTraining(std::shared_ptr<cluster::Cluster> cluster, const TaskLinksOptions& options, Partitioner partitioner);
+  // `largest_copy`: of a variable that a worker has a copy of, in bytes.
+  ServedTraining(std::shared_ptr<cluster::Cluster> cluster, const TaskLinksOptions& options, Partitioner partitioner,
+                 std::optional<int64_t> largest_copy);
 
   const TaskLinks& links() const { return links_; }
   // As TaskLinks's.
@@ -45,10 +48,12 @@ class ServedTraining final : public NewVariables, public ServedUpdates {
   };
   Calls& calls() { return calls_; }
 
+  void open(Scope& scope) override;
   void settle() override;
 
   int add(ServedOptimizer optimizer) override;
   bool pushes() const override { return links_.role() == Role::worker; }
+  bool is_elsewhere(const at::Tensor& variable) const override;
   void push(int optimizer, std::span<const at::Tensor> gradients, std::span<const at::Tensor> variables,
             double scale) override;
 

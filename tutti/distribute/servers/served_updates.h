@@ -39,6 +39,8 @@ class ServedUpdates {
   virtual int add(ServedOptimizer optimizer) = 0;
   // Whether this task hands gradients to the servers, instead of updating variables: it is a worker.
   virtual bool pushes() const = 0;
+  // Whether this task has no copy of a variable: its gradients are sparse then, whatever the program asked for.
+  virtual bool is_elsewhere(const at::Tensor& variable) const = 0;
   // The servers make the update, once however often the function is called again, and have made it when this returns.
   // Throws: what they throw; unavailable, naming a server that is lost.
   virtual void push(int optimizer, std::span<const at::Tensor> gradients, std::span<const at::Tensor> variables,

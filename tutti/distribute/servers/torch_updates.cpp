@@ -1,7 +1,6 @@
 #include "tutti/distribute/servers/torch_updates.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/zeros_like.h>
 #include <torch/optim/adagrad.h>
 #include <torch/optim/adam.h>
 #include <torch/optim/adamw.h>
@@ -20,6 +19,7 @@
 #include "tutti/distribute/replica_context.h"
 #include "tutti/distribute/servers/served_updates.h"
 #include "tutti/tensor/updates/buffer_updates.h"
+#include "tutti/tensor/updates/slot_buffers.h"
 #include "tutti/tensor/view.h"
 
 namespace tutti {
@@ -128,8 +128,8 @@ struct TorchUpdates::State {
   };
 
   State(const std::shared_ptr<Optimizer>& optimizer) : optimizer(optimizer) {}
-  ServedOptimizer serve(const std::shared_ptr<State>& self, std::source_location location);
-  void add_parameters();
+  ServedOptimizer serve(const std::shared_ptr<State>& self, std::source_location location, SlotValues where);
+  void add_parameters(SlotValues where);
   OptimizerParamState* find(const Parameter& parameter) const;
   StateTensors tensors(const Parameter& parameter, OptimizerParamState& state) const {
     return of->tensors(state, options(parameter.group));
@@ -140,21 +140,23 @@ struct TorchUpdates::State {
   void apply(std::span<const Tensor> gradients, std::span<const Tensor> variables);
   std::vector<double> numbers() const;
   void set_numbers(std::span<const double> numbers);
-  std::pair<std::vector<Tensor>, std::vector<Tensor>> gradients_and_variables() const;
+  std::pair<std::vector<Tensor>, std::vector<Tensor>> gradients_and_variables(const ServedUpdates& servers) const;
 
   std::shared_ptr<Optimizer> optimizer;
   std::optional<OptimizerClass> of;
   std::vector<Parameter> parameters;
+  SlotValues slot_values = SlotValues::here;
 };
 
-void TorchUpdates::State::add_parameters() {
+void TorchUpdates::State::add_parameters(SlotValues where) {
+  slot_values = where;
   auto& groups = optimizer->param_groups();
   for (size_t group = 0; group < groups.size(); ++group)
     for (const Tensor& variable : groups[group].params()) {
       Parameter parameter{variable, group};
       const auto form = of->make_state();
-      for (size_t i = 0; i < tensors(parameter, *form).size(); ++i)
-        parameter.slots.push_back(at::zeros_like(variable, c10::MemoryFormat::Preserve));
+      const std::vector<double> zeros(tensors(parameter, *form).size(), 0);
+      parameter.slots = make_slot_buffers(std::span(&variable, 1), zeros, where)[0];
       parameters.push_back(std::move(parameter));
     }
 }
@@ -176,7 +178,7 @@ void TorchUpdates::State::take_slots() {
     const auto own = tensors(parameter, *state);
     for (size_t i = 0; i < own.size(); ++i) {
       if (!own[i]->defined() || own[i]->is_same(parameter.slots[i])) continue;
-      parameter.slots[i].copy_(*own[i]);
+      if (slot_values == SlotValues::here) parameter.slots[i].copy_(*own[i]);
       *own[i] = parameter.slots[i];
     }
   }
@@ -231,11 +233,12 @@ void TorchUpdates::State::set_numbers(std::span<const double> numbers) {
   }
 }
 
-ServedOptimizer TorchUpdates::State::serve(const std::shared_ptr<State>& self, std::source_location location) {
+ServedOptimizer TorchUpdates::State::serve(const std::shared_ptr<State>& self, std::source_location location,
+                                           SlotValues where) {
   const c10::NoGradGuard no_grad;
   const GlobalViewGuard global_view;
   of = class_of(*optimizer);
-  add_parameters();
+  add_parameters(where);
   take_slots();
   ServedOptimizer to_serve{.name = of->name, .location = location};
   for (const Parameter& parameter : parameters) {
@@ -254,7 +257,8 @@ ServedOptimizer TorchUpdates::State::serve(const std::shared_ptr<State>& self, s
   return to_serve;
 }
 
-std::pair<std::vector<Tensor>, std::vector<Tensor>> TorchUpdates::State::gradients_and_variables() const {
+std::pair<std::vector<Tensor>, std::vector<Tensor>> TorchUpdates::State::gradients_and_variables(
+    const ServedUpdates& servers) const {
   std::pair<std::vector<Tensor>, std::vector<Tensor>> both;
   for (const auto& group : optimizer->param_groups())
     for (const Tensor& variable : group.params()) {
@@ -263,7 +267,7 @@ std::pair<std::vector<Tensor>, std::vector<Tensor>> TorchUpdates::State::gradien
       const bool decays = std::ranges::any_of(checkpoint::option_numbers(group.options()), [](const auto& option) {
         return option.first == std::string_view("weight_decay") && option.second != 0;
       });
-      if (gradient.is_sparse() && (decays || !of->takes_sparse))
+      if (gradient.is_sparse() && (decays || !of->takes_sparse) && !servers.is_elsewhere(variable))
         throw Error(ErrorCode::unimplemented, str(of->name, decays ? " with weight_decay" : "",
                                                   " takes no sparse gradients; make the table without sparse(true)"));
       both.first.push_back(gradient);
@@ -276,7 +280,7 @@ TorchUpdates::TorchUpdates(const std::shared_ptr<Optimizer>& optimizer, std::sou
     : state_(std::make_shared<State>(optimizer)) {
   const auto servers = updates_of_current_strategy();
   if (!servers) return;
-  number_ = servers->add(state_->serve(state_, location));
+  number_ = servers->add(state_->serve(state_, location, servers->pushes() ? SlotValues::elsewhere : SlotValues::here));
   served_ = servers;
 }
 
@@ -288,7 +292,7 @@ void TorchUpdates::step() const {
                   "Optimizer::step: the servers do not know this optimizer; make it in the strategy's build, as every "
                   "task does");
   } else if (servers->pushes()) {
-    const auto [gradients, variables] = state_->gradients_and_variables();
+    const auto [gradients, variables] = state_->gradients_and_variables(*servers);
     if (!variables.empty()) servers->push(number_, gradients, variables, 1);
     return;
   }

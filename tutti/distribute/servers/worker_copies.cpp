@@ -2,12 +2,15 @@
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/index_select.h>
 #include <ATen/ops/sub.h>
 #include <ATen/ops/tensor.h>
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
+#include <utility>
 
 #include "tutti/core/str.h"
 #include "tutti/tensor/mesh_tensor.h"
@@ -62,8 +65,14 @@ void WorkerCopies::begin_moment() {
       continue;
     }
     const bool is_variable = state_.find(state_.tensor(number)).has_value();
-    if (is_variable && !state_[number].is_trained) wanted.insert(number);
-    copy(number).writes = mesh_impl(state_.tensor(number)).writes();
+    Copy& copied = copy(number);
+    if (is_variable && state_[number].is_elsewhere) {
+      copied.values = {};
+      copied.places.clear();
+    } else if (is_variable && !state_[number].is_trained) {
+      wanted.insert(number);
+    }
+    copied.writes = mesh_impl(state_.tensor(number)).writes();
   }
   bring(std::vector<int>(wanted.begin(), wanted.end()));
 }
@@ -93,19 +102,34 @@ void WorkerCopies::bring(std::span<const int> numbers) {
   }
 }
 
+void WorkerCopies::refuse_whole(int number) const {
+  const ServedTensor& of = state_[number];
+  throw Error(ErrorCode::failed_precondition,
+              str("a worker's function reads variable ", number, " of shape ", str_list(of.sizes), ", ",
+                  of.num_rows * of.row_bytes, " bytes, of which it has no copy: largest_copy_bytes of the strategy is ",
+                  *state_.largest_copy(),
+                  ". Look rows up (embedding, embedding_bag, index_select along the rows), or raise the limit"));
+}
+
 void WorkerCopies::read(const Tensor& tensor) {
   const std::lock_guard lock(mutex_);
   const auto number = state_.find(tensor);
   if (!number || is_whole(*number)) return;
+  if (state_[*number].is_elsewhere) refuse_whole(*number);
   read_by_[function_].insert(*number);
   bring(std::vector<int>{*number});
 }
 
-void WorkerCopies::read_rows(const Tensor& table, const Tensor& ids) {
+std::optional<LookedUpRows> WorkerCopies::read_rows(const Tensor& table, const Tensor& ids) {
   const std::lock_guard lock(mutex_);
   const auto number = state_.find(table);
-  if (!number || is_whole(*number)) return;
+  if (!number || is_whole(*number)) return {};
   const ServedTensor& of = state_[*number];
+  std::vector<int64_t> rows(ids.const_data_ptr<int64_t>(), ids.const_data_ptr<int64_t>() + ids.numel());
+  std::erase_if(rows, [&](int64_t row) { return row < 0 || row >= of.num_rows; });  // the op refuses them
+  std::ranges::sort(rows);
+  rows.erase(std::ranges::unique(rows).begin(), rows.end());
+  if (of.is_elsewhere) return look_up(*number, std::move(rows));
   Copy& copied = copy(*number);
   if (copied.rows_in != moment_) {
     copied.rows_in = moment_;
@@ -113,15 +137,46 @@ void WorkerCopies::read_rows(const Tensor& table, const Tensor& ids) {
     copied.rows.clear();
     known_.forget(*number);
   }
-  const Tensor plain = gather(ids).detach().to(at::kCPU, at::kLong).contiguous();
-  std::vector<int64_t> rows;
-  for (const int64_t row : std::span(plain.const_data_ptr<int64_t>(), static_cast<size_t>(plain.numel())))
-    if (row >= 0 && row < of.num_rows && !copied.has_row[static_cast<size_t>(row)]) {  // the op refuses others
-      copied.has_row[static_cast<size_t>(row)] = true;
-      rows.push_back(row);
-    }
+  std::erase_if(rows, [&](int64_t row) { return copied.has_row[static_cast<size_t>(row)]; });
+  for (const int64_t row : rows) copied.has_row[static_cast<size_t>(row)] = true;
+  char* const memory = state_.memory(*number);
+  bring_rows(*number, rows, [&](int64_t row) { return memory + row * of.row_bytes; });
+  copied.rows.insert(copied.rows.end(), rows.begin(), rows.end());
+  return {};
+}
+
+// Those that the function has looked up before in this moment are here.
+LookedUpRows WorkerCopies::look_up(int number, std::vector<int64_t> rows) {
+  const ServedTensor& of = state_[number];
+  const auto row_bytes = static_cast<size_t>(of.row_bytes);
+  Copy& copied = copy(number);
+  std::vector<int64_t> missing;
+  std::ranges::copy_if(rows, std::back_inserter(missing), [&](int64_t row) { return !copied.places.contains(row); });
+  const size_t first = copied.values.size();
+  copied.values.resize(first + missing.size() * row_bytes);
+  std::unordered_map<int64_t, size_t> new_places;
+  for (size_t i = 0; i < missing.size(); ++i) new_places[missing[i]] = first + i * row_bytes;
+  const auto bytes_at = [&](size_t place) { return reinterpret_cast<char*>(copied.values.data() + place); };
+  bring_rows(number, missing, [&](int64_t row) { return bytes_at(new_places.at(row)); });
+  copied.places.merge(new_places);
+
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  std::vector<int64_t> sizes = of.sizes;
+  sizes[0] = static_cast<int64_t>(rows.size());
+  const LookedUpRows looked_up{.numbers = at::tensor(rows, at::kLong),
+                               .values = at::empty(sizes, at::TensorOptions().dtype(of.dtype))};
+  auto* next = static_cast<char*>(looked_up.values.mutable_data_ptr());
+  for (const int64_t row : rows) {
+    std::memcpy(next, bytes_at(copied.places.at(row)), row_bytes);
+    next += row_bytes;
+  }
+  return looked_up;
+}
+
+// Each row behind the one before.
+void WorkerCopies::bring_rows(int number, std::span<const int64_t> rows, FunctionRef<char*(int64_t row)> place) {
   if (rows.empty()) return;
-  std::ranges::sort(rows);
+  const ServedTensor& of = state_[number];
   const auto rows_on = [&](int server) {
     std::vector<int64_t> here;
     auto row = rows.begin();
@@ -130,23 +185,20 @@ void WorkerCopies::read_rows(const Tensor& table, const Tensor& ids) {
         if (shard.server == server) here.push_back(*row);
     return here;
   };
-  char* const memory = state_.memory(*number);
   requests_.ask(
       [&](int server) -> std::optional<Bytes> {
         const auto here = rows_on(server);
         if (here.empty()) return {};
         ByteWriter writer = message_of(Kind::pull_rows);
-        writer.number(*number);
+        writer.number(number);
         writer.number(static_cast<int64_t>(here.size()));
         writer.raw(here.data(), here.size() * sizeof(int64_t));
         return writer.bytes();
       },
       [&](int server, ByteReader& reader) {
         for (const int64_t row : rows_on(server))
-          std::memcpy(memory + row * of.row_bytes, reader.raw(static_cast<uint64_t>(of.row_bytes)),
-                      static_cast<size_t>(of.row_bytes));
+          std::memcpy(place(row), reader.raw(static_cast<uint64_t>(of.row_bytes)), static_cast<size_t>(of.row_bytes));
       });
-  copied.rows.insert(copied.rows.end(), rows.begin(), rows.end());
 }
 
 // Of a table that was only looked up, the rows that were; else none: all travel.
@@ -253,7 +305,7 @@ void WorkerCopies::finish() {
   for (int number = 0; number < state_.num_tensors(); ++number) {
     if (!state_.is_alive(number)) continue;
     auto& impl = mesh_impl(state_.tensor(number));
-    if (state_[number].is_trained) {
+    if (state_[number].is_trained || state_[number].is_elsewhere) {
       if (impl.writes() == copy(number).writes) continue;
       known_.forget(number);
       throw Error(

@@ -14,7 +14,8 @@ namespace tutti::servers {
 
 // A worker's copies of variables, in the memory of its own ones. In a function each variable is brought once: those
 // that the function read before, when it begins; others when an op is about to read them; of a table that is only
-// looked up, the rows that are. So all that a function reads of a variable is of one moment; one that makes several
+// looked up, the rows that are. Of a variable that lies elsewhere there are the rows that the function has looked up,
+// and no copy. So all that a function reads of a variable is of one moment; one that makes several
 // steps says when the next moment is.
 class WorkerCopies final : public RemoteReads {
  public:
@@ -33,19 +34,24 @@ class WorkerCopies final : public RemoteReads {
   void push(int optimizer, std::span<const at::Tensor> gradients, std::span<const at::Tensor> variables, double scale);
 
   void read(const at::Tensor& tensor) override;
-  void read_rows(const at::Tensor& table, const at::Tensor& ids) override;
+  std::optional<LookedUpRows> read_rows(const at::Tensor& table, const at::Tensor& ids) override;
 
  private:
   struct Copy {
     int64_t whole_in = 0, rows_in = 0;  // the moment of which it was brought last
     std::vector<bool> has_row = {};
-    std::vector<int64_t> rows = {};  // that were brought then
-    Bytes begun = {};                // of a buffer: as it was brought
-    uint64_t writes = 0;             // of a trained variable, when the moment began
+    std::vector<int64_t> rows = {};                   // that were brought then
+    Bytes values = {};                                // of these, where there is no copy of the whole
+    std::unordered_map<int64_t, size_t> places = {};  // of the rows in `values`
+    Bytes begun = {};                                 // of a buffer: as it was brought
+    uint64_t writes = 0;                              // of a trained variable, when the moment began
   };
 
   Copy& copy(int number);
   void bring(std::span<const int> numbers);
+  void bring_rows(int number, std::span<const int64_t> rows, FunctionRef<char*(int64_t row)> place);
+  LookedUpRows look_up(int number, std::vector<int64_t> rows);
+  [[noreturn]] void refuse_whole(int number) const;
   void begin_moment();
   bool is_whole(int number) { return copy(number).whole_in == moment_; }
   std::optional<Bytes> push_message(int server, int optimizer, double scale, std::span<const int> numbers,

@@ -425,7 +425,9 @@ void OptimizerImpl::make_states(std::span<const Tensor> variables) {
   std::vector<double> initial_values = slots_;
   if (options_.use_ema) initial_values.push_back(0);
   if (options_.gradient_accumulation_steps) initial_values.push_back(0);
-  auto buffers = make_slot_buffers(variables, initial_values);
+  const auto servers = current_served_updates();  // have the values
+  const auto where = servers && servers->pushes() ? SlotValues::elsewhere : SlotValues::here;
+  auto buffers = make_slot_buffers(variables, initial_values, where);
   std::vector<VariableState> states;
   for (size_t i = 0; i < variables.size(); ++i) {
     VariableState state{.variable = variables[i], .slots = make_slots(variables[i])};

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "tutti/tensor/absent_memory.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/updates/host_buffers.h"
 
@@ -31,11 +32,13 @@ int64_t aligned_count(const Tensor& component) {
 
 class FlatBuffers {
  public:
-  FlatBuffers(std::span<const Tensor> variables, double initial_value) {
+  FlatBuffers(std::span<const Tensor> variables, double initial_value, SlotValues where) {
     for (const Tensor& variable : variables)
       for (const Tensor& component : buffers_of(variable)) buffer_of(component).count += aligned_count(component);
     for (FlatBuffer& buffer : buffers_) {
-      buffer.elements = at::full({buffer.count}, initial_value, buffer.options);
+      buffer.elements = where == SlotValues::here
+                            ? at::full({buffer.count}, initial_value, buffer.options)
+                            : absent_tensor({buffer.count}, buffer.options.dtype().toScalarType());
       buffer.count = 0;
     }
   }
@@ -73,11 +76,11 @@ Tensor make_slot(const Tensor& variable, FlatBuffers& buffers) {
 }  // namespace
 
 std::vector<std::vector<Tensor>> make_slot_buffers(std::span<const Tensor> variables,
-                                                   std::span<const double> initial_values) {
+                                                   std::span<const double> initial_values, SlotValues where) {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;  // parts of a buffer, and no views to autograd
   std::vector<std::vector<Tensor>> slots(variables.size());
   for (const double initial_value : initial_values) {
-    FlatBuffers buffers(variables, initial_value);
+    FlatBuffers buffers(variables, initial_value, where);
     for (size_t i = 0; i < variables.size(); ++i) slots[i].push_back(make_slot(variables[i], buffers));
   }
   return slots;
