@@ -44,7 +44,7 @@ bool is_sum(const Collective& call) {
   return call.kind == CollectiveKind::all_reduce || call.kind == CollectiveKind::reduce_scatter;
 }
 
-// The bytes of `count` elements: what only moves does so whatever it is.
+// What is only moved is bytes for NCCL, whatever its dtype.
 size_t bytes_of(const Collective& call) { return static_cast<size_t>(call.count) * size_of(call.dtype); }
 
 // What each input is multiplied by before it is added, where a sum is divided.
@@ -108,7 +108,7 @@ bool Communicator::is_settled() const {
 
 void Communicator::start(const Collective& call, abi::Stream stream) {
   const abi::Functions& nccl = library_.call;
-  const auto bytes = [&](auto function, const char* name, auto... arguments) {
+  const auto move_bytes = [&](auto function, const char* name, auto... arguments) {
     check(function(arguments..., communicator_, stream), name);
   };
   constexpr abi::DataType kBytes = abi::DataType::uint8;
@@ -117,12 +117,13 @@ void Communicator::start(const Collective& call, abi::Stream stream) {
     case CollectiveKind::reduce_scatter: return start_sum(call, stream);
     case CollectiveKind::all_to_all: return exchange_parts(call, stream);
     case CollectiveKind::all_gather:
-      return bytes(nccl.AllGather, "ncclAllGather", call.input, call.output, bytes_of(call), kBytes);
+      return move_bytes(nccl.AllGather, "ncclAllGather", call.input, call.output, bytes_of(call), kBytes);
     case CollectiveKind::broadcast:  // others than the root have no input
-      return bytes(nccl.Broadcast, "ncclBroadcast", call.peer == rank_ ? call.input : call.output, call.output,
-                   bytes_of(call), kBytes, call.peer);
-    case CollectiveKind::send: return bytes(nccl.Send, "ncclSend", call.input, bytes_of(call), kBytes, call.peer);
-    case CollectiveKind::receive: return bytes(nccl.Recv, "ncclRecv", call.output, bytes_of(call), kBytes, call.peer);
+      return move_bytes(nccl.Broadcast, "ncclBroadcast", call.peer == rank_ ? call.input : call.output, call.output,
+                        bytes_of(call), kBytes, call.peer);
+    case CollectiveKind::send: return move_bytes(nccl.Send, "ncclSend", call.input, bytes_of(call), kBytes, call.peer);
+    case CollectiveKind::receive:
+      return move_bytes(nccl.Recv, "ncclRecv", call.output, bytes_of(call), kBytes, call.peer);
     case CollectiveKind::barrier: return;
   }
 }

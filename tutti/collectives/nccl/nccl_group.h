@@ -19,8 +19,9 @@ struct NcclGroupOptions {
 //
 // For a call in device memory the members first meet by the companion, which compares what they are about to do and
 // names those that do not come. NCCL then does it on the calling thread's current stream of the device, behind all that
-// the stream was given before; the call returns when the stream has done it. Whoever waits for that looks at NCCL and
-// at the other members: what NCCL fails with, a member that is lost, or the deadline ends the group, for all members.
+// the stream was given before (a CollectiveQueue's thread has a current stream of its own); the call returns when the
+// stream has done it. Whoever waits for that looks at NCCL and at the other members: what NCCL fails with, a member
+// that is lost, or the deadline ends the group, for all members.
 //
 // Sums are as NCCL takes them: on all members the same bits, in every run, but not in the order of the ranks; 16-bit
 // numbers are rounded at each step; a sum that is divided adds inputs that were multiplied by 1 / divisor. int16 moves

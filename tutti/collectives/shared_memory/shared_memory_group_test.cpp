@@ -13,6 +13,7 @@
 #include <cstring>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <random>
 #include <set>
 #include <thread>
@@ -109,6 +110,30 @@ TEST(SharedMemoryGroup, NamesAKilledMemberWithinASecond) {
                 AllOf(HasSubstr("unavailable: rank 1"), HasSubstr(str("process ", members.pid(1))),
                       HasSubstr("all_reduce of 1000 float32 'gradients' at shared_memory_group_test.cpp:")));
   }
+}
+
+TEST(SharedMemoryGroup, KnowsOfAKilledMemberWhileNoCallIsMade) {
+  const FileDescriptor memory = create_group_memory(2);
+  const pid_t other = fork();
+  if (other == 0) {
+    alarm(60);  // a hang ends as a signal
+    const auto group = shared_memory_group(memory.number(), 1);
+    group->run({});
+    pause();
+  }
+  const auto group = shared_memory_group(memory.number(), 0);
+  group->run({});
+  const Collective call{.name = "gradients"};
+  EXPECT_FALSE(group->obstacle_to(call)) << "while it sleeps";
+  kill(other, SIGKILL);
+  std::optional<Error> obstacle;
+  for (const auto begin = SteadyClock::now(); !obstacle && SteadyClock::now() - begin < 10s;)
+    obstacle = group->obstacle_to(call);
+  ASSERT_TRUE(obstacle);
+  EXPECT_EQ(obstacle->code(), ErrorCode::unavailable);
+  EXPECT_THAT(obstacle->what(), AllOf(HasSubstr(str("rank 1 (process ", other, ") has ended without a word")),
+                                      HasSubstr("barrier 'gradients'")));
+  waitpid(other, nullptr, 0);
 }
 
 TEST(SharedMemoryGroup, NamesAStoppedMemberAtTheDeadline) {
