@@ -1,11 +1,11 @@
 // What served_kills_test.py starts as chief, workers and servers: functions that count on every server, while all
-// workers but the first are killed at random, and with --cut-ms the connections of all to servers are cut that often.
-// The chief looks at the history.
-//   served_kills_member --seed N [--calls N] [--slow-ms MS] [--cut-ms MS]
+// workers but the first are killed at random, and with --cut-ms the connections of all to servers are cut that often,
+// or with --cut-chief 1 those to the chief. The chief looks at the history.
+//   served_kills_member --seed N [--calls N] [--slow-ms MS] [--cut-ms MS] [--cut-chief 1]
 #include <ATen/ops/zeros.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <torch/nn/module.h>
 #include <unistd.h>
 
@@ -14,6 +14,7 @@
 #include <iostream>
 #include <optional>
 #include <random>
+#include <set>
 #include <thread>
 
 #include "tutti/cluster/from_environment.h"
@@ -27,6 +28,7 @@ namespace {
 using namespace tutti;
 
 constexpr int64_t kServers = 2, kCallsBeforeDeath = 40;
+constexpr int64_t kLastCalls = 20;  // after which the chief ends, and nobody can come to it again
 
 // Element s * calls + i tells how often call i was counted on server s, in each of two updates.
 struct Counts : torch::nn::Module {
@@ -57,15 +59,12 @@ class Death {
   int64_t call_;
 };
 
-// Cuts this process's connections to servers, one every so often.
+// Cuts this process's connections to servers, or to the chief, one every so often.
 class Cuts {
  public:
-  Cuts(uint64_t seed, int64_t every_ms) : random_(seed) {
-    const auto spec = cluster::from_environment().cluster_spec();
-    for (int i = 0; i < kServers; ++i) {
-      const std::string address = spec.address({"ps", i});
-      ports_.push_back(std::stoi(address.substr(address.rfind(':') + 1)));
-    }
+  Cuts(uint64_t seed, int64_t every_ms, bool of_chief) : random_(seed) {
+    for (int i = 0; i < kServers; ++i) ends_of_paths_.push_back(str("-ps-", i));
+    if (of_chief) ends_of_paths_ = {"-chief-0"};
     thread_ = std::thread([this, every_ms] {
       while (!ends_) {
         std::this_thread::sleep_for(std::chrono::microseconds(random_() % static_cast<uint64_t>(2000 * every_ms)));
@@ -82,18 +81,18 @@ class Cuts {
   void cut_one() {
     std::vector<int> found;
     for (int file = 3; file < 1024; ++file) {
-      sockaddr_in6 peer{};  // IPv4's begins as IPv6's
-      socklen_t length = sizeof peer;
-      if (getpeername(file, reinterpret_cast<sockaddr*>(&peer), &length) == 0 &&
-          (peer.sin6_family == AF_INET || peer.sin6_family == AF_INET6) &&
-          std::ranges::find(ports_, ntohs(peer.sin6_port)) != ports_.end())
+      sockaddr_un peer{};
+      socklen_t length = sizeof peer - 1;
+      if (getpeername(file, reinterpret_cast<sockaddr*>(&peer), &length) != 0 || peer.sun_family != AF_UNIX) continue;
+      const std::string path = peer.sun_path;
+      if (std::ranges::any_of(ends_of_paths_, [&](const auto& end) { return path.ends_with(end); }))
         found.push_back(file);
     }
     if (!found.empty()) shutdown(found[random_() % found.size()], SHUT_RDWR);
   }
 
   std::mt19937_64 random_;
-  std::vector<int> ports_;
+  std::vector<std::string> ends_of_paths_;  // of sockets, where tasks of one host meet
   std::atomic<bool> ends_{false};
   std::thread thread_;
 };
@@ -128,6 +127,7 @@ void check(std::vector<Seen> history, const Counts& counts, int64_t calls, int64
 struct Options {
   uint64_t seed = 0;
   int64_t calls = 300, slow_ms = 0, cut_ms = 0;
+  bool cut_chief = false;
 };
 
 void count(ParameterServerStrategy& strategy, const Options& options) {
@@ -139,26 +139,31 @@ void count(ParameterServerStrategy& strategy, const Options& options) {
     return std::pair(made, sgd);
   });
   ClusterCoordinator coordinator(strategy);
-  const auto made = coordinator.create_per_worker_value([] { return int64_t{0}; });
+  const auto made = coordinator.create_per_worker_value([] { return std::set<int64_t>(); });  // calls
   const uint64_t seed = options.seed + 1000 * static_cast<uint64_t>(getpid());
   Death death(seed);
   std::optional<Cuts> cuts;
-  const auto add = coordinator.function("add", [&, &counts = counts, &optimizer = optimizer](int64_t& own, int64_t i) {
-    if (current_worker_index() > 0) death.look(own);
-    if (options.cut_ms > 0 && !cuts) cuts.emplace(seed, options.cut_ms);
-    std::this_thread::sleep_for(std::chrono::milliseconds(options.slow_ms));
-    const auto counted = strategy.run([&] {
-      const at::NoGradGuard no_grad;
-      const Tensor now = counts->first * 1;
-      Tensor gradient = at::zeros({kServers, calls}, at::kDouble);
-      gradient.select(1, i).fill_(-1);
-      gradient = gradient.view({-1});
-      optimizer.apply_gradients({gradient}, {counts->first});
-      optimizer.apply_gradients({gradient}, {counts->second});
-      return now.view({kServers, calls}).sum(1);
-    });
-    return Seen{int64_t{getpid()}, own++, counted[0]};
-  });
+  const auto add =
+      coordinator.function("add", [&, &counts = counts, &optimizer = optimizer](std::set<int64_t>& own, int64_t i) {
+        const auto num_before = static_cast<int64_t>(own.size());
+        if (current_worker_index() > 0) death.look(num_before);
+        const bool is_cut = options.cut_ms > 0 && !(options.cut_chief && i > calls - kLastCalls);
+        if (is_cut && !cuts) cuts.emplace(seed, options.cut_ms, options.cut_chief);
+        if (!is_cut) cuts.reset();
+        std::this_thread::sleep_for(std::chrono::milliseconds(options.slow_ms));
+        const auto counted = strategy.run([&] {
+          const at::NoGradGuard no_grad;
+          const Tensor now = counts->first * 1;
+          Tensor gradient = at::zeros({kServers, calls}, at::kDouble);
+          gradient.select(1, i).fill_(-1);
+          gradient = gradient.view({-1});
+          optimizer.apply_gradients({gradient}, {counts->first});
+          optimizer.apply_gradients({gradient}, {counts->second});
+          return now.view({kServers, calls}).sum(1);
+        });
+        own.insert(i);
+        return Seen{int64_t{getpid()}, num_before, counted[0]};
+      });
   coordinator.run([&, &counts = counts, &optimizer = optimizer] {
     std::vector<RemoteValue<Seen>> all;
     for (int64_t i = 0; i < calls; ++i) all.push_back(coordinator.schedule(add, made, i));
@@ -177,6 +182,7 @@ int main(int argc, char** argv) {
     if (argv[i] == std::string("--calls")) options.calls = std::stoll(argv[i + 1]);
     if (argv[i] == std::string("--slow-ms")) options.slow_ms = std::stoll(argv[i + 1]);
     if (argv[i] == std::string("--cut-ms")) options.cut_ms = std::stoll(argv[i + 1]);
+    if (argv[i] == std::string("--cut-chief")) options.cut_chief = true;
   }
   try {
     ParameterServerStrategy strategy({.variable_partitioner = FixedShardsPartitioner(kServers),

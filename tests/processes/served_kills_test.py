@@ -45,7 +45,7 @@ class ServedKills(unittest.TestCase):
 
     def restarted_in(self, seed):
         """How many workers died, and were started again, while connections to servers were cut."""
-        options = ["--seed", str(seed), "--calls", "400", "--slow-ms", "10", "--cut-ms", "20"]
+        options = ["--seed", str(seed), "--calls", "400", "--slow-ms", "10", "--cut-ms", "500"]
         with Tasks([MEMBER, *options], workers=WORKERS, servers=2) as tasks:
             kills = 0
             while tasks.processes["chief 0"].poll() is None:
@@ -70,6 +70,16 @@ class ServedKills(unittest.TestCase):
             kills, taken_in, runs = kills + more_kills, taken_in + more_taken_in, runs + 1
             self.assertLess(runs, 10 + KILLS, "too few workers are killed")
         print(f"{kills} kills in {runs} runs, {taken_in} workers were taken in again", flush=True)
+
+    def test_a_worker_whose_connections_to_the_chief_are_cut_goes_on(self):
+        options = ["--seed", str(SEED), "--calls", "300", "--slow-ms", "10", "--cut-ms", "500", "--cut-chief", "1"]
+        with Tasks([MEMBER, *options], workers=1, servers=2) as tasks:
+            ends = tasks.wait()
+        self.check(SEED, ends, 300, [])
+        cuts = ends["worker 0"][2].count("chief 0 is lost")
+        self.assertGreater(cuts, 0)
+        self.assertIn("worker 0 has come again; there are 1", ends["chief 0"][2])
+        print(f"{cuts} connections to the chief were made again", flush=True)
 
 
 if __name__ == "__main__":

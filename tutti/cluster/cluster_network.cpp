@@ -1,6 +1,8 @@
 // How a Cluster reaches tasks that it shares no socket with.
 #include <sys/eventfd.h>
 
+#include <map>
+#include <mutex>
 #include <utility>
 
 #include "tutti/cluster/cluster.h"
@@ -38,6 +40,8 @@ struct Cluster::Network {
   std::string address;  // of the door, for others
   std::unique_ptr<NetworkLeader> leader;
   std::unique_ptr<MessageBridge> bridge;
+  std::mutex mutex;
+  std::map<std::string, std::string> addresses;  // of tasks, as the leader told them last
 
   void open(const std::string& at) {
     gate = std::make_unique<Gatekeeper>(greeting);
@@ -46,6 +50,20 @@ struct Cluster::Network {
       return refusal || !leader ? refusal : leader->admit(hello);
     });
     address = rpc::is_local(at) ? at : str(at.substr(0, at.rfind(':')), ':', door->port());
+  }
+  // As `ask` says. Where there is no leader any more to ask: as it said before.
+  template <class Ask>
+  std::string address_of(const Task& peer, const Ask& ask) {
+    try {
+      const std::string told = ask();
+      const std::lock_guard lock(mutex);
+      return addresses[to_string(peer)] = told;
+    } catch (const Error& error) {
+      const std::lock_guard lock(mutex);
+      const auto known = addresses.find(to_string(peer));
+      if (error.code() != ErrorCode::unavailable || known == addresses.end()) throw;
+      return known->second;
+    }
   }
   PeerHello greet(const std::string& purpose) const {
     PeerHello hello = greeting;
@@ -126,7 +144,7 @@ std::unique_ptr<rpc::Stream> Cluster::connect(const Task& peer, const std::strin
   };
   if (before(peer, task_)) {
     const auto begin = Door::Clock::now();
-    const std::string address = get(key_of_address(peer), timeout);
+    const std::string address = network_->address_of(peer, [&] { return get(key_of_address(peer), timeout); });
     const auto left = timeout - std::chrono::duration_cast<std::chrono::milliseconds>(Door::Clock::now() - begin);
     return knock(address, to_string(peer), network_->greet(purpose), network_->security, left);
   }

@@ -175,7 +175,7 @@ bool RemoteWorkers::await(int worker) {
 }
 
 // One that has come in another process makes what all have made, goes through the runs that are over, and then comes to
-// the one that is under way.
+// the one that is under way. One that has come over another connection passes over what it knows of that.
 bool RemoteWorkers::take_in(int worker) {
   Link& link = *training_.links().workers()[static_cast<size_t>(worker)];
   std::unique_lock lock(mutex_);

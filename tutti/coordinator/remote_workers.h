@@ -19,8 +19,8 @@ constexpr size_t kWindow = 8, kGreatestWindow = 64;  // closures that a worker h
 
 // The coordinator's side of workers and servers in processes of their own. A thread for each worker gives it closures
 // of the queue, several at once, and takes what came of them. Those of a worker that is lost go back to the queue; what
-// they had pushed counts once. One that comes again, in another process, is taken in. Where none is left for the time
-// after which a silent one is lost, or a server is lost, the queue is broken.
+// they had pushed counts once. One that comes again, in another process or over another connection, is taken in. Where
+// none is left for the time after which a silent one is lost, or a server is lost, the queue is broken.
 class RemoteWorkers {
  public:
   // `window`: how many closures a worker has at once; where it is none, 8, and up to 64 of those that end in no time.

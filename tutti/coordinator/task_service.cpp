@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "tutti/core/error.h"
+#include "tutti/core/log.h"
 #include "tutti/core/str.h"
 #include "tutti/device/epoch.h"
 #include "tutti/distribute/current_worker.h"
@@ -48,7 +49,12 @@ class TaskService {
 
   // The coordinator's other messages. Returns its result at the end.
   std::optional<Bytes> answer(Kind kind, ByteReader& reader) {
+    if (kind == Kind::end && num_known_ends_ > 0) {
+      --num_known_ends_;
+      return {};
+    }
     if (kind == Kind::end) {
+      ++training_.num_runs();
       if (reader.number_in(0, 1) == 0) rethrow_as_cancelled(servers::read_error(reader));
       const std::string result = reader.text();
       reader.finish();
@@ -71,6 +77,7 @@ class TaskService {
   ServedTraining& training_;
   const NamedFunctions& named_;
   Link& coordinator_;
+  int64_t num_known_ends_ = 0;  // that are told once more
 
  private:
   [[noreturn]] static void rethrow_as_cancelled(const std::exception_ptr& error) {
@@ -116,7 +123,7 @@ class WorkerService : TaskService {
 
   Bytes run() {
     while (true) {
-      const Bytes message = coordinator_.receive();
+      const Bytes message = receive();
       ByteReader reader(message, "a message of the coordinator");
       const Kind kind = servers::read_kind(reader);
       if (kind == Kind::call)
@@ -127,6 +134,28 @@ class WorkerService : TaskService {
   }
 
  private:
+  // The next message; over another connection where one is lost, as long as the coordinator can be reached. That knows
+  // a worker that comes again by its place alone, tells of all runs that are over, calls others for what was under way
+  // here, and waits for no answers of before.
+  Bytes receive() {
+    while (true) {
+      try {
+        return coordinator_.receive();
+      } catch (const Error& error) {
+        connect_again(error);
+      }
+    }
+  }
+  void connect_again(const Error& lost) {
+    try {
+      training_.renew_coordinator();
+    } catch (const Error& error) {
+      throw Error(ErrorCode::unavailable, str(lost.what(), ", and cannot be reached again: ", error.what()));
+    }
+    num_known_ends_ = training_.num_runs();
+    warn(str(own_name(), ": ", lost.what(), "; it has connected again"));
+  }
+
   void call_all(ByteReader& reader) {
     const int64_t first_open = reader.number();
     bool has_failed = false;

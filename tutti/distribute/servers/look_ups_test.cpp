@@ -7,6 +7,7 @@
 #include <ATen/ops/equal.h>
 #include <ATen/ops/index_select.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <gmock/gmock.h>
@@ -100,6 +101,17 @@ TEST_F(LookUps, GiveTheBitsOfTheWholeTable) {
   }
   check("bag of weights",
         [&](const Tensor& t) { return std::get<0>(at::embedding_bag(t, ids, offsets, false, 0, false, weights)); });
+}
+
+TEST_F(LookUps, HaveGradientsThatClippingScales) {
+  const RemoteReadsGuard reads(*this);
+  strategy.run([&] {
+    const Tensor gradient = gradients(at::embedding(table, at::tensor({3, 1, 3}, at::kLong)).sum(), {table})[0];
+    gradient.data().mul_(at::scalar_tensor(0.5));  // as clip_grad_norm_ does
+    EXPECT_EQ(gradient.to_dense()[3][0].item<float>(), 1);
+    EXPECT_EQ(gradient.to_dense().sum().item<float>(), 1.5 * kWidth);
+    return 0;
+  });
 }
 
 TEST_F(LookUps, OfRowsThatTheTableHasNotAreRefusedByLibTorch) {

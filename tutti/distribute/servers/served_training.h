@@ -26,6 +26,7 @@ class ServedTraining final : public NewVariables, public ServedUpdates {
   const TaskLinks& links() const { return links_; }
   // As TaskLinks's.
   bool renew_worker(int position) { return links_.renew_worker(position); }
+  void renew_coordinator() { links_.renew_coordinator(); }
   const ServedState& state() const { return state_; }
   // Each for the task of that role.
   CoordinatorCopies& coordinator() { return coordinator_; }
@@ -47,6 +48,8 @@ class ServedTraining final : public NewVariables, public ServedUpdates {
     std::vector<std::shared_ptr<const Bytes>> ends = {};  // messages
   };
   Calls& calls() { return calls_; }
+  // A worker's: how many runs it has gone through.
+  int64_t& num_runs() { return num_runs_; }
 
   void open(Scope& scope) override;
   void settle() override;
@@ -66,6 +69,7 @@ class ServedTraining final : public NewVariables, public ServedUpdates {
   std::atomic<bool> runs_functions_{false};
   std::vector<ServedOptimizer> built_;
   Calls calls_;
+  int64_t num_runs_ = 0;
 };
 
 }  // namespace tutti::servers

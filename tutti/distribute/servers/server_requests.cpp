@@ -3,6 +3,8 @@
 #include <exception>
 #include <utility>
 
+#include "tutti/core/str.h"
+
 namespace tutti::servers {
 namespace {
 
@@ -42,11 +44,13 @@ Bytes ServerRequests::receive(int server, const std::shared_ptr<const Bytes>& re
     try {
       return link.receive();
     } catch (const Error& error) {
-      if (!renew_ || renewals == kMaxRenewals) throw ServerLost(error);
+      if (!renew_) throw ServerLost(error);
+      if (renewals == kMaxRenewals)
+        throw ServerLost(Error(error.code(), str(error.what(), ", as after each of ", renewals, " new connections")));
       try {
         renew_(server);
-      } catch (const Error&) {
-        throw ServerLost(error);
+      } catch (const Error& why) {
+        throw ServerLost(Error(error.code(), str(error.what(), " (it cannot be reached again: ", why.what(), ')')));
       }
     }
     link.send(request);

@@ -77,6 +77,10 @@ bool TaskLinks::renew_worker(int position) {
   return true;
 }
 
+void TaskLinks::renew_coordinator() {
+  coordinators_[0]->renew(connect(task_at(cluster_->spec(), "chief", 0), options_.silence));
+}
+
 void TaskLinks::renew_server(int position) {
   const cluster::Task peer = task_at(cluster_->spec(), "ps", position);
   servers_[static_cast<size_t>(position)]->renew(connect(peer, options_.silence / kAliveSigns));

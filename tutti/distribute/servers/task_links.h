@@ -42,7 +42,9 @@ class TaskLinks {
   // Not in a worker: whether that one has come again, in another process or with another connection, which its link is
   // then. For the thread that receives from it.
   bool renew_worker(int position);
-  // In a worker: connects to a server again. Throws: what went wrong. For the thread that receives from it.
+  // In a worker: connects to the coordinator again, or to a server. Throw: what went wrong. For the thread that
+  // receives from it.
+  void renew_coordinator();
   void renew_server(int position);
 
  private:
