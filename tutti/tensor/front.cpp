@@ -4,6 +4,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/alias.h>
+#include <ATen/ops/mul_ops.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/SmallVector.h>
 
@@ -216,9 +217,10 @@ class GeneratorKernel final : public c10::OperatorKernel {
   size_t argument_;
 };
 
-void scale_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
-  if (RemoteReads::current() && scale_sparse(*stack)) return;
-  op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kGeneratorKey), stack);
+Tensor& scale_kernel(c10::DispatchKeySet keys, Tensor& self, const Tensor& factor) {
+  if (RemoteReads::current() && scale_sparse(self, factor)) return self;
+  const c10::DispatchKeySet behind(c10::DispatchKeySet::FULL_AFTER, kGeneratorKey);
+  return at::_ops::mul__Tensor::redispatch(keys & behind, self, factor);
 }
 
 void register_generators() {
@@ -238,7 +240,7 @@ void register_generators() {
     aten.impl(text.c_str(), torch::CppFunction::makeFromBoxedFunctor(
                                 std::make_unique<GeneratorKernel>(static_cast<size_t>(found - arguments.begin()))));
   }
-  aten.impl("mul_.Tensor", torch::CppFunction::makeFromBoxedFunction<&scale_kernel>());
+  aten.impl("mul_.Tensor", TORCH_FN(scale_kernel));
 }
 
 }  // namespace

@@ -107,13 +107,9 @@ void put_rows(const LookedUpRows& rows, const c10::OperatorHandle& op, size_t id
   stack[first] = rows_of(table, rows);
 }
 
-bool scale_sparse(torch::jit::Stack& stack) {
-  const Tensor self = torch::jit::peek(stack, 0, 2).toTensor();
-  const Tensor factor = torch::jit::peek(stack, 1, 2).toTensor();
+bool scale_sparse(const Tensor& self, const Tensor& factor) {
   if (!self.is_sparse() || self.requires_grad() || factor.dim() != 0) return false;
   self._values().mul_(factor);
-  torch::jit::drop(stack, 2);
-  stack.emplace_back(self);
   return true;
 }
 

@@ -20,8 +20,8 @@ struct LookedUpRows {
 // these rows. Throws: unimplemented where global view would differentiate.
 void put_rows(const LookedUpRows& rows, const c10::OperatorHandle& op, size_t ids, torch::jit::Stack& stack);
 
-// Makes a call of mul_ if that multiplies a sparse tensor by one number: in the memory of its values. LibTorch's gives
+// Makes a call of mul_ if it multiplies a sparse tensor by one number: in the memory of its values. LibTorch's gives
 // the tensor other values, and where its data() was multiplied, as clip_grad_norm_ does, nothing comes of it.
-bool scale_sparse(torch::jit::Stack& stack);
+bool scale_sparse(const at::Tensor& self, const at::Tensor& factor);
 
 }  // namespace tutti
