@@ -97,7 +97,7 @@ bool make_without_values(const c10::OperatorHandle& op, int64_t most_bytes, Stac
 
 void require_drawn_in_pieces(const c10::OperatorHandle& op, const Tensor& self) {
   const std::string& name = op.schema().name();
-  if (name == "aten::normal_" || name == "aten::uniform_") return;
+  if (draws_in_order(name)) return;
   throw Error(ErrorCode::unimplemented,
               str(name, ": it draws for a variable of shape ", str_list(self.sizes()),
                   " whose values are in other processes, and draws other numbers in memory for some of them; use "
@@ -119,7 +119,7 @@ bool write_without_values(const c10::OperatorHandle& op, Stack& stack) {
       now[0] = piece;
       op.callBoxed(now);
     });
-  } else if (schema.name() != "aten::copy_" && !is_pointwise(op)) {
+  } else if (!copies_values(schema.name()) && !is_pointwise(op)) {
     return false;
   }
   torch::jit::drop(stack, schema.arguments().size());

@@ -13,6 +13,7 @@
 #include "tutti/core/str.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/remote_reads.h"
+#include "tutti/tensor/rules/op_traits.h"
 #include "tutti/tensor/view.h"
 
 namespace tutti {
@@ -71,7 +72,7 @@ class Places {
 // The row that counts as none. For embedding_bag it may be numbered from the end, or be nothing.
 void put_padding(const std::string& op, const Places& places, int64_t num_rows, at::IValue& row) {
   if (!row.isInt()) return;
-  const bool is_optional = op == "aten::embedding_bag";
+  const bool is_optional = pads_from_end(op);
   const int64_t number = is_optional && row.toInt() < 0 ? row.toInt() + num_rows : row.toInt();
   const int64_t place = places.of(number);
   if (is_optional && number < 0) return;  // which LibTorch refuses

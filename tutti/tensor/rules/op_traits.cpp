@@ -62,6 +62,12 @@ size_t argument_of_row_numbers(const std::string& name) {
   return name == "aten::index_select" ? 2 : 0;
 }
 
+bool pads_from_end(const std::string& name) { return name == "aten::embedding_bag"; }
+
+bool draws_in_order(const std::string& name) { return name == "aten::normal_" || name == "aten::uniform_"; }
+
+bool copies_values(const std::string& name) { return name == "aten::copy_"; }
+
 bool names_strides(const std::string& name) { return name.starts_with("aten::as_strided"); }
 
 bool asks_if_contiguous(const std::string& name) {

@@ -37,6 +37,12 @@ bool keeps_order(const std::string& name);
 bool looks_at_strides_of_nothing(const std::string& name);
 // Of an op that reads only some rows of its first argument, the argument that numbers them; 0: it reads all rows.
 size_t argument_of_row_numbers(const std::string& name);
+// Of such an op: whether the row that counts as none may be numbered from the end, or be nothing.
+bool pads_from_end(const std::string& name);
+// Whether it draws the elements in their order, and 16 at a time at most: some first, then the others, is the same.
+bool draws_in_order(const std::string& name);
+// Whether it gives its first argument the values of another one.
+bool copies_values(const std::string& name);
 // Whether its arguments name strides, and so places in the memory of the tensor.
 bool names_strides(const std::string& name);
 // Whether the kernel does otherwise with a contiguous first argument, and the gradient's formula asks which it was.
