@@ -62,7 +62,8 @@ void settle_view();
 
 // The dispatch key in front of autograd: carried by mesh tensors for replica view, and set on the thread by a scope.
 inline constexpr c10::DispatchKey kFrontKey = c10::DispatchKey::DeferredInit;
-// The key, set on a thread with a generator of its own, whose kernels put that in.
+// The key of kernels that stand in for a few of LibTorch's: set on a thread with a generator of its own, which they put
+// in, and where variables lie in other processes (remote_reads.h).
 inline constexpr c10::DispatchKey kGeneratorKey = c10::DispatchKey::TESTING_ONLY_GenericMode;
 // The backend key of mesh tensors, and its autograd key.
 inline constexpr c10::DispatchKey kMeshKey = c10::DispatchKey::PrivateUse3;
