@@ -307,7 +307,12 @@ TEST_F(ServerTest, BoundsWhatAllRequestsAreCompressedFrom) {
     encode_by_gzip(small);
     encode_by_gzip(large);
     EXPECT_THAT(refusal(path, large.body, gzip), AllOf(HasSubstr("503"), HasSubstr("compressed from")));
-    EXPECT_EQ(client->post(path, small.body, gzip).body, "{\"predictions\": [[2.0, 4.0]]}\n");
+    HttpAnswer answer = client->post(path, small.body, gzip);
+    for (int tries = 0; answer.status == 503 && tries < 500; ++tries) {  // right behind the answer before
+      std::this_thread::sleep_for(10ms);
+      answer = client->post(path, small.body, gzip);
+    }
+    EXPECT_EQ(answer.body, "{\"predictions\": [[2.0, 4.0]]}\n");
   }
 }
 
