@@ -103,10 +103,8 @@ class Launch {
       return wait_with_servers(processes, tasks, note_end, leader, places);
     if (!is_elastic) return processes.wait(note_end);
     const auto judge = [&](int place, const ChildProcess&) { return places.judge(leader.takes_part(place)); };
-    const auto restart = [&](int place, int number) {
-      return start_again(tasks[static_cast<size_t>(place)], place, leader, number);
-    };
-    return processes.wait(note_end, going_on(judge, restart), [&](int place) { return leader.is_given_up(place); });
+    return processes.wait(note_end, going_on(judge, restart_of_host(tasks, leader)),
+                          [&](int place) { return leader.is_given_up(place); });
   }
 
   using Judge = std::function<Verdict(int place, const ChildProcess& process)>;
@@ -134,18 +132,18 @@ class Launch {
       if (--num_left == 0) return {};
       return {.kind = Verdict::Kind::goes_on, .why = str(num_left, " workers are left, and go on")};
     };
-    const auto restart = [&](int place, int attempt) {
-      return start_again(tasks[static_cast<size_t>(place)], place, leader, attempt);
-    };
-    return processes.wait(note_end, going_on(judge, restart));
+    return processes.wait(note_end, going_on(judge, restart_of_host(tasks, leader)));
   }
 
   // A process in the place of a lost one. It is forked beside the leader's thread, and does nothing between fork() and
   // exec() that a lock could be in the way of.
-  std::unique_ptr<ChildProcess> start_again(const Task& task, int place, LeaderServer& leader, int attempt) {
-    ControlSockets control = cluster::make_control_sockets();
-    leader.replace(place, std::move(control.leader));
-    return start({.spec = spec_, .task = task, .control = control.member.number(), .is_elastic = true}, attempt);
+  Restart restart_of_host(const std::vector<Task>& tasks, LeaderServer& leader) {
+    return [this, &tasks, &leader](int place, int attempt) {
+      ControlSockets control = cluster::make_control_sockets();
+      leader.replace(place, std::move(control.leader));
+      const Task& task = tasks[static_cast<size_t>(place)];
+      return start({.spec = spec_, .task = task, .control = control.member.number(), .is_elastic = true}, attempt);
+    };
   }
 
   // The workers of this host among those of all. On host 0 this process leads them.
