@@ -23,6 +23,8 @@ std::string error_in(const std::function<void(Group&)>& f, Group& group) {
     f(group);
   } catch (const Error& error) {
     return str(to_string(error.code()), ": ", error.what());
+  } catch (const std::exception& error) {
+    return error.what();
   }
   return {};
 }
@@ -47,8 +49,12 @@ std::vector<std::string> in_processes(const Groups& groups, const std::function<
     if (later) later->will_join();
     children.push_back(fork());
     if (children.back() != 0) continue;
-    if (later) later->join();
-    const std::string error = error_in(f, *groups[rank]);
+    const std::string error = error_in(
+        [&](Group& group) {
+          if (later) later->join();
+          f(group);
+        },
+        *groups[rank]);
     for (++num_done[0]; later && num_done[0] < groups.size();)
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     if (later) later->leave();  // when all are done, as members that are threads do

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "tests/support/fake_nccl.h"
+#include "tests/support/gpu_members.h"
 #include "tests/support/group_members.h"
 #include "tests/support/launched_members.h"
 #include "tests/support/mpi_in_memory.h"
@@ -53,12 +54,15 @@ struct Implementation {
 }
 
 // TUTTI_RING_OF_PROCESSES: for a binary of its own, as a process that has used gRPC cannot fork others that will.
-// TUTTI_GROUPS_BY_MPI: for one that mpirun starts.
+// TUTTI_GROUPS_BY_MPI: for one that mpirun starts. TUTTI_NCCL_OF_PROCESSES: for one that needs a GPU, of which nothing
+// may have been asked before a fork.
 std::vector<Implementation> implementations() {
 #if defined(TUTTI_RING_OF_PROCESSES)
   return {{"ring_of_processes", ring_of_processes, MembersAre::processes}};
 #elif defined(TUTTI_GROUPS_BY_MPI)
   return {{"mpi", groups_by_mpi, MembersAre::launched}};
+#elif defined(TUTTI_NCCL_OF_PROCESSES)
+  return {{"nccl_of_processes", nccl_of_processes, MembersAre::processes, /*sums_as_nccl=*/true}};
 #else
   return {
       {"local", [](int size, std::chrono::milliseconds timeout) { return local_groups(size, {.timeout = timeout}); }},
@@ -132,6 +136,11 @@ void expect_no_errors(const std::vector<std::string>& errors) {
 
 class GroupConformance : public testing::TestWithParam<std::tuple<Implementation, int>> {
  protected:
+#ifdef TUTTI_NCCL_OF_PROCESSES
+  void SetUp() override {
+    if (!a_process_sees_a_gpu()) GTEST_SKIP() << "needs a GPU";
+  }
+#endif
   bool sums_as_nccl() const { return std::get<0>(GetParam()).sums_as_nccl; }
   std::vector<Dtype> summed_dtypes() const {
     std::vector<Dtype> dtypes(std::begin(kDtypes), std::end(kDtypes));
@@ -551,6 +560,8 @@ void PrintTo(const Implementation& implementation, std::ostream* out) { *out << 
 std::vector<int> sizes() {
 #ifdef TUTTI_GROUPS_BY_MPI
   return {num_launched()};
+#elif defined(TUTTI_NCCL_OF_PROCESSES)
+  return {1, 2, 4};
 #else
   return {1, 2, 3, 4, 5, 6, 7, 8, 9};
 #endif

@@ -4,6 +4,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/alias.h>
+#include <ATen/ops/empty_strided.h>
 #include <ATen/ops/mul_ops.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/SmallVector.h>
@@ -162,6 +163,26 @@ Tensor place(const ScopeState& scope, Tensor value) {
                           value.strides());
 }
 
+// A module's weights are drawn on the host, wherever the program moves it then: so are those of one that is made in a
+// scope, and begin with the same numbers on every device. Returns whether the op was such a draw, which is then done.
+bool draw_on_host(const c10::OperatorHandle& op, Stack& stack) {
+  const auto& arguments = op.schema().arguments();
+  if (!draws_numbers(op) || arguments.empty() || !arguments[0].alias_info()) return false;
+  const size_t first = stack.size() - arguments.size();
+  const auto names_generator = [](const at::IValue& value) { return value.isGenerator(); };
+  if (!stack[first].isTensor() ||
+      std::any_of(stack.begin() + static_cast<std::ptrdiff_t>(first), stack.end(), names_generator))
+    return false;
+  const Tensor drawn = stack[first].toTensor();
+  if (drawn.is_cpu() || !is_mesh_tensor(drawn)) return false;
+  const Tensor on_host = at::empty_strided(drawn.sizes(), drawn.strides(), drawn.options().device(at::kCPU));
+  stack[first] = on_host;
+  op.callBoxed(stack);
+  drawn.copy_(on_host);
+  stack.back() = drawn;
+  return true;
+}
+
 // In a scope a factory function's result becomes a mesh tensor.
 void run_in_scope(const c10::OperatorHandle& op, ScopeState& scope, Stack& stack) {
   const bool is_factory = !has_tensor(torch::jit::last(stack, op.schema().arguments().size()));
@@ -173,6 +194,7 @@ void run_in_scope(const c10::OperatorHandle& op, ScopeState& scope, Stack& stack
   bool is_made = is_factory;
   {
     const c10::impl::ExcludeDispatchKeyGuard behind(kFrontKey);
+    if (draw_on_host(op, stack)) return;
     if (scope.most_bytes_here && call_without_values(op, *scope.most_bytes_here, stack))
       is_made = true;
     else

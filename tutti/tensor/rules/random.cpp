@@ -3,10 +3,13 @@
 // times that depends on its operand (multinomial, poisson, …) gathers it.
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/native_dropout.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/ones_like.h>
 
 #include <algorithm>
 
+#include "tutti/tensor/cut.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/operator_info.h"
 #include "tutti/tensor/rules/notation.h"
@@ -119,15 +122,24 @@ DrawnResults decompose_normal(at::ArrayRef<IValue> a) {
   return std::vector<IValue>{has_mean ? result.add_(a[0].toTensor()) : result.add_(a[0].toDouble())};
 }
 
+// Which elements native_dropout keeps, laid out as the input is. On an accelerator its kernel decides which number an
+// element gets, so it draws for a whole tensor of the type.
+Tensor dropout_mask(const Tensor& input, double kept) {
+  if (draws_in_order(input)) return at::empty_like(input, input.options().dtype(at::kBool)).bernoulli_(kept);
+  const MeshShape* shape = mesh_impl(input).mesh_shape();
+  const Tensor ones = at::ones(input.sizes(), input.options().device(shape->home));
+  const Spec* spec = intern(shape, mesh_impl(input).spec()->axes, 0, input.sizes());
+  return make_mesh_tensor(spec, cut(std::get<1>(at::native_dropout(ones, 1 - kept, /*train=*/true)), spec));
+}
+
 // native_dropout(input, p, train) -> (output, mask)
 DrawnResults decompose_dropout(at::ArrayRef<IValue> a) {
   const Tensor& input = a[0].toTensor();
-  if (!draws_in_order(input)) return {};
   if (input.numel() == 0) return std::vector<IValue>{input.clone(), at::empty_like(input)};
-  const auto mask_options = input.options().dtype(at::kBool);
-  if (!a[2].isNone() && !a[2].toBool()) return std::vector<IValue>{input.clone(), at::ones_like(input, mask_options)};
+  if (!a[2].isNone() && !a[2].toBool())
+    return std::vector<IValue>{input.clone(), at::ones_like(input, input.options().dtype(at::kBool))};
   const double kept = 1 - a[1].toDouble();
-  const Tensor mask = at::empty_like(input, mask_options).bernoulli_(kept);
+  const Tensor mask = dropout_mask(input, kept);
   return std::vector<IValue>{input.mul(mask).mul_(kept == 0 ? 0 : 1 / kept), mask};
 }
 

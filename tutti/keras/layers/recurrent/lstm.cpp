@@ -52,7 +52,7 @@ class LSTMImpl : public RecurrentImpl {
   // LibTorch has the gates in the same order.
   std::optional<Run> run_fused(const Tensor& x, const States& states) const override {
     if (!is(activation(), activations::tanh) || !is(options_.recurrent_activation, activations::sigmoid)) return {};
-    std::vector<Tensor> weights{kernel().t(), recurrent_kernel().t()};
+    std::vector<Tensor> weights{kernel_for_libtorch(kernel()), kernel_for_libtorch(recurrent_kernel())};
     if (uses_bias()) weights.insert(weights.end(), {bias(), at::zeros_like(bias())});
     const auto [sequence, h, c] =
         at::lstm(x, {states[0].unsqueeze(0), states[1].unsqueeze(0)}, weights, uses_bias(), /*num_layers=*/1,

@@ -17,6 +17,8 @@
 
 namespace tutti::keras::layers {
 
+Tensor kernel_for_libtorch(const Tensor& kernel) { return kernel.is_cpu() ? kernel.t() : kernel.t().contiguous(); }
+
 Tensor dropout_mask(at::IntArrayRef shape, const at::TensorOptions& options, double rate) {
   return at::dropout(at::ones(shape, options.requires_grad(false)), rate, /*train=*/true);
 }

@@ -19,6 +19,9 @@ void check_dropout_rate(const LayerImpl& layer, double rate);
 // A bias of four gates, of which the second, the forget gate's, is 1.
 initializers::Initializer with_unit_forget(const initializers::Initializer& initializer, int64_t units);
 
+// A kernel [n, gates * units] as LibTorch has it, turned; cuDNN wants it to lie so.
+Tensor kernel_for_libtorch(const Tensor& kernel);
+
 // The options that SimpleRNN, LSTM and GRU have in common.
 struct RecurrentOptions {
   int64_t units;

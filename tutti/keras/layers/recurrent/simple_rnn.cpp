@@ -36,7 +36,7 @@ class SimpleRNNImpl : public RecurrentImpl {
   std::optional<Run> run_fused(const Tensor& x, const States& states) const override {
     const bool tanh = is(activation(), activations::tanh);
     if (!tanh && !is(activation(), activations::relu)) return {};
-    std::vector<Tensor> weights{kernel().t(), recurrent_kernel().t()};
+    std::vector<Tensor> weights{kernel_for_libtorch(kernel()), kernel_for_libtorch(recurrent_kernel())};
     if (uses_bias()) weights.insert(weights.end(), {bias(), at::zeros_like(bias())});
     const auto run = [&](auto kernel) {
       return kernel(x, states[0].unsqueeze(0), weights, uses_bias(), /*num_layers=*/1, /*dropout=*/0, /*train=*/true,

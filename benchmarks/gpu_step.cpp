@@ -1,0 +1,186 @@
+// A training step on one GPU through MirroredStrategy, over the step of the same model in a plain LibTorch loop on that
+// GPU: with one replica, with several on logical parts of it, and recorded. And what a sum of gradients there moves.
+//
+//   ./dev bench gpu_step
+//
+// Each measurement is of several steps and of the wait for the last of them. Read `ratio`; without a GPU nothing is
+// run, and each row says so.
+#include "paired.h"
+#include "tutti/collectives/communication_options.h"
+#include "tutti/distribute/in_process_all_reduce.h"
+#include "tutti/tutti.h"
+
+namespace tutti::benchmarks {
+namespace {
+
+namespace nn = torch::nn;
+
+constexpr int64_t kBatch = 256;
+
+struct Task {
+  nn::Sequential (*make)();
+  std::vector<int64_t> input;  // without the batch axis
+  int64_t words = 0;           // the input is of so many; 0: it is of numbers
+};
+
+Task mlp() {
+  return {[] { return nn::Sequential(nn::Linear(1200, 48), nn::ReLU(), nn::Linear(48, 10)); }, {1200}};
+}
+
+Task cnn() {
+  return {[] {
+            return nn::Sequential(nn::Conv2d(1, 32, 3), nn::ReLU(), nn::MaxPool2d(2), nn::Conv2d(32, 64, 3), nn::ReLU(),
+                                  nn::MaxPool2d(2), nn::Flatten(), nn::Linear(1600, 10));
+          },
+          {1, 28, 28}};
+}
+
+constexpr int64_t kWidth = 256, kHeads = 4;
+
+struct Block : nn::Module {
+  nn::LayerNorm norm1 = register_module("norm1", nn::LayerNorm(nn::LayerNormOptions({kWidth})));
+  nn::Linear mixed = register_module("mixed", nn::Linear(kWidth, 3 * kWidth));
+  nn::Linear out = register_module("out", nn::Linear(kWidth, kWidth));
+  nn::LayerNorm norm2 = register_module("norm2", nn::LayerNorm(nn::LayerNormOptions({kWidth})));
+  nn::Linear up = register_module("up", nn::Linear(kWidth, 4 * kWidth));
+  nn::Linear down = register_module("down", nn::Linear(4 * kWidth, kWidth));
+
+  Tensor attention(const Tensor& x) {
+    const auto parts = mixed(x).view({x.size(0), x.size(1), 3, kHeads, kWidth / kHeads}).permute({2, 0, 3, 1, 4});
+    const Tensor y = torch::scaled_dot_product_attention(parts[0], parts[1], parts[2]);
+    return out(y.transpose(1, 2).reshape(x.sizes()));
+  }
+  Tensor forward(Tensor x) {
+    x = x + attention(norm1(x));
+    return x + down(torch::gelu(up(norm2(x))));
+  }
+};
+
+struct Mean : nn::Module {
+  Tensor forward(const Tensor& x) { return x.mean(1); }
+};
+
+Task transformer() {
+  return {[] {
+            return nn::Sequential(nn::Embedding(1000, kWidth), Block(), Block(), Block(), Block(), Mean(),
+                                  nn::Linear(kWidth, 10));
+          },
+          {64},
+          1000};
+}
+
+void wait_for_gpu() { torch::cuda::synchronize(); }
+
+// One SGD step of a task, as a program without Tutti takes it (no devices given), or on the replicas of a strategy.
+class Training {
+ public:
+  explicit Training(const Task& task, std::vector<Device> devices = {}, MeshOptions mesh = {}) {
+    std::vector<int64_t> shape = {kBatch};
+    shape.insert(shape.end(), task.input.begin(), task.input.end());
+    inputs_ = task.words ? torch::randint(task.words, shape, at::TensorOptions(at::kCUDA).dtype(at::kLong))
+                         : torch::rand(shape, at::kCUDA);
+    labels_ = torch::randint(10, {kBatch}, at::TensorOptions(at::kCUDA).dtype(at::kLong));
+    if (devices.empty()) {
+      model_ = task.make();
+      model_->to(at::kCUDA);
+    } else {
+      strategy_.emplace(MirroredStrategyOptions{.devices = std::move(devices), .mesh = std::move(mesh)});
+      model_ = strategy_->build(task.make);
+      batch_ = strategy_->distribute(std::tuple(inputs_, labels_));
+    }
+    optimizer_.emplace(model_->parameters(), 0.01);
+  }
+
+  void step() {
+    optimizer_->zero_grad();
+    if (strategy_)
+      strategy_->run([this](const Tensor& inputs, const Tensor& labels) { backward(inputs, labels); }, *batch_);
+    else
+      backward(inputs_, labels_);
+    optimizer_->step();
+  }
+
+ private:
+  void backward(const Tensor& inputs, const Tensor& labels) {
+    const Tensor losses = torch::cross_entropy_loss(model_->forward(inputs), labels, {}, at::Reduction::Sum);
+    (losses / kBatch).backward();
+  }
+
+  Tensor inputs_, labels_;
+  std::optional<MirroredStrategy> strategy_;
+  std::optional<PerReplica<std::tuple<Tensor, Tensor>>> batch_;
+  nn::Sequential model_{nullptr};
+  std::optional<torch::optim::SGD> optimizer_;
+};
+
+bool is_without_gpu(benchmark::State& state) {
+  if (!list_physical_devices(DeviceType::gpu).empty()) return false;
+  state.SkipWithError("not run: no GPU");
+  return true;
+}
+
+std::vector<Device> parts(int64_t n) {
+  return configure_logical_devices("GPU:0", std::vector<LogicalDeviceOptions>(static_cast<size_t>(n)));
+}
+
+constexpr int kSteps = 20;  // of one measurement
+
+template <class Step>
+auto several(Step step) {
+  return [step] {
+    for (int i = 0; i < kSteps; ++i) step();
+    wait_for_gpu();
+  };
+}
+
+void measure(benchmark::State& state, const Task& task) {
+  if (is_without_gpu(state)) return;
+  Training raw(task), ours(task, parts(state.range(0)), {.merge = state.range(1) != 0});
+  compare(state, 1, several([&] { raw.step(); }), several([&] { ours.step(); }));
+}
+
+void Mlp(benchmark::State& state) { measure(state, mlp()); }
+void Cnn(benchmark::State& state) { measure(state, cnn()); }
+void Transformers(benchmark::State& state) { measure(state, transformer()); }
+
+// A recorded step over the same step of plain LibTorch.
+void Recorded(benchmark::State& state, const Task& task) {
+  if (is_without_gpu(state)) return;
+  Training raw(task), ours(task);
+  const auto step = function([&] { ours.step(); });
+  compare(state, 1, several([&] { raw.step(); }), several([&] { step(); }));
+}
+
+// The sum of n buffers of 64 MB, as gradients of n replicas are summed; GB/s of what must be read and written, over
+// those of a copy.
+void AllReduce(benchmark::State& state) {
+  if (is_without_gpu(state)) return;
+  const int64_t n = state.range(0), bytes = 64 << 20;
+  std::vector<Tensor> values;
+  for (int64_t i = 0; i < n; ++i) values.push_back(torch::rand({bytes / 4}, at::kCUDA));
+  const auto devices = parts(n);
+  const InProcessAllReduce all_reduce;
+  const Tensor target = torch::empty_like(values[0]);
+  compare(state, 1, several([&] { Tensor(target).copy_(values[0]); }),
+          several([&] { all_reduce.reduce(ReduceOp::sum, PerReplica<Tensor>(values), Destinations(devices)); }));
+  const double moved = static_cast<double>((n + 1) * bytes) / (state.counters["ours_us"] / kSteps);
+  const double copied = static_cast<double>(2 * bytes) / (state.counters["raw_us"] / kSteps);
+  state.counters["fraction"] = moved / copied;
+  state.counters["GB/s"] = moved / 1e3;
+}
+
+void variants(benchmark::internal::Benchmark* benchmark) {
+  benchmark->ArgNames({"replicas", "merge"})->Args({1, 1})->Args({8, 1})->Args({8, 0})->Iterations(9)->UseManualTime();
+}
+BENCHMARK(Mlp)->Apply(variants);
+BENCHMARK(Cnn)->Apply(variants);
+BENCHMARK(Transformers)->Apply(variants);
+BENCHMARK_CAPTURE(Recorded, Mlp, mlp())->Iterations(9)->UseManualTime();
+BENCHMARK_CAPTURE(Recorded, Cnn, cnn())->Iterations(9)->UseManualTime();
+BENCHMARK_CAPTURE(Recorded, Transformer, transformer())->Iterations(9)->UseManualTime();
+BENCHMARK(AllReduce)->ArgName("buffers")->Arg(2)->Arg(4)->Arg(8)->Iterations(9)->UseManualTime();
+
+}  // namespace
+}  // namespace tutti::benchmarks
+
+int main(int argc, char** argv) { tutti::benchmarks::run(argc, argv); }

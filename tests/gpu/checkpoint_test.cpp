@@ -1,0 +1,61 @@
+// Checkpoints between GPU and CPU: what is saved on one is restored on the other bit for bit.
+#include "gpu_test.h"
+#include "tests/support/temporary_folder.h"
+
+namespace tutti::gpu {
+namespace {
+
+class Checkpoints : public GpuTest {};
+
+TEST_F(Checkpoints, GoBetweenGpuAndHost) {
+  const TemporaryFolder folder;
+  const auto make = [] { return torch::nn::Sequential(torch::nn::Linear(5, 7), torch::nn::Linear(7, 3)); };
+  MirroredStrategy on_gpu({.devices = parts(2)}), on_cpu({.devices = configure_logical_cpus(3)});
+  auto first = on_gpu.build(make), second = on_cpu.build(make), third = on_gpu.build(make);
+  torch::optim::Adam adam(first->parameters(), 0.1), adam_of_second(second->parameters(), 0.1);
+  first->forward(torch::ones({2, 5}, kOnGpu)).sum().backward();
+  adam.step();
+  Checkpoint saved({{"model", first}, {"optimizer", adam}}), read({{"model", second}, {"optimizer", adam_of_second}});
+  saved.write(folder.path() / "gpu");
+  second->forward(torch::ones({2, 5})).sum().backward();
+  adam_of_second.step();
+  read.restore(folder.path() / "gpu").assert_consumed();
+  for (size_t i = 0; i < first->parameters().size(); ++i) {
+    EXPECT_TRUE(second->parameters()[i].is_cpu());
+    expect_bits(second->parameters()[i], first->parameters()[i], "on the host");
+  }
+  Checkpoint back({{"model", second}}), again({{"model", third}});
+  back.write(folder.path() / "cpu");
+  again.restore(folder.path() / "cpu").assert_consumed();
+  for (size_t i = 0; i < first->parameters().size(); ++i) {
+    EXPECT_TRUE(third->parameters()[i].is_cuda());
+    expect_bits(third->parameters()[i], first->parameters()[i], "on the GPU again");
+  }
+}
+
+TEST_F(Checkpoints, GoBetweenLayouts) {
+  const TemporaryFolder folder;
+  const Mesh gpu({{"x", 2}, {"y", 2}}, parts(4), {.merge = false}),
+      cpu({{"x", 3}}, configure_logical_cpus(3), {.merge = false});
+  const Tensor value = torch::randn({7, 5});
+  Variable saved(dtensor::shard(value, Layout({"x", "y"}, gpu))),
+      read(dtensor::shard(torch::zeros({7, 5}), Layout({kUnsharded, "x"}, cpu)));
+  Checkpoint from({{"v", saved}}), to({{"v", read}});
+  from.write(folder.path() / "v");
+  to.restore(folder.path() / "v").assert_consumed();
+  expect_bits(read, value, "the value");
+}
+
+TEST_F(Checkpoints, LibTorchSavesAndLoads) {
+  MirroredStrategy strategy({.devices = parts(2)});
+  auto net = strategy.build([] { return torch::nn::Linear(4, 3); }),
+       other = strategy.build([] { return torch::nn::Linear(4, 3); });
+  std::stringstream stream;
+  torch::save(net, stream);
+  torch::load(other, stream);
+  expect_bits(other->weight, net->weight, "the weight");
+  EXPECT_TRUE(other->weight.is_cuda());
+}
+
+}  // namespace
+}  // namespace tutti::gpu

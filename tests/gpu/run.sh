@@ -1,0 +1,97 @@
+#!/ usr / bin / env bash
+#Runs what `./ dev gpu - bundle` packed, where there is a GPU and a CUDA build of LibTorch, and nothing else is needed.
+#
+#./ run.sh[-- results DIR][-- torch DIR][PART…]
+#
+#Parts : tests(each suite in a process of its own), nccl, sanitizer(NVIDIA's compute-sanitizer over a few tests),
+#figures; all unless given.DIR of-- torch holds lib / libtorch_cuda.so; unless given it is that of python3's torch.
+#Each log goes to the results' folder, and a line for each part to the output. A case that needs a GPU where there is none is
+#counted as skipped.Exits with 1 where a case has failed.
+set - uo pipefail cd "$(dirname " $ { BASH_SOURCE[0] }
+")" || exit 1
+
+    results = $PWD / results torch = "" while[[${1 : -} == --*]];
+do
+  case $1 in
+    --results) results=$2 ;;
+    --torch) torch=$2 ;;
+    *) echo "unknown option $1" >&2 && exit 2 ;;
+  esac
+  shift 2
+done
+parts=("$@")
+((${#parts[@]})) || parts=(tests rules nccl workers sanitizer figures)
+[[ -n $torch ]] ||
+  torch=$(python3 -c 'import importlib.util as i; print(i.find_spec("torch").submodule_search_locations[0])') || exit 2
+export LD_LIBRARY_PATH="$torch/lib:$PWD/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+export OMP_NUM_THREADS=1
+export NCCL_SOCKET_IFNAME=lo  # all members are here
+mkdir -p "$results"
+failed=0
+
+#note NAME LOG : what gtest has counted in the log.
+note() {
+  local passed skipped lost
+  passed=$(grep -oP '\[  PASSED  \] \K\d+' "$2" | tail -1)
+  skipped=$(grep -oP '\[  SKIPPED \] \K\d+(?= test)' "$2" | tail -1)
+  lost=$(grep -oP '\[  FAILED  \] \K\d+(?= test)' "$2" | tail -1)
+  [[ -n $passed ]] || lost="${lost:-0} and has not ended"
+  [[ -z $lost ]] || failed=1
+  echo "$1: ${passed:-0} passed, ${lost:-0} failed, ${skipped:-0} skipped"
+}
+
+run_tests() {
+  local suite suites=()
+  while read -r suite; do suites+=("$suite"); done < <(./gpu_test --gtest_list_tests | grep -oP '^\S+(?=\.)')
+  for suite in "${suites[@]}"; do
+    timeout 150 ./gpu_test --gtest_filter="$suite.*" >"$results/tests.${suite//\//_}.log" 2>&1 &
+  done
+  wait
+  for suite in "${suites[@]}"; do note "$suite" "$results/tests.${suite//\//_}.log"; done
+}
+
+# sharded NAME PROGRAM: the program's tests in eight processes.
+sharded() {
+  local i shards=8
+  for ((i = 0; i < shards; ++i)); do
+    GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$i timeout 150 "$2" >"$results/$1.$i.log" 2>&1 &
+  done
+  wait
+  for ((i = 0; i < shards; ++i)); do note "$1, shard $i" "$results/$1.$i.log"; done
+}
+
+run_nccl() { sharded nccl ./nccl_processes_test; }
+run_rules() { TUTTI_TEST_DEVICE=gpu sharded rules ./rules_test; }
+
+run_workers() {
+  local case
+  for case in train die; do
+    timeout 150 ./gpu_workers $case >"$results/workers.$case.log" 2>&1
+    case $? in 0) ;; 77) ;; *) failed=1 ;; esac
+    echo "workers, $case: $(tail -1 "$results/workers.$case.log")"
+  done
+}
+
+run_sanitizer() {
+  local tool
+  command -v compute-sanitizer >/dev/null || { echo "sanitizer: not run: no compute-sanitizer" && return; }
+  for tool in memcheck initcheck synccheck; do
+    timeout 200 compute-sanitizer --tool "$tool" --error-exitcode 9 ./gpu_test \
+      --gtest_filter='DTensor.Moves*:Data.IsOn*:Strategies.Gradients*:Functions.Replay*' \
+      >"$results/sanitizer.$tool.log" 2>&1
+    echo "sanitizer $tool: exit $?, $(grep -o 'ERROR SUMMARY.*' "$results/sanitizer.$tool.log" | tail -1)"
+  done
+}
+
+run_figures() {
+  timeout 200 ./gpu_step --benchmark_counters_tabular=true >"$results/figures.log" 2>&1
+  grep -v '^\*\*\*' "$results/figures.log"
+}
+
+for part in "${parts[@]}"; do
+  case $part in
+    tests | rules | nccl | workers | sanitizer | figures) "run_$part" ;;
+    *) echo "unknown part $part" >&2 && exit 2 ;;
+  esac
+done
+exit $failed

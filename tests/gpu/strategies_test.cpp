@@ -1,0 +1,231 @@
+// Strategies on logical parts of one GPU, held to the program without Tutti on the same GPU.
+#include <ATen/autocast_mode.h>
+
+#include "gpu_test.h"
+
+namespace tutti::gpu {
+namespace {
+
+namespace nn = torch::nn;
+
+struct Net : nn::Module {
+  nn::Conv2d conv{nullptr};
+  nn::Linear out{nullptr};
+
+  Net() {
+    conv = register_module("conv", nn::Conv2d(nn::Conv2dOptions(1, 8, 3)));
+    out = register_module("out", nn::Linear(8 * 13 * 13, 10));
+  }
+  Tensor forward(const Tensor& x) { return out(torch::max_pool2d(torch::relu(conv(x)), 2).flatten(1)); }
+};
+
+constexpr int64_t kBatch = 32;
+constexpr int kSteps = 5;
+
+Tensor loss_of(Net& net, const Tensor& images, const Tensor& labels) {
+  return nn::functional::cross_entropy(net.forward(images), labels);
+}
+
+std::vector<std::tuple<Tensor, Tensor>> batches() {
+  torch::manual_seed(3);
+  std::vector<std::tuple<Tensor, Tensor>> all;
+  for (int i = 0; i < kSteps; ++i)
+    all.emplace_back(torch::randn({kBatch, 1, 28, 28}), torch::randint(10, {kBatch}, torch::kLong));
+  return all;
+}
+
+struct Trained {
+  std::vector<double> losses;
+  std::vector<Tensor> weights;
+};
+
+Trained plain() {
+  torch::manual_seed(5);
+  Net net;
+  net.to(torch::kCUDA);
+  torch::optim::Adam optimizer(net.parameters(), 1e-3);
+  Trained trained;
+  for (const auto& [images, labels] : batches()) {
+    optimizer.zero_grad();
+    const Tensor loss = loss_of(net, images.to(torch::kCUDA), labels.to(torch::kCUDA));
+    loss.backward();
+    optimizer.step();
+    trained.losses.push_back(loss.item<double>());
+  }
+  trained.weights = net.parameters();
+  return trained;
+}
+
+Trained with(Strategy& strategy) {
+  torch::manual_seed(5);
+  auto net = strategy.build([] { return std::make_shared<Net>(); }, {.gradients = ReduceOp::mean});
+  torch::optim::Adam optimizer(net->parameters(), 1e-3);
+  Trained trained;
+  for (const auto& batch : batches()) {
+    optimizer.zero_grad();
+    const auto losses = strategy.run(
+        [&](const Tensor& images, const Tensor& labels) {
+          EXPECT_TRUE(images.is_cuda());
+          const Tensor loss = loss_of(*net, images, labels);
+          loss.backward();
+          return loss.detach();
+        },
+        strategy.distribute(batch));
+    optimizer.step();
+    trained.losses.push_back(strategy.reduce(ReduceOp::mean, losses).item<double>());
+  }
+  trained.weights = net->parameters();
+  return trained;
+}
+
+void expect_like_plain(const Trained& seen, double tolerance) {
+  const Trained wanted = plain();
+  for (size_t i = 0; i < wanted.losses.size(); ++i)
+    EXPECT_NEAR(seen.losses[i], wanted.losses[i], tolerance) << "loss of step " << i;
+  for (size_t i = 0; i < wanted.weights.size(); ++i)
+    expect_near(seen.weights[i], wanted.weights[i], tolerance, str("weight ", i));
+}
+
+class Strategies : public GpuTest {};
+
+TEST_F(Strategies, OneDeviceTrainsAsTheProgramWithout) {
+  OneDeviceStrategy strategy("GPU:0");
+  const Trained seen = with(strategy);
+  EXPECT_TRUE(seen.weights[0].is_cuda());
+  expect_like_plain(seen, 1e-6);
+}
+
+TEST_F(Strategies, MirroredTrainsAsTheProgramWithout) {
+  for (const int replicas : {1, 2, 4, 8})
+    for (const bool merge : {true, false}) {
+      SCOPED_TRACE(str(replicas, merge ? " merged" : " separate"));
+      MirroredStrategy strategy({.devices = parts(replicas), .mesh = {.merge = merge}});
+      expect_like_plain(with(strategy), 2e-5);
+    }
+}
+
+TEST_F(Strategies, MirroredTakesAllGpusByDefault) {
+  MirroredStrategy strategy;
+  for (const Device& device : strategy.devices()) EXPECT_EQ(device.type, DeviceType::gpu);
+}
+
+TEST_F(Strategies, CentralStorageKeepsParametersOnTheHostOrTheGpu) {
+  for (const char* home : {"CPU:0", "GPU:0"}) {
+    SCOPED_TRACE(home);
+    CentralStorageStrategy strategy({.compute_devices = parts(2), .parameter_device = home});
+    const Trained seen = with(strategy);
+    EXPECT_EQ(seen.weights[0].is_cuda(), std::string(home) == "GPU:0");
+    expect_like_plain(seen, 2e-5);
+  }
+}
+
+TEST_F(Strategies, HostAndGpuTrainTogether) {
+  MirroredStrategy strategy({.devices = {"CPU:0", "GPU:0"}});
+  torch::manual_seed(5);
+  auto net = strategy.build([] { return std::make_shared<Net>(); }, {.gradients = ReduceOp::mean});
+  torch::optim::SGD optimizer(net->parameters(), 0.1);
+  for (const auto& batch : batches()) {
+    optimizer.zero_grad();
+    strategy.run(
+        [&](const Tensor& images, const Tensor& labels) {
+          EXPECT_EQ(images.is_cuda(), net->conv->weight.is_cuda());
+          loss_of(*net, images, labels).backward();
+        },
+        strategy.distribute(batch));
+    optimizer.step();
+  }
+  const auto weights = strategy.local_results(strategy.run([&] { return net->out->weight.detach().clone(); }));
+  ASSERT_EQ(weights.size(), 2U);
+  EXPECT_TRUE(weights[1].is_cuda());
+  expect_near(weights[0], weights[1], 0, "the weights of the two replicas");
+}
+
+// Its backward pass waits for the others': that of one device for all must not wait for itself.
+TEST_F(Strategies, GradientsGoThroughAllReduce) {
+  for (const int replicas : {1, 2, 4}) {
+    MirroredStrategy strategy({.devices = parts(replicas)});
+    const auto gradients = strategy.run([&] {
+      const ReplicaContext context = get_replica_context();
+      const Tensor x = torch::full({3}, 1.0 + context.replica_id_in_sync_group(), kOnGpu.requires_grad(true));
+      context.all_reduce(ReduceOp::sum, x * x).sum().backward();
+      return x.grad();
+    });
+    for (int r = 0; r < replicas; ++r)
+      expect_bits(gradients[static_cast<size_t>(r)], torch::full({3}, 2.0 * (1 + r) * replicas), "the gradient");
+  }
+}
+
+TEST_F(Strategies, NumbersOfReplicasAreThoseOfTheirGenerators) {
+  const auto drawn = [](int replicas, bool merge) {
+    MirroredStrategy strategy({.devices = parts(replicas), .mesh = {.merge = merge}});
+    set_random_seed(17);
+    std::vector<Tensor> values;
+    for (const Tensor& value : strategy.local_results(strategy.run([] { return torch::rand({4}, kOnGpu); })))
+      values.push_back(value.cpu());
+    return values;
+  };
+  const auto two = drawn(2, true), again = drawn(2, true), four = drawn(4, false);
+  EXPECT_FALSE(torch::equal(two[0], two[1]));
+  for (size_t r = 0; r < 2; ++r) {
+    expect_bits(two[r], again[r], "a second run's");
+    expect_bits(two[r], four[r], "that of four replicas");
+  }
+}
+
+TEST_F(Strategies, DropoutDiffersByReplica) {
+  MirroredStrategy strategy({.devices = parts(2)});
+  set_random_seed(3);
+  const auto masks =
+      strategy.local_results(strategy.run([] { return torch::dropout(torch::ones({1000}, kOnGpu), 0.5, true); }));
+  EXPECT_FALSE(torch::equal(masks[0], masks[1]));
+}
+
+TEST_F(Strategies, ATensorTooLargeIsAnErrorOfItsReplicaAndSurvived) {
+  MirroredStrategy strategy({.devices = parts(2)});
+  const auto fill = [](int64_t bytes) {
+    return [bytes] {
+      const bool second = get_replica_context().replica_id_in_sync_group() == 1;
+      return torch::zeros({second ? bytes : 1}, kOnGpu.dtype(torch::kByte)).size(0);
+    };
+  };
+  try {
+    strategy.run(fill(int64_t{1} << 50));
+    ADD_FAILURE() << "no error";
+  } catch (const c10::OutOfMemoryError& error) {
+    EXPECT_EQ(replica_of(std::current_exception()), 1);
+  }
+  EXPECT_EQ(strategy.run(fill(1000))[1], 1000);
+}
+
+TEST_F(Strategies, AutocastComputesInHalfPrecision) {
+  MirroredStrategy strategy({.devices = parts(2)});
+  auto net = strategy.build([] { return nn::Linear(16, 4); });
+  const bool was = at::autocast::is_autocast_enabled(at::kCUDA);
+  at::autocast::set_autocast_enabled(at::kCUDA, true);
+  const auto types = strategy.run([&] {
+    return static_cast<int>(net->forward(torch::ones({2, 16}, kOnGpu)).scalar_type());
+  });
+  const Tensor whole = net->forward(torch::ones({2, 16}, kOnGpu));
+  at::autocast::set_autocast_enabled(at::kCUDA, was);
+  at::autocast::clear_cache();
+  for (const int type : types) EXPECT_EQ(static_cast<at::ScalarType>(type), torch::kHalf);
+  EXPECT_EQ(whole.scalar_type(), torch::kHalf);
+}
+
+TEST_F(Strategies, ChannelsLastStays) {
+  MirroredStrategy strategy({.devices = parts(2)});
+  auto net = strategy.build([] {
+    nn::Conv2d conv(nn::Conv2dOptions(3, 8, 3));
+    conv->weight.set_data(conv->weight.contiguous(at::MemoryFormat::ChannelsLast));
+    return conv;
+  });
+  EXPECT_TRUE(net->weight.is_contiguous(at::MemoryFormat::ChannelsLast));
+  const auto stays = strategy.run([&] {
+    const Tensor x = torch::ones({2, 3, 8, 8}, kOnGpu).contiguous(at::MemoryFormat::ChannelsLast);
+    return net->forward(x).is_contiguous(at::MemoryFormat::ChannelsLast);
+  });
+  for (const bool each : stays) EXPECT_TRUE(each);
+}
+
+}  // namespace
+}  // namespace tutti::gpu
