@@ -137,7 +137,8 @@ function(tutti_test name)
   add_executable(${name} ${ARGN})
   tutti_unite(${name} ${ARGN})
   target_compile_options(${name} PRIVATE -O1)  # compiling costs more than running
-  target_link_libraries(${name} PRIVATE ${TUTTI_TEST_LIBRARY} tutti_options tutti_same_random_numbers GTest::gmock GTest::gtest_main)
+  target_link_libraries(${name} PRIVATE ${TUTTI_TEST_LIBRARY} tutti_options tutti_same_random_numbers tutti_test_devices
+    GTest::gmock GTest::gtest_main)
   math(EXPR last "${TUTTI_TEST_PROCESSES} - 1")
   foreach(i RANGE ${last})
     add_test(NAME ${name}.${i} COMMAND ${name} --gtest_brief=1)

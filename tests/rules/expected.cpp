@@ -1,5 +1,6 @@
 #include "expected.h"
 
+#include "tests/support/test_devices.h"
 #include "tutti/core/str.h"
 #include "tutti/tensor/mesh_tensor.h"
 
@@ -37,13 +38,13 @@ Expected expected_of(const RuleCase& rule_case) {
   torch::manual_seed(11);
   Expected expected;
   for (const Operand& operand : rule_case.operands) {
-    Tensor value = make_operand(operand);
+    Tensor value = make_operand(operand).to(test_torch_device());
     if (value.is_floating_point() && operand.gradient) value.requires_grad_();
     expected.operands.push_back(std::move(value));
   }
   expected.results = rule_case.function(expected.operands);
   for (const Tensor& result : that_need_gradients(expected.results))
-    expected.result_gradients.push_back(torch::randn(result.sizes()));
+    expected.result_gradients.push_back(torch::randn(result.sizes()).to(test_torch_device()));
   expected.gradients = gradients_of(expected.results, expected.operands, expected.result_gradients);
   return expected;
 }

@@ -6,9 +6,9 @@
 
 #include <cstdio>
 
+#include "tests/support/test_devices.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
-#include "tutti/device/logical_devices.h"
 #include "tutti/tensor/execute.h"
 #include "tutti/tensor/mesh_tensor.h"
 
@@ -201,7 +201,7 @@ TEST_P(InPlaceViews, WriteWhatOneDeviceWrites) {
   for (const auto& dimensions :
        std::vector<std::vector<MeshDimension>>{{{"x", 2}}, {{"x", 3}}, {{"x", 2}, {"y", 3}}, {{"x", 1}, {"y", 2}}}) {
     const int devices = static_cast<int>(dimensions[0].size * (dimensions.size() == 1 ? 1 : dimensions[1].size));
-    const Mesh mesh(dimensions, configure_logical_cpus(devices), {.merge = GetParam()});
+    const Mesh mesh(dimensions, test_devices(devices), {.merge = GetParam()});
     for (const Layout& layout : layouts_of_matrix(mesh))
       for (const View& view : views())
         for (const Write& write : writes()) {
@@ -224,7 +224,7 @@ TEST_P(InPlaceViews, WriteWhatOneDeviceWrites) {
 TEST_P(InPlaceViews, ThatLibTorchDoesNotTrackWriteWhatTheyShow) {
   const torch::NoGradGuard no_grad;
   const Tensor value = torch::arange(24.0).view({6, 4});
-  const Mesh mesh({{"x", 2}}, configure_logical_cpus(2), {.merge = GetParam()});
+  const Mesh mesh({{"x", 2}}, test_devices(2), {.merge = GetParam()});
   for (const Layout& layout : layouts_of_matrix(mesh)) {
     const Tensor plain = value.clone(), x = distribute_tensor(value, layout);
     for (const Tensor& whole : {plain, x}) {
@@ -238,7 +238,7 @@ TEST_P(InPlaceViews, ThatLibTorchDoesNotTrackWriteWhatTheyShow) {
 TEST_P(InPlaceViews, OfRepeatedElementsWriteThemWhereverTheyShow) {
   const torch::NoGradGuard no_grad;
   const Tensor value = torch::arange(1.0, 5.0);
-  const Mesh mesh({{"x", 2}}, configure_logical_cpus(2), {.merge = GetParam()});
+  const Mesh mesh({{"x", 2}}, test_devices(2), {.merge = GetParam()});
   const Tensor plain = value.clone(), x = distribute_tensor(value, Layout({"x"}, mesh));
   for (const Tensor& whole : {plain, x}) {
     whole.expand({4, 4}).diagonal().mul_(10);
@@ -251,8 +251,7 @@ TEST_P(InPlaceViews, WithoutAnAxisThatIsShardedWriteWhatTheyShow) {
   const torch::NoGradGuard no_grad;
   const Tensor value = torch::arange(11.0).view({11, 1, 1});
   for (const int64_t others : {1, 2}) {
-    const Mesh mesh({{"x", 2}, {"y", others}}, configure_logical_cpus(static_cast<int>(2 * others)),
-                    {.merge = GetParam()});
+    const Mesh mesh({{"x", 2}, {"y", others}}, test_devices(static_cast<int>(2 * others)), {.merge = GetParam()});
     const Tensor plain = value.clone(), x = distribute_tensor(value, Layout({"x", kUnsharded, "y"}, mesh));
     for (const Tensor& whole : {plain, x}) {
       whole.unbind(0)[4].squeeze(1).mul_(2);
@@ -266,7 +265,7 @@ TEST_P(InPlaceViews, WithoutAnAxisThatIsShardedWriteWhatTheyShow) {
 
 // Autograd repeats view ops for gradients of views of a mesh tensor, and goes by strides for others.
 TEST_P(InPlaceViews, LeavePlainTensorsToTheirStrides) {
-  const Mesh mesh({{"x", 2}}, configure_logical_cpus(2), {.merge = GetParam()});
+  const Mesh mesh({{"x", 2}}, test_devices(2), {.merge = GetParam()});
   const Tensor x = distribute_tensor(torch::ones({4, 4}), Layout({"x", kUnsharded}, mesh)).requires_grad_();
   const Tensor loss = (x * 3).sum(), gradient = torch::ones_like(loss);
   const Tensor row = (x * 2).select(0, 1);

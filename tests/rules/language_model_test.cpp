@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "like_one_device.h"
+#include "tests/support/test_devices.h"
 #include "tests/support/watchdog.h"
 #include "tutti/distribute/mirrored_strategy.h"
 
@@ -79,7 +80,7 @@ void expect_training_of_one_device() {
   torch::manual_seed(3);
   const auto expected = train(
       Model(), [](const Tensor& t) { return t; }, seconds_plain);
-  MirroredStrategy strategy({.devices = configure_logical_cpus(4), .mesh = {.merge = false}});
+  MirroredStrategy strategy({.devices = test_devices(4), .mesh = {.merge = false}});
   torch::manual_seed(3);
   const Model model = strategy.build([] { return Model(); });
   const auto seen = train(

@@ -9,15 +9,15 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/test_devices.h"
 #include "tutti/core/error.h"
-#include "tutti/device/logical_devices.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/separate_parts.h"
 
 namespace tutti::rules {
 
 inline Mesh line_of(int devices, bool merge, const std::string& name = "") {
-  return Mesh({{"x", devices}}, configure_logical_cpus(devices), {.merge = merge, .name = name});
+  return Mesh({{"x", devices}}, test_devices(devices), {.merge = merge, .name = name});
 }
 
 // The axes are "x" or "-".
@@ -65,8 +65,9 @@ using TensorFunction = std::function<at::Tensor(const at::Tensor&)>;
 
 // Of `x` in these axes on a line of devices, in merged and in separate buffers, and in separate ones of which no small
 // parts are joined.
-inline void expect_like_one_device(const at::Tensor& x, const std::vector<std::string>& axes, const TensorFunction& f,
-                                   int devices = 2, double tolerance = 1e-6) {
+inline void expect_like_one_device(const at::Tensor& on_host, const std::vector<std::string>& axes,
+                                   const TensorFunction& f, int devices = 2, double tolerance = 1e-6) {
+  const at::Tensor x = on_host.to(test_torch_device());
   const Ending expected = ending_of([&] { return f(x.detach().clone()); });
   for (const std::string where : {"merged", "separate", "in parts"}) {
     SCOPED_TRACE(where);

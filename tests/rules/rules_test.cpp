@@ -11,9 +11,9 @@
 #include "input_layouts.h"
 #include "rule_cases.h"
 #include "tests/support/collected_warnings.h"
+#include "tests/support/test_devices.h"
 #include "tutti/collectives/communications.h"
 #include "tutti/core/str.h"
-#include "tutti/device/logical_devices.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/separate_parts.h"
 
@@ -160,9 +160,9 @@ TEST_P(Rules, GiveWhatOneDeviceGives) {
       dimensions.push_back({std::string(1, static_cast<char>('x' + d)), sizes[d]});
       devices *= static_cast<int>(sizes[d]);
     }
-    const Mesh merged(dimensions, configure_logical_cpus(devices));
-    const Mesh separate(dimensions, configure_logical_cpus(devices), {.merge = false});
-    const Mesh in_parts(dimensions, configure_logical_cpus(devices), {.merge = false, .name = kInParts});
+    const Mesh merged(dimensions, test_devices(devices));
+    const Mesh separate(dimensions, test_devices(devices), {.merge = false});
+    const Mesh in_parts(dimensions, test_devices(devices), {.merge = false, .name = kInParts});
     const LayoutChoice choice = input_layouts(notation, separate, rule_case.max_layouts);
     counts.layouts += static_cast<int64_t>(choice.layouts.size());
     if (choice.total > static_cast<int64_t>(choice.layouts.size())) {

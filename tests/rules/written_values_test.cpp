@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "like_one_device.h"
+#include "tests/support/test_devices.h"
 #include "tutti/collectives/communications.h"
 #include "tutti/distribute/mirrored_strategy.h"
 #include "tutti/tensor/registration.h"
@@ -137,7 +138,7 @@ TEST(Storage, IsGatheredOnceForSaving) {
 }
 
 TEST(Replicas, GiveATensorThatAllShareNoOtherSizes) {
-  MirroredStrategy strategy({.devices = configure_logical_cpus(2)});
+  MirroredStrategy strategy({.devices = test_devices(2)});
   const Tensor shared = strategy.build([] { return torch::ones({1, 1}); });
   const Tensor left = torch::ones({2, 2, 1}), right = torch::ones({2, 1, 1});
   const auto grow_self = [&] { shared.addbmm_(left, right); };

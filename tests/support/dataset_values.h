@@ -14,7 +14,7 @@ namespace tutti {
 
 // The numbers in a tensor of any dtype, in row-major order.
 inline std::vector<double> numbers(const Tensor& tensor) {
-  const Tensor flat = tensor.to(at::kDouble).contiguous().view(-1);
+  const Tensor flat = tensor.to(at::kCPU, at::kDouble).contiguous().view(-1);
   return {flat.const_data_ptr<double>(), flat.const_data_ptr<double>() + flat.numel()};
 }
 

@@ -7,10 +7,10 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/test_devices.h"
 #include "tutti/collectives/local/local_group.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
-#include "tutti/device/logical_devices.h"
 #include "tutti/tensor/mesh_members.h"
 
 namespace tutti {
@@ -31,7 +31,7 @@ struct DividedMesh {
   Mesh named(const std::string& full_name) const {
     int64_t devices = 1;
     for (const MeshDimension& dimension : dimensions) devices *= dimension.size;
-    return Mesh(dimensions, configure_logical_cpus(static_cast<int>(devices)), {.merge = merge, .name = full_name});
+    return Mesh(dimensions, test_devices(static_cast<int>(devices)), {.merge = merge, .name = full_name});
   }
 };
 

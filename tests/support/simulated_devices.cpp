@@ -70,13 +70,20 @@ class Stream : public SimulatedStream {
   uint64_t num_added_ = 0, num_done_ = 0;
 };
 
+// Null: nothing was ever put on it.
+std::atomic<Stream*>& place_of(c10::Stream stream) {
+  static auto& streams = *new std::array<std::array<std::atomic<Stream*>, kStreams>, kSimulatedDevices>();
+  return streams.at(static_cast<size_t>(stream.device_index())).at(static_cast<size_t>(stream.id()));
+}
+
 Stream& stream_of(c10::Stream stream) {
   static auto& mutex = *new std::mutex;
-  static auto& streams = *new std::array<std::array<Stream*, kStreams>, kSimulatedDevices>();
-  const std::lock_guard lock(mutex);
-  Stream*& found = streams.at(static_cast<size_t>(stream.device_index())).at(static_cast<size_t>(stream.id()));
-  if (!found) found = new Stream(stream.device_index());
-  return *found;
+  std::atomic<Stream*>& place = place_of(stream);
+  if (!place) {
+    const std::lock_guard lock(mutex);
+    if (!place) place = new Stream(stream.device_index());
+  }
+  return *place;
 }
 
 // How often it was recorded, and up to which time the stream has come.
@@ -147,5 +154,11 @@ c10::Device simulated_device(int index) {
 }
 
 int current_simulated_device() { return current_device; }
+
+void wait_for_current_stream(int device) {
+  const c10::StreamId id = current_streams.at(static_cast<size_t>(device));
+  if (Stream* const stream = place_of(c10::Stream(c10::Stream::UNSAFE, simulated_device(device), id)))
+    stream->wait_until_idle();
+}
 
 }  // namespace tutti

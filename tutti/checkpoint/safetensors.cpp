@@ -29,7 +29,7 @@ SafetensorsFile::SafetensorsFile(FileSystem& files, const fs::path& file)
 
 Tensor SafetensorsFile::read(const SafetensorsEntry& entry) const {
   const GlobalViewGuard no_scope;
-  Tensor tensor = at::empty(entry.sizes, entry.dtype);
+  Tensor tensor = at::empty(entry.sizes, at::TensorOptions(at::kCPU).dtype(entry.dtype));
   file_->read(header_.data_begin + entry.begin, {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()});
   return tensor;
 }

@@ -15,6 +15,7 @@
 #include "tutti/core/bytes.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/device/gpu.h"
 
 namespace tutti {
 namespace {
@@ -79,8 +80,7 @@ std::unique_ptr<Group> group_of(cluster::Cluster& cluster, const CommunicationOp
 std::unique_ptr<Group> with_gpu(std::unique_ptr<Group> group, std::optional<int> gpu,
                                 const CommunicationOptions& options) {
   if (!gpu) return group;
-  const c10::Device device(c10::kCUDA, static_cast<c10::DeviceIndex>(*gpu));
-  return nccl_group(std::move(group), device, {.timeout = group_options(options).timeout});
+  return nccl_group(std::move(group), gpu_device(*gpu), {.timeout = group_options(options).timeout});
 }
 
 bool is_loss(ErrorCode code) {

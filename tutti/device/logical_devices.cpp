@@ -1,12 +1,11 @@
 #include "tutti/device/logical_devices.h"
 
-#include <ATen/detail/CUDAHooksInterface.h>
-
 #include <algorithm>
 #include <mutex>
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/device/gpu.h"
 
 namespace tutti {
 namespace {
@@ -16,7 +15,7 @@ constexpr int kMaxLogicalDevices = 1024;  // of one type
 // The one place that knows which devices there are.
 struct LogicalDevices {
   std::mutex mutex;
-  const int num_gpus = static_cast<int>(at::detail::getCUDAHooks().deviceCount());
+  const int num_gpus = tutti::num_gpus();
   // The physical index of each logical device; guarded by mutex, only ever appended to.
   std::vector<int> cpus = {0};
   std::vector<int> gpus;

@@ -2,6 +2,7 @@
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/device/gpu.h"
 #include "tutti/device/logical_devices.h"
 #include "tutti/tensor/mesh_tensor.h"
 
@@ -17,7 +18,7 @@ Destinations::Destinations(std::vector<Device> devices)
 std::vector<Device> Destinations::devices_of(const Tensor& like) {
   if (is_mesh_tensor(like)) return mesh_impl(like).mesh_shape()->mesh.devices();
   if (like.is_cpu()) return {Device(DeviceType::cpu, 0)};
-  if (like.is_cuda())
+  if (is_gpu(like.device()))
     for (const Device& gpu : list_logical_devices(DeviceType::gpu))
       if (physical_index(gpu) == like.device().index()) return {gpu};
   throw Error(ErrorCode::not_found,

@@ -1,6 +1,7 @@
 #include "tutti/distribute/replica_runner.h"
 
 #include <ATen/ThreadLocalState.h>
+#include <c10/core/AutogradState.h>
 #include <c10/core/DeviceGuard.h>
 
 #include "tutti/core/error.h"
@@ -43,6 +44,20 @@ class Turn {
   int replica_;
 };
 
+// Until the end of the block, backward passes run on the thread that asks for them. LibTorch has one thread for each
+// GPU, which knows nothing of replicas: two on one GPU that meet in their backward passes would wait there for ever.
+class BackwardHere {
+ public:
+  BackwardHere() { state().set_multithreading_enabled(false); }
+  ~BackwardHere() { state().set_multithreading_enabled(previous_); }
+  BackwardHere(const BackwardHere&) = delete;
+  BackwardHere& operator=(const BackwardHere&) = delete;
+
+ private:
+  static c10::AutogradState& state() { return c10::AutogradState::get_tls_state(); }
+  bool previous_ = state().get_multithreading_enabled();
+};
+
 }  // namespace
 
 void ReplicaRunner::run_one(int replica, FunctionRef<void(int replica)> function, const StrategyPlace& place,
@@ -56,7 +71,11 @@ void ReplicaRunner::run_one(int replica, FunctionRef<void(int replica)> function
                               .gradients = &gradients,
                               .strategy = &place});
   std::optional<c10::DeviceGuard> device;
-  if (!devices_[r].is_cpu()) device.emplace(devices_[r]);
+  std::optional<BackwardHere> backward_here;
+  if (!devices_[r].is_cpu()) {
+    device.emplace(devices_[r]);
+    backward_here.emplace();
+  }
   std::optional<IntraOpThreads> one_thread;
   if (devices_.size() > 1 && devices_[r].is_cpu()) one_thread.emplace(1);
   const Turn turn(place.turns, replica);

@@ -16,6 +16,7 @@
 #include "tutti/core/bytes.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/device/gpu.h"
 #include "tutti/tensor/call_recorder.h"
 #include "tutti/tensor/dtype_of.h"
 #include "tutti/tensor/of_meshes.h"
@@ -44,8 +45,8 @@ Dtype required_dtype(const char* name, const Tensor& value) {
 
 // Where the sum of a value and those of other processes is taken.
 c10::Device place_of_sum(const Processes& processes, const Tensor& value) {
-  if (!value.is_cuda() || !processes.device()) return at::kCPU;
-  return {at::kCUDA, static_cast<c10::DeviceIndex>(*processes.device())};
+  if (!is_gpu(value.device()) || !processes.device()) return at::kCPU;
+  return gpu_device(*processes.device());
 }
 
 // A buffer of so many bytes: the one of the last call, if nobody uses it any more.

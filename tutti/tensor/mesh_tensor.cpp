@@ -1,5 +1,6 @@
 #include "tutti/tensor/mesh_tensor.h"
 
+#include <ATen/autocast_mode.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/alias.h>
@@ -26,7 +27,8 @@ namespace tutti {
 namespace {
 
 c10::DispatchKeySet keys_for(c10::Device device, c10::DispatchKeySet bits) {
-  const auto autocast = device.is_cuda() ? c10::DispatchKey::AutocastCUDA : c10::DispatchKey::AutocastCPU;
+  const auto type = at::autocast::is_autocast_available(device.type()) ? device.type() : c10::kCPU;
+  const auto autocast = at::autocast::get_autocast_dispatch_key_from_device_type(type);
   return c10::DispatchKeySet({kMeshKey, kFrontKey, autocast}) | (bits & kLazyBits);
 }
 c10::DispatchKeySet keys_for(const Tensor& component) { return keys_for(component.device(), component.key_set()); }
@@ -380,6 +382,8 @@ const c10::Storage& MeshTensorImpl::storage() const {
   const Tensor self(c10::intrusive_ptr<TensorImpl>::reclaim_copy(const_cast<MeshTensorImpl*>(this)));
   const at::NoGradGuard no_grad;
   Tensor gathered = laid_out(gather(self), strides());
+  if (gathered.storage_offset() != storage_offset())  // of a view of the first of several equal buffers
+    gathered = laid_out(gathered.clone(at::MemoryFormat::Contiguous), strides());
   if (components_.size() > 1) gathered.storage().unsafeGetStorageImpl()->set_throw_on_mutable_data_ptr();
   gathered_ = std::move(gathered);
   gathered_writes_ = writes();

@@ -9,6 +9,7 @@
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/data/graph/ops.h"
+#include "tutti/device/gpu.h"
 
 namespace tutti::data::graph {
 namespace {
@@ -99,7 +100,7 @@ void StateWriter::leaf(const Leaf& leaf) {
     if (!has_plain_values(tensor->scalar_type()))
       throw Error(ErrorCode::unimplemented, str("saving an iterator: an element is ", describe(leaf),
                                                 "; convert it to a dtype of plain numbers, or save elsewhere"));
-    number(tensor->is_cuda() ? tensor->get_device() : kHost);
+    number(is_gpu(tensor->device()) ? tensor->get_device() : kHost);
     const Tensor values = std::get<Tensor>(packed(tensor->cpu()));
     number(static_cast<int64_t>(values.scalar_type()));
     bytes_.raw(values.const_data_ptr(), values.nbytes());
@@ -227,7 +228,7 @@ Leaf StateReader::leaf() {
   if (num_bytes > 0) std::memcpy(value.mutable_data_ptr(), from, num_bytes);
   if (device == kHost) return value;
   try {
-    return value.to(at::Device(at::kCUDA, static_cast<at::DeviceIndex>(device)));
+    return value.to(gpu_device(static_cast<int>(device)));
   } catch (const c10::Error&) {
     refuse(str("a tensor lay on cuda:", device, ", which cannot be used here"));
   }

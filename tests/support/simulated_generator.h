@@ -1,0 +1,16 @@
+#pragma once
+
+#include <ATen/core/Generator.h>
+
+namespace tutti {
+
+// A new one. It draws what a generator of the CPU draws from the same seed.
+at::Generator make_simulated_generator(int device, uint64_t seed);
+
+// LibTorch's own one of this device.
+const at::Generator& default_simulated_generator(int device);
+
+// The CPU's that gives the numbers. Throws c10::Error, as CUDA's kernels do, unless it is a simulated device's.
+at::Generator host_generator_of(const at::Generator& generator);
+
+}  // namespace tutti

@@ -1,0 +1,334 @@
+#include "tests/support/simulated_kernels.h"
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/SparseTensorImpl.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/convolution_backward_ops.h>
+#include <ATen/ops/convolution_ops.h>
+#include <c10/core/CPUAllocator.h>
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/impl/COW.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "tests/support/simulated_devices.h"
+#include "tests/support/simulated_generator.h"
+#include "tests/support/simulated_memory.h"
+#include "tutti/tensor/library.h"
+#include "tutti/tensor/mesh_arguments.h"
+
+namespace tutti {
+namespace {
+
+using Stack = torch::jit::Stack;
+using at::Tensor;
+
+bool is_simulated(const Tensor& tensor) { return tensor.defined() && tensor.is_privateuseone(); }
+
+// A tensor of this geometry, and of the properties that kernels look at.
+Tensor make(c10::Storage storage, c10::DispatchKey key, const Tensor& like) {
+  c10::DispatchKeySet keys(key);
+  if (like._is_zerotensor()) keys = keys.add(c10::DispatchKey::ZeroTensor);
+  Tensor made = at::detail::make_tensor<c10::TensorImpl>(std::move(storage), keys, like.dtype());
+  auto* const impl = made.unsafeGetTensorImpl();
+  impl->set_sizes_and_strides(like.sizes(), like.strides(), like.storage_offset());
+  if (like.is_conj()) impl->_set_conj(true);
+  if (like.is_neg()) impl->_set_neg(true);
+  if (like.unsafeGetTensorImpl()->is_wrapped_number()) impl->set_wrapped_number(true);
+  return made;
+}
+
+const at::SparseTensorImpl& sparse_impl(const Tensor& tensor) {
+  return *static_cast<const at::SparseTensorImpl*>(tensor.unsafeGetTensorImpl());
+}
+
+Tensor make_sparse(c10::DispatchKey key, const Tensor& like, const Tensor& indices, const Tensor& values) {
+  Tensor made = at::detail::make_tensor<at::SparseTensorImpl>(c10::DispatchKeySet(key), like.dtype());
+  auto* const impl = static_cast<at::SparseTensorImpl*>(made.unsafeGetTensorImpl());
+  impl->raw_resize_(sparse_impl(like).sparse_dim(), sparse_impl(like).dense_dim(), like.sizes());
+  impl->set_indices_and_values_unsafe(indices, values);
+  impl->set_coalesced(sparse_impl(like).coalesced());
+  return made;
+}
+
+// One call of a kernel of the CPU's on tensors of devices: what stands on the host for what on the device.
+class HostCall {
+ public:
+  explicit HostCall(int device) : device_(device) {}
+
+  Tensor to_host(const Tensor& tensor, bool is_written) {
+    if (!is_simulated(tensor)) return tensor;
+    for (const Pair<Tensor>& known : tensors_)
+      if (known.device.is_same(tensor)) return known.host;
+    Tensor host;
+    if (tensor.is_sparse())
+      host = make_sparse(c10::DispatchKey::SparseCPU, tensor, to_host(sparse_impl(tensor).indices(), is_written),
+                         to_host(sparse_impl(tensor).values(), is_written));
+    else
+      host = make(to_host(tensor.storage(), is_written), c10::DispatchKey::CPU, tensor);
+    tensors_.push_back({tensor, host});
+    return host;
+  }
+
+  c10::Storage to_host(const c10::Storage& storage, bool is_written) {
+    if (storage.device_type() != c10::kPrivateUse1) return storage;
+    for (const Memory& known : memories_)
+      if (known.device.is_alias_of(storage)) return known.host;
+    if (is_written) storage.mutable_data();  // ends a share
+    void* const begin = seen_by_kernels(storage.data());
+    c10::Storage host(c10::Storage::use_byte_size_t(), storage.nbytes(),
+                      c10::DataPtr(
+                          begin, begin, [](void*) {}, c10::kCPU),
+                      c10::GetCPUAllocator(), /*resizable=*/true);
+    Memory memory{{storage, host}, begin, {}};
+    if (begin && c10::impl::cow::is_cow_data_ptr(storage.unsafeGetStorageImpl()->_mutable_data_ptr_no_checks())) {
+      memory.sharer = host;  // so that a kernel that writes without saying so gets memory of its own
+      memory.host = c10::Storage(c10::impl::cow::lazy_clone_storage(*host.unsafeGetStorageImpl()));
+    }
+    memories_.push_back(memory);
+    return memory.host;
+  }
+
+  Tensor to_device(const Tensor& tensor) {
+    if (!tensor.defined() || !tensor.is_cpu()) return tensor;
+    for (const Pair<Tensor>& known : tensors_)
+      if (known.host.is_same(tensor)) return known.device;
+    if (tensor.is_sparse())
+      return make_sparse(c10::DispatchKey::SparsePrivateUse1, tensor, to_device(sparse_impl(tensor).indices()),
+                         to_device(sparse_impl(tensor).values()));
+    return make(to_device(tensor.storage()), c10::DispatchKey::PrivateUse1, tensor);
+  }
+
+  // After the kernel: memory that it made, sizes that it changed.
+  void follow() {
+    for (size_t i = 0; i < memories_.size(); ++i) follow(memories_[i]);
+    for (size_t i = 0; i < tensors_.size(); ++i) follow(Pair<Tensor>(tensors_[i]));
+  }
+
+ private:
+  template <class T>
+  struct Pair {
+    T device, host;
+  };
+  struct Memory : Pair<c10::Storage> {
+    const void* begin;
+    c10::Storage sharer;
+  };
+
+  c10::Storage to_device(const c10::Storage& host) {
+    for (const Memory& known : memories_)
+      if (known.host.is_alias_of(host)) return known.device;
+    c10::Storage device(c10::Storage::use_byte_size_t(), host.nbytes(), copied(host), &simulated_memory(),
+                        /*resizable=*/true);
+    memories_.push_back({{device, host}, host.data(), {}});
+    return device;
+  }
+
+  c10::DataPtr copied(const c10::Storage& host) const {
+    const c10::DeviceGuard guard(simulated_device(device_));
+    const size_t num_bytes = host.data() ? host.nbytes() : 0;  // a ZeroTensor has none
+    c10::DataPtr memory = simulated_memory().allocate(num_bytes);
+    if (num_bytes > 0) std::memcpy(seen_by_kernels(memory.get()), host.data(), num_bytes);
+    return memory;
+  }
+
+  void follow(Memory& memory) {
+    if (memory.host.data() == memory.begin && memory.host.nbytes() == memory.device.nbytes()) return;
+    memory.device.set_data_ptr_noswap(copied(memory.host));
+    memory.device.set_nbytes(memory.host.nbytes());
+    memory.begin = memory.host.data();
+  }
+
+  void follow(const Pair<Tensor>& pair) {
+    auto* const device = pair.device.unsafeGetTensorImpl();
+    if (pair.host.is_sparse()) {
+      auto* const sparse = static_cast<at::SparseTensorImpl*>(device);
+      const auto& of_host = sparse_impl(pair.host);
+      if (of_host.sizes() != sparse->sizes() || of_host.sparse_dim() != sparse->sparse_dim())
+        sparse->raw_resize_(of_host.sparse_dim(), of_host.dense_dim(), of_host.sizes());
+      sparse->set_indices_and_values_unsafe(to_device(of_host.indices()), to_device(of_host.values()));
+      return sparse->set_coalesced(of_host.coalesced());
+    }
+    c10::Storage storage = to_device(pair.host.storage());
+    if (!storage.is_alias_of(pair.device.storage())) device->set_storage_keep_dtype(std::move(storage));
+    const bool same = pair.host.sizes() == pair.device.sizes() && pair.host.strides() == pair.device.strides() &&
+                      pair.host.storage_offset() == pair.device.storage_offset();
+    if (!same) device->set_sizes_and_strides(pair.host.sizes(), pair.host.strides(), pair.host.storage_offset());
+  }
+
+  int device_;
+  std::vector<Pair<Tensor>> tensors_;
+  std::vector<Memory> memories_;
+};
+
+// Below autograd, autocast and the library's own keys, which the device's op has behind it.
+class Plain {
+  c10::impl::ForceDispatchKeyGuard keys_{
+      c10::DispatchKeySet(c10::DispatchKey::BackendSelect),
+      c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::autocast_dispatch_keyset};
+};
+
+// CUDA's kernels too look into these on the host.
+bool may_mix_devices(std::string_view name) {
+  constexpr std::string_view kNames[] = {"aten::index",         "aten::index_put",
+                                         "aten::index_put_",    "aten::_index_put_impl_",
+                                         "aten::_unsafe_index", "aten::_unsafe_index_put"};
+  return std::ranges::find(kNames, name) != std::end(kNames);
+}
+
+bool is_written(const c10::Argument& argument) { return argument.alias_info() && argument.alias_info()->isWrite(); }
+
+bool is_of(const c10::Argument& argument, const char* type) {
+  return argument.type()->str().find(type) != std::string::npos;
+}
+
+// The device of the operands, or the one where the call wants its result. Throws, as CUDA does, where they differ.
+int device_of(const c10::OperatorHandle& op, at::ArrayRef<at::IValue> values) {
+  std::optional<c10::Device> device, other;
+  const auto look = [&](const Tensor& tensor, bool written) {
+    if (!tensor.defined()) return tensor;
+    if (tensor.is_privateuseone() && (!device || *device == tensor.device()))
+      device = tensor.device();
+    else if (tensor.is_privateuseone() || written || (tensor.dim() > 0 && !may_mix_devices(op.schema().name())))
+      other = tensor.device();
+    return tensor;
+  };
+  for (size_t i = 0; i < values.size(); ++i) {
+    at::IValue value = values[i];
+    replace_tensors(value, [&](const Tensor& tensor) { return look(tensor, is_written(op.schema().arguments()[i])); });
+  }
+  if (device && other)
+    TORCH_CHECK(false, "Expected all tensors to be on the same device, but found at least two devices, ", *device,
+                " and ", *other, "! (in ", op.schema().name(), ")");
+  for (const at::IValue& value : values)
+    if (!device && value.isDevice() && value.toDevice().has_index()) device = value.toDevice();
+  return device ? device->index() : current_simulated_device();
+}
+
+at::IValue to_host(HostCall& call, const c10::Argument& argument, at::IValue value, int device) {
+  if (value.isStorage()) return call.to_host(value.toStorage(), false);
+  if (value.isDevice()) return c10::Device(c10::kCPU);
+  if (value.isGenerator()) return host_generator_of(value.toGenerator());
+  if (value.isNone() && is_of(argument, "Generator")) return host_generator_of(default_simulated_generator(device));
+  replace_tensors(value, [&](const Tensor& tensor) { return call.to_host(tensor, is_written(argument)); });
+  return value;
+}
+
+template <c10::DispatchKey host_key>
+void kernel(const c10::OperatorHandle& op, Stack* stack) {
+  const auto& arguments = op.schema().arguments();
+  const size_t first = stack->size() - arguments.size();
+  const int device = device_of(op, torch::jit::last(*stack, arguments.size()));
+  wait_for_current_stream(device);
+  HostCall call(device);
+  const Plain plain;
+  for (size_t i = 0; i < arguments.size(); ++i)
+    (*stack)[first + i] = to_host(call, arguments[i], std::move((*stack)[first + i]), device);
+  op.redispatchBoxed(c10::DispatchKeySet(host_key), stack);
+  call.follow();
+  for (size_t i = first; i < stack->size(); ++i)
+    replace_tensors((*stack)[i], [&](const Tensor& tensor) { return call.to_device(tensor); });
+}
+
+Tensor empty(at::IntArrayRef sizes, std::optional<at::ScalarType> dtype, std::optional<at::Layout>,
+             std::optional<at::Device> device, std::optional<bool>, std::optional<at::MemoryFormat> format) {
+  const c10::OptionalDeviceGuard guard(device);
+  return at::detail::empty_generic(sizes, &simulated_memory(), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
+                                   c10::dtype_or_default(dtype), format);
+}
+
+Tensor empty_strided(at::IntArrayRef sizes, at::IntArrayRef strides, std::optional<at::ScalarType> dtype,
+                     std::optional<at::Layout>, std::optional<at::Device> device, std::optional<bool>) {
+  const c10::OptionalDeviceGuard guard(device);
+  return at::detail::empty_strided_generic(sizes, strides, &simulated_memory(),
+                                           c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
+                                           c10::dtype_or_default(dtype));
+}
+
+// Between any two places.
+Tensor copy_from(const Tensor& self, const Tensor& to, bool) {
+  for (const Tensor& tensor : {self, to})
+    if (is_simulated(tensor)) wait_for_current_stream(tensor.device().index());
+  HostCall call((is_simulated(to) ? to : self).device().index());
+  const Plain plain;
+  Tensor into = call.to_host(to, true);
+  into.copy_(call.to_host(self, false));
+  return to;
+}
+
+Tensor copy_from_and_resize(const Tensor& self, const Tensor& to) {
+  to.resize_(self.sizes());
+  return copy_from(self, to, false);
+}
+
+void record_stream(Tensor&, c10::Stream) {}
+
+// What at::convolution calls on kinds of devices that it does not know.
+Tensor convolution(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias, at::IntArrayRef stride,
+                   at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed, at::IntArrayRef output_padding,
+                   int64_t groups) {
+  HostCall call(input.device().index());
+  const Plain plain;
+  return call.to_device(at::_ops::convolution::call(
+      call.to_host(input, false), call.to_host(weight, false),
+      bias ? std::optional<Tensor>(call.to_host(*bias, false)) : std::nullopt, c10::fromIntArrayRefSlow(stride),
+      c10::fromIntArrayRefSlow(padding), c10::fromIntArrayRefSlow(dilation), transposed,
+      c10::fromIntArrayRefSlow(output_padding), groups));
+}
+
+std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& gradient, const Tensor& input,
+                                                        const Tensor& weight, at::IntArrayRef stride,
+                                                        at::IntArrayRef padding, at::IntArrayRef dilation,
+                                                        bool transposed, at::IntArrayRef output_padding, int64_t groups,
+                                                        std::array<bool, 3> wanted) {
+  HostCall call(input.device().index());
+  const Plain plain;
+  const auto [of_input, of_weight, of_bias] = at::_ops::convolution_backward::call(
+      call.to_host(gradient, false), call.to_host(input, false), call.to_host(weight, false),
+      c10::SymIntArrayRef({gradient.size(1)}), c10::fromIntArrayRefSlow(stride), c10::fromIntArrayRefSlow(padding),
+      c10::fromIntArrayRefSlow(dilation), transposed, c10::fromIntArrayRefSlow(output_padding), groups, wanted);
+  return {call.to_device(of_input), call.to_device(of_weight), call.to_device(of_bias)};
+}
+
+// Of ops that have another kernel for devices that they do not know, sparse or not.
+void register_sparse() {
+  torch::Library& aten = immortal_library("aten", c10::DispatchKey::SparsePrivateUse1);
+  for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames()) {
+    const auto op = c10::Dispatcher::singleton().findSchema(name);
+    if (!op || !name.name.starts_with("aten::")) continue;
+    if (!op->hasKernelForDispatchKey(c10::DispatchKey::SparseCPU)) continue;
+    if (!op->hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd)) continue;
+    aten.impl(full_name(name).c_str(),
+              torch::CppFunction::makeFromBoxedFunction<&kernel<c10::DispatchKey::SparseCPU>>());
+  }
+}
+
+}  // namespace
+
+void register_simulated_kernels() {
+  immortal_library("_", c10::DispatchKey::PrivateUse1)
+      .fallback(torch::CppFunction::makeFromBoxedFunction<&kernel<c10::DispatchKey::CPU>>());
+  immortal_library("_", c10::DispatchKey::SparsePrivateUse1)
+      .fallback(torch::CppFunction::makeFromBoxedFunction<&kernel<c10::DispatchKey::SparseCPU>>());
+  register_sparse();
+  torch::Library& aten = immortal_library("aten", c10::DispatchKey::PrivateUse1);
+  aten.impl("empty.memory_format", TORCH_FN(empty));
+  aten.impl("empty_strided", TORCH_FN(empty_strided));
+  aten.impl("_copy_from", TORCH_FN(copy_from));
+  aten.impl("_copy_from_and_resize", TORCH_FN(copy_from_and_resize));
+  for (const auto lazy : {c10::DispatchKey::Conjugate, c10::DispatchKey::Negative})  // as copy_ sees to it itself
+    immortal_library("aten", lazy).impl("_copy_from", torch::CppFunction::makeFallthrough());
+  aten.impl("record_stream", TORCH_FN(record_stream));
+  aten.impl("convolution_overrideable", TORCH_FN(convolution));
+  aten.impl("convolution_backward_overrideable", TORCH_FN(convolution_backward));
+}
+
+}  // namespace tutti

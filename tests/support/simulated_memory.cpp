@@ -1,0 +1,116 @@
+#include "tests/support/simulated_memory.h"
+
+#include <c10/util/Exception.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "tests/support/simulated_devices.h"
+
+namespace tutti {
+namespace {
+
+constexpr size_t kAlignment = 512;  // as CUDA's
+constexpr size_t kRegion = kSimulatedDeviceBytes * kSimulatedDevices;
+constexpr size_t kMostPoisoned = size_t{1} << 20;  // bytes at a block's beginning
+
+// The region of the device pointers, and behind it, at the same distance for all, that of the kernels. The system gives
+// pages to those that are written.
+std::byte* region() {
+  static std::byte* const begin = [] {
+    void* const both = mmap(nullptr, 2 * kRegion, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    TORCH_CHECK(both != MAP_FAILED, "no room for the memory of simulated devices");
+    auto* const first = static_cast<std::byte*>(both);
+    TORCH_CHECK(mprotect(first + kRegion, kRegion, PROT_READ | PROT_WRITE) == 0, "no memory for simulated devices");
+    return first;
+  }();
+  return begin;
+}
+
+void poison(std::byte* pointer, size_t size) {
+  std::memset(seen_by_kernels(pointer), 0xff, std::min(size, kMostPoisoned));
+}
+
+// Blocks have sizes that are powers of two; a freed one serves the next request of its size.
+class Memory final : public c10::Allocator {
+ public:
+  c10::DataPtr allocate(size_t size) override {
+    const int device = current_simulated_device();
+    const c10::Device place = simulated_device(device);
+    if (size == 0) return {nullptr, place};
+    std::byte* const block = take(device, std::bit_ceil(std::max(size, kAlignment)));
+    poison(block, size);
+    return {block, block, &Memory::free, place};
+  }
+
+  void copy_data(void* to, const void* from, size_t size) const override {
+    std::memcpy(seen_by_kernels(to), seen_by_kernels(from), size);
+  }
+
+ private:
+  struct Heap {
+    size_t used = 0;                                 // bytes at its beginning that were ever given away
+    std::map<size_t, std::vector<std::byte*>> free;  // by size
+  };
+
+  std::byte* take(int device, size_t size) {
+    const std::lock_guard lock(mutex_);
+    Heap& heap = heaps_.at(static_cast<size_t>(device));
+    std::vector<std::byte*>& free = heap.free[size];
+    std::byte* block = nullptr;
+    if (!free.empty()) {
+      block = free.back();
+      free.pop_back();
+    } else {
+      TORCH_CHECK_WITH(OutOfMemoryError, heap.used + size <= kSimulatedDeviceBytes, "simulated device ", device,
+                       " out of memory: ", size, " bytes wanted, ", kSimulatedDeviceBytes - heap.used, " are left");
+      block = region() + static_cast<size_t>(device) * kSimulatedDeviceBytes + heap.used;
+      heap.used += size;
+    }
+    sizes_[block] = size;
+    return block;
+  }
+
+  static void free(void* pointer);
+
+  std::mutex mutex_;
+  std::array<Heap, kSimulatedDevices> heaps_;
+  std::map<const void*, size_t> sizes_;  // of blocks in use
+};
+
+Memory& memory() {
+  static Memory& all = *new Memory;  // tensors may outlive any static object
+  return all;
+}
+
+void Memory::free(void* pointer) {
+  auto* const block = static_cast<std::byte*>(pointer);
+  Memory& all = memory();
+  const std::lock_guard lock(all.mutex_);
+  const auto found = all.sizes_.find(block);
+  poison(block, found->second);
+  all.heaps_.at(static_cast<size_t>(simulated_device_of(block))).free[found->second].push_back(block);
+  all.sizes_.erase(found);
+}
+
+}  // namespace
+
+c10::Allocator& simulated_memory() { return memory(); }
+
+std::byte* seen_by_kernels(const void* pointer) {
+  return pointer ? const_cast<std::byte*>(static_cast<const std::byte*>(pointer)) + kRegion : nullptr;
+}
+
+int simulated_device_of(const void* pointer) {
+  const auto* const byte = static_cast<const std::byte*>(pointer);
+  if (byte < region() || byte >= region() + kRegion) return -1;
+  return static_cast<int>(static_cast<size_t>(byte - region()) / kSimulatedDeviceBytes);
+}
+
+}  // namespace tutti

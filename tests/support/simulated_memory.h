@@ -1,0 +1,24 @@
+#pragma once
+
+#include <c10/core/Allocator.h>
+
+#include <cstddef>
+
+namespace tutti {
+
+// The memory of simulated devices. Each has an address range of its own that nothing can read or write: code that takes
+// a device's pointer for the host's is killed by the system at that place. The device's kernels see the same bytes
+// elsewhere, in host memory. What was just allocated, and what was just freed, holds no numbers (all bits are set).
+
+constexpr size_t kSimulatedDeviceBytes = size_t{1} << 33;  // which a device has
+
+// Of the calling thread's current device. Throws c10::OutOfMemoryError.
+c10::Allocator& simulated_memory();
+
+// Where the device's kernels see these bytes. Requires: a pointer into a device's memory, or null, which stays null.
+std::byte* seen_by_kernels(const void* pointer);
+
+// -1: it points into no device's memory.
+int simulated_device_of(const void* pointer);
+
+}  // namespace tutti
