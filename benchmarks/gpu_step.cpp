@@ -6,8 +6,8 @@
 // Each measurement is of several steps and of the wait for the last of them. Read `ratio`; without a GPU nothing is
 // run, and each row says so.
 #include "paired.h"
-#include "tutti/collectives/communication_options.h"
 #include "tutti/distribute/in_process_all_reduce.h"
+#include "tutti/function/memory_watch.h"
 #include "tutti/tutti.h"
 
 namespace tutti::benchmarks {
@@ -146,6 +146,8 @@ void Transformers(benchmark::State& state) { measure(state, transformer()); }
 // A recorded step over the same step of plain LibTorch.
 void Recorded(benchmark::State& state, const Task& task) {
   if (is_without_gpu(state)) return;
+  if (!memory_can_be_watched())
+    return state.SkipWithError("not run: functions are recorded with LibTorch 2.13 or later");
   Training raw(task), ours(task);
   const auto step = function([&] { ours.step(); });
   compare(state, 1, several([&] { raw.step(); }), several([&] { step(); }));

@@ -26,8 +26,10 @@ file(STRINGS "${Torch_DIR}/../Caffe2/Caffe2Targets.cmake" torch_definitions REGE
 string(REGEX MATCHALL "USE_[A-Z0-9_]+" torch_definitions "${torch_definitions}")
 list(REMOVE_DUPLICATES torch_definitions)
 
-# libtorch.so and libtorch_cuda.so are never named by a symbol of ours, yet must be loaded for their kernels.
-set(torch_libraries -Wl,--no-as-needed)
+# libtorch.so and libtorch_cuda.so are never named by a symbol of ours, yet must be loaded for their kernels. Before them
+# stands the C++ library: libtorch.so of a CUDA build has parts of an older one (std::filesystem's), and programs that got
+# those would crash.
+set(torch_libraries -Wl,--no-as-needed stdc++)
 foreach(library IN ITEMS torch torch_cpu torch_cuda c10 c10_cuda)
   set(file "${TUTTI_TORCH_ROOT}/lib/lib${library}.so")
   if(EXISTS "${file}")

@@ -10,10 +10,10 @@ class Checkpoints : public GpuTest {};
 TEST_F(Checkpoints, GoBetweenGpuAndHost) {
   const TemporaryFolder folder;
   const auto make = [] { return torch::nn::Sequential(torch::nn::Linear(5, 7), torch::nn::Linear(7, 3)); };
-  MirroredStrategy on_gpu({.devices = parts(2)}), on_cpu({.devices = configure_logical_cpus(3)});
-  auto first = on_gpu.build(make), second = on_cpu.build(make), third = on_gpu.build(make);
+  MirroredStrategy gpu({.devices = parts(2)}), cpu({.devices = configure_logical_cpus(3)});
+  auto first = gpu.build(make), second = cpu.build(make), third = gpu.build(make);
   torch::optim::Adam adam(first->parameters(), 0.1), adam_of_second(second->parameters(), 0.1);
-  first->forward(torch::ones({2, 5}, kOnGpu)).sum().backward();
+  first->forward(torch::ones({2, 5}, on_gpu())).sum().backward();
   adam.step();
   Checkpoint saved({{"model", first}, {"optimizer", adam}}), read({{"model", second}, {"optimizer", adam_of_second}});
   saved.write(folder.path() / "gpu");
@@ -28,7 +28,7 @@ TEST_F(Checkpoints, GoBetweenGpuAndHost) {
   back.write(folder.path() / "cpu");
   again.restore(folder.path() / "cpu").assert_consumed();
   for (size_t i = 0; i < first->parameters().size(); ++i) {
-    EXPECT_TRUE(third->parameters()[i].is_cuda());
+    EXPECT_TRUE(is_gpu(third->parameters()[i].device()));
     expect_bits(third->parameters()[i], first->parameters()[i], "on the GPU again");
   }
 }
@@ -54,7 +54,7 @@ TEST_F(Checkpoints, LibTorchSavesAndLoads) {
   torch::save(net, stream);
   torch::load(other, stream);
   expect_bits(other->weight, net->weight, "the weight");
-  EXPECT_TRUE(other->weight.is_cuda());
+  EXPECT_TRUE(is_gpu(other->weight.device()));
 }
 
 }  // namespace

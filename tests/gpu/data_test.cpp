@@ -12,7 +12,7 @@ TEST_F(Data, IsOnTheReplicasDevicesInOrder) {
   int64_t next = 0;
   for (const auto& batch : strategy.distribute(dataset)) {
     for (size_t r = 0; r < 2; ++r) {
-      EXPECT_TRUE(batch[r].is_cuda());
+      EXPECT_TRUE(is_gpu(batch[r].device()));
       expect_bits(batch[r], torch::arange(next, next + 4, torch::kFloat), "the batch");
       next += 4;
     }
@@ -46,7 +46,7 @@ TEST_F(Data, OfLibTorchsLoaderToo) {
   for (const auto& batch : strategy.distribute(*loader))
     strategy.run(
         [&](const torch::data::Example<>& example) {
-          EXPECT_TRUE(example.data.is_cuda() && example.target.is_cuda());
+          EXPECT_TRUE(is_gpu(example.data.device()) && is_gpu(example.target.device()));
           EXPECT_TRUE(torch::equal(example.data.select(1, 0).square().to(torch::kLong), example.target));
         },
         batch),

@@ -11,13 +11,13 @@ class DTensor : public GpuTest, public testing::WithParamInterface<bool> {
 
 TEST_P(DTensor, MovesBetweenAllLayoutsAndBack) {
   const Mesh mesh = this->mesh();
-  const Tensor value = torch::arange(7 * 5, kOnGpu.dtype(torch::kFloat)).view({7, 5});
+  const Tensor value = torch::arange(7 * 5, on_gpu().dtype(torch::kFloat)).view({7, 5});
   const std::vector<std::vector<std::string>> all = {{kUnsharded, kUnsharded}, {"x", kUnsharded}, {"y", kUnsharded},
                                                      {kUnsharded, "x"},        {"x", "y"},        {"y", "x"}};
   for (const auto& from : all)
     for (const auto& to : all) {
       const Tensor cut = dtensor::shard(value, Layout(from, mesh));
-      EXPECT_TRUE(cut.is_cuda());
+      EXPECT_TRUE(is_gpu(cut.device()));
       expect_bits(dtensor::relayout(cut, Layout(to, mesh)), value, "the value");
     }
 }
@@ -25,7 +25,7 @@ TEST_P(DTensor, MovesBetweenAllLayoutsAndBack) {
 TEST_P(DTensor, ProductsAndTheirGradientsAreThoseOfOneDevice) {
   const Mesh mesh = this->mesh();
   torch::manual_seed(1);
-  const Tensor a = torch::randn({8, 6}, kOnGpu.dtype(torch::kDouble)), b = torch::randn({6, 4}, a.options());
+  const Tensor a = torch::randn({8, 6}, on_gpu().dtype(torch::kDouble)), b = torch::randn({6, 4}, a.options());
   const auto gradients_of = [](const Tensor& left, const Tensor& right) {
     const Tensor x = left.detach().requires_grad_(), y = right.detach().requires_grad_();
     const Tensor loss = torch::softmax(x.mm(y), 1).pow(2).sum();
@@ -64,10 +64,10 @@ TEST_P(DTensor, ModelsTrainAsOnOneDevice) {
                                                        torch::nn::GELU(), torch::nn::Linear(16, 4));
   };
   torch::manual_seed(9);
-  const Tensor x = torch::randn({8, 12}, kOnGpu), y = torch::randint(4, {8}, kOnGpu.dtype(torch::kLong));
+  const Tensor x = torch::randn({8, 12}, on_gpu()), y = torch::randint(4, {8}, on_gpu().dtype(torch::kLong));
   auto plain = make();
-  plain->to(torch::kCUDA);
-  const auto wanted = losses_of(plain, x, y);
+  plain->to(device_of_plain());
+  const auto wanted = losses_of(plain, x.to(device_of_plain()), y.to(device_of_plain()));
   const auto model =
       dtensor::LayoutMap(mesh, {{"0.weight", {"y", kUnsharded}}, {"0.bias", {"y"}}, {"3.weight", {kUnsharded, "y"}}})
           .build(make);
@@ -79,19 +79,19 @@ TEST_P(DTensor, ModelsTrainAsOnOneDevice) {
 TEST_P(DTensor, DrawsTheNumbersOfOneDevice) {
   const Mesh mesh = this->mesh();
   torch::manual_seed(21);
-  const Tensor wanted = torch::rand({6, 4}, kOnGpu),
-               wanted_mask = torch::dropout(torch::ones({6, 4}, kOnGpu), 0.5, true);
+  const Tensor wanted = torch::rand({6, 4}, on_gpu()),
+               wanted_mask = torch::dropout(torch::ones({6, 4}, on_gpu()), 0.5, true);
   torch::manual_seed(21);
-  const Tensor seen = torch::rand_like(dtensor::shard(torch::zeros({6, 4}, kOnGpu), Layout({"x", "y"}, mesh)));
+  const Tensor seen = torch::rand_like(dtensor::shard(torch::zeros({6, 4}, on_gpu()), Layout({"x", "y"}, mesh)));
   expect_bits(seen, wanted, "rand_like");
   const Tensor mask =
-      torch::dropout(dtensor::shard(torch::ones({6, 4}, kOnGpu), Layout({"x", kUnsharded}, mesh)), 0.5, true);
+      torch::dropout(dtensor::shard(torch::ones({6, 4}, on_gpu()), Layout({"x", kUnsharded}, mesh)), 0.5, true);
   EXPECT_EQ(on_host(mask).count_nonzero().item<int64_t>(), wanted_mask.count_nonzero().item<int64_t>());
 }
 
 TEST_P(DTensor, ViewsReadAndWriteTheWhole) {
   const Mesh mesh = this->mesh();
-  Tensor plain = torch::arange(24, kOnGpu.dtype(torch::kFloat)).view({6, 4});
+  Tensor plain = torch::arange(24, on_gpu().dtype(torch::kFloat)).view({6, 4});
   Tensor cut = dtensor::shard(plain, Layout({"x", "y"}, mesh));
   plain = plain.clone();
   for (Tensor* each : {&plain, &cut}) {

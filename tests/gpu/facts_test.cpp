@@ -12,9 +12,11 @@ namespace {
 class Facts : public GpuTest {};
 
 TEST_F(Facts, OfTheMachine) {
-  std::printf("LibTorch %s\n%s\n", TORCH_VERSION, at::detail::getCUDAHooks().showConfig().c_str());
+  const bool is_cuda = gpu_device(0).is_cuda();
+  std::printf("LibTorch %s\n%s\n", TORCH_VERSION,
+              is_cuda ? at::detail::getCUDAHooks().showConfig().c_str() : "simulated");
   std::printf("GPUs: %s\n", str_list(list_physical_devices(DeviceType::gpu)).c_str());
-  EXPECT_EQ((torch::ones({3}, kOnGpu) + 1).sum().item<float>(), 6);
+  EXPECT_EQ((torch::ones({3}, on_gpu()) + 1).sum().item<float>(), 6);
 }
 
 TEST_F(Facts, OfNccl) {

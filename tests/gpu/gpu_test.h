@@ -1,4 +1,5 @@
-// What the tests of this folder share. They need a GPU that LibTorch sees; without one each is skipped, and counted.
+// What the tests of this folder share. They need a GPU that LibTorch sees, or a simulated one
+// (TUTTI_TEST_DEVICE=cpu_and_gpu); without, each is skipped, and counted.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "tests/support/watchdog.h"
+#include "tutti/device/gpu.h"
 
 namespace tutti::gpu {
 
@@ -26,7 +28,11 @@ inline std::vector<Device> parts(int n) {
   return configure_logical_devices("GPU:0", std::vector<LogicalDeviceOptions>(static_cast<size_t>(n)));
 }
 
-inline const auto kOnGpu = torch::TensorOptions(torch::kCUDA);
+inline torch::TensorOptions on_gpu() { return torch::TensorOptions(gpu_device(0)); }
+
+// Where the program without Tutti runs: on the GPU, or, where that is simulated, on the CPU, whose kernels a simulated
+// one has. LibTorch's Module::to cannot move to such a device.
+inline c10::Device device_of_plain() { return gpu_device(0).is_cuda() ? gpu_device(0) : c10::Device(c10::kCPU); }
 
 // The value on the host.
 inline Tensor on_host(const Tensor& tensor) { return gather(tensor.detach()).cpu(); }

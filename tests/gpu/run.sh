@@ -1,17 +1,17 @@
-#!/ usr / bin / env bash
-#Runs what `./ dev gpu - bundle` packed, where there is a GPU and a CUDA build of LibTorch, and nothing else is needed.
+#!/usr/bin/env bash
+# Runs what `./dev gpu-bundle` packed, where there is a GPU and a CUDA build of LibTorch; nothing else is needed.
 #
-#./ run.sh[-- results DIR][-- torch DIR][PART…]
+#   ./run.sh [--results DIR] [--torch DIR] [PART…]
 #
-#Parts : tests(each suite in a process of its own), nccl, sanitizer(NVIDIA's compute-sanitizer over a few tests),
-#figures; all unless given.DIR of-- torch holds lib / libtorch_cuda.so; unless given it is that of python3's torch.
-#Each log goes to the results' folder, and a line for each part to the output. A case that needs a GPU where there is none is
-#counted as skipped.Exits with 1 where a case has failed.
-set - uo pipefail cd "$(dirname " $ { BASH_SOURCE[0] }
-")" || exit 1
+# Parts: tests (each suite in a process of its own), rules (on logical parts of the GPU), nccl, workers, sanitizer
+# (NVIDIA's compute-sanitizer over a few tests), figures; all unless given. DIR of --torch holds lib/libtorch_cuda.so;
+# unless given it is that of python3's torch. Each log goes to the results' folder, and a line for each part to the output.
+# A case that needs a GPU where there is none is counted as skipped. Exits with 1 where a case has failed.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1
 
-    results = $PWD / results torch = "" while[[${1 : -} == --*]];
-do
+results=$PWD/results torch=""
+while [[ ${1:-} == --* ]]; do
   case $1 in
     --results) results=$2 ;;
     --torch) torch=$2 ;;
@@ -29,7 +29,7 @@ export NCCL_SOCKET_IFNAME=lo  # all members are here
 mkdir -p "$results"
 failed=0
 
-#note NAME LOG : what gtest has counted in the log.
+# note NAME LOG: what gtest has counted in the log.
 note() {
   local passed skipped lost
   passed=$(grep -oP '\[  PASSED  \] \K\d+' "$2" | tail -1)
@@ -50,11 +50,11 @@ run_tests() {
   for suite in "${suites[@]}"; do note "$suite" "$results/tests.${suite//\//_}.log"; done
 }
 
-# sharded NAME PROGRAM: the program's tests in eight processes.
+# sharded NAME PROGRAM: the program's tests in as many processes as one GPU has memory for.
 sharded() {
-  local i shards=8
+  local i shards=14
   for ((i = 0; i < shards; ++i)); do
-    GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$i timeout 150 "$2" >"$results/$1.$i.log" 2>&1 &
+    GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$i timeout 170 "$2" >"$results/$1.$i.log" 2>&1 &
   done
   wait
   for ((i = 0; i < shards; ++i)); do note "$1, shard $i" "$results/$1.$i.log"; done
@@ -64,10 +64,11 @@ run_nccl() { sharded nccl ./nccl_processes_test; }
 run_rules() { TUTTI_TEST_DEVICE=gpu sharded rules ./rules_test; }
 
 run_workers() {
-  local case
+  local case status
   for case in train die; do
     timeout 150 ./gpu_workers $case >"$results/workers.$case.log" 2>&1
-    case $? in 0) ;; 77) ;; *) failed=1 ;; esac
+    status=$?
+    ((status == 0 || status == 77)) || failed=1
     echo "workers, $case: $(tail -1 "$results/workers.$case.log")"
   done
 }
@@ -77,8 +78,7 @@ run_sanitizer() {
   command -v compute-sanitizer >/dev/null || { echo "sanitizer: not run: no compute-sanitizer" && return; }
   for tool in memcheck initcheck synccheck; do
     timeout 200 compute-sanitizer --tool "$tool" --error-exitcode 9 ./gpu_test \
-      --gtest_filter='DTensor.Moves*:Data.IsOn*:Strategies.Gradients*:Functions.Replay*' \
-      >"$results/sanitizer.$tool.log" 2>&1
+      --gtest_filter='*DTensor.Moves*:Data.IsOn*:Strategies.Gradients*' >"$results/sanitizer.$tool.log" 2>&1
     echo "sanitizer $tool: exit $?, $(grep -o 'ERROR SUMMARY.*' "$results/sanitizer.$tool.log" | tail -1)"
   done
 }

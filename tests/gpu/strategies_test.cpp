@@ -42,12 +42,12 @@ struct Trained {
 Trained plain() {
   torch::manual_seed(5);
   Net net;
-  net.to(torch::kCUDA);
+  net.to(device_of_plain());
   torch::optim::Adam optimizer(net.parameters(), 1e-3);
   Trained trained;
   for (const auto& [images, labels] : batches()) {
     optimizer.zero_grad();
-    const Tensor loss = loss_of(net, images.to(torch::kCUDA), labels.to(torch::kCUDA));
+    const Tensor loss = loss_of(net, images.to(device_of_plain()), labels.to(device_of_plain()));
     loss.backward();
     optimizer.step();
     trained.losses.push_back(loss.item<double>());
@@ -65,7 +65,7 @@ Trained with(Strategy& strategy) {
     optimizer.zero_grad();
     const auto losses = strategy.run(
         [&](const Tensor& images, const Tensor& labels) {
-          EXPECT_TRUE(images.is_cuda());
+          EXPECT_TRUE(is_gpu(images.device()));
           const Tensor loss = loss_of(*net, images, labels);
           loss.backward();
           return loss.detach();
@@ -91,7 +91,7 @@ class Strategies : public GpuTest {};
 TEST_F(Strategies, OneDeviceTrainsAsTheProgramWithout) {
   OneDeviceStrategy strategy("GPU:0");
   const Trained seen = with(strategy);
-  EXPECT_TRUE(seen.weights[0].is_cuda());
+  EXPECT_TRUE(is_gpu(seen.weights[0].device()));
   expect_like_plain(seen, 1e-6);
 }
 
@@ -114,7 +114,7 @@ TEST_F(Strategies, CentralStorageKeepsParametersOnTheHostOrTheGpu) {
     SCOPED_TRACE(home);
     CentralStorageStrategy strategy({.compute_devices = parts(2), .parameter_device = home});
     const Trained seen = with(strategy);
-    EXPECT_EQ(seen.weights[0].is_cuda(), std::string(home) == "GPU:0");
+    EXPECT_EQ(is_gpu(seen.weights[0].device()), std::string(home) == "GPU:0");
     expect_like_plain(seen, 2e-5);
   }
 }
@@ -128,7 +128,7 @@ TEST_F(Strategies, HostAndGpuTrainTogether) {
     optimizer.zero_grad();
     strategy.run(
         [&](const Tensor& images, const Tensor& labels) {
-          EXPECT_EQ(images.is_cuda(), net->conv->weight.is_cuda());
+          EXPECT_EQ(is_gpu(images.device()), is_gpu(net->conv->weight.device()));
           loss_of(*net, images, labels).backward();
         },
         strategy.distribute(batch));
@@ -136,7 +136,7 @@ TEST_F(Strategies, HostAndGpuTrainTogether) {
   }
   const auto weights = strategy.local_results(strategy.run([&] { return net->out->weight.detach().clone(); }));
   ASSERT_EQ(weights.size(), 2U);
-  EXPECT_TRUE(weights[1].is_cuda());
+  EXPECT_TRUE(is_gpu(weights[1].device()));
   expect_near(weights[0], weights[1], 0, "the weights of the two replicas");
 }
 
@@ -146,7 +146,7 @@ TEST_F(Strategies, GradientsGoThroughAllReduce) {
     MirroredStrategy strategy({.devices = parts(replicas)});
     const auto gradients = strategy.run([&] {
       const ReplicaContext context = get_replica_context();
-      const Tensor x = torch::full({3}, 1.0 + context.replica_id_in_sync_group(), kOnGpu.requires_grad(true));
+      const Tensor x = torch::full({3}, 1.0 + context.replica_id_in_sync_group(), on_gpu().requires_grad(true));
       context.all_reduce(ReduceOp::sum, x * x).sum().backward();
       return x.grad();
     });
@@ -160,7 +160,7 @@ TEST_F(Strategies, NumbersOfReplicasAreThoseOfTheirGenerators) {
     MirroredStrategy strategy({.devices = parts(replicas), .mesh = {.merge = merge}});
     set_random_seed(17);
     std::vector<Tensor> values;
-    for (const Tensor& value : strategy.local_results(strategy.run([] { return torch::rand({4}, kOnGpu); })))
+    for (const Tensor& value : strategy.local_results(strategy.run([] { return torch::rand({4}, on_gpu()); })))
       values.push_back(value.cpu());
     return values;
   };
@@ -176,7 +176,7 @@ TEST_F(Strategies, DropoutDiffersByReplica) {
   MirroredStrategy strategy({.devices = parts(2)});
   set_random_seed(3);
   const auto masks =
-      strategy.local_results(strategy.run([] { return torch::dropout(torch::ones({1000}, kOnGpu), 0.5, true); }));
+      strategy.local_results(strategy.run([] { return torch::dropout(torch::ones({1000}, on_gpu()), 0.5, true); }));
   EXPECT_FALSE(torch::equal(masks[0], masks[1]));
 }
 
@@ -185,7 +185,7 @@ TEST_F(Strategies, ATensorTooLargeIsAnErrorOfItsReplicaAndSurvived) {
   const auto fill = [](int64_t bytes) {
     return [bytes] {
       const bool second = get_replica_context().replica_id_in_sync_group() == 1;
-      return torch::zeros({second ? bytes : 1}, kOnGpu.dtype(torch::kByte)).size(0);
+      return torch::zeros({second ? bytes : 1}, on_gpu().dtype(torch::kByte)).size(0);
     };
   };
   try {
@@ -200,13 +200,13 @@ TEST_F(Strategies, ATensorTooLargeIsAnErrorOfItsReplicaAndSurvived) {
 TEST_F(Strategies, AutocastComputesInHalfPrecision) {
   MirroredStrategy strategy({.devices = parts(2)});
   auto net = strategy.build([] { return nn::Linear(16, 4); });
-  const bool was = at::autocast::is_autocast_enabled(at::kCUDA);
-  at::autocast::set_autocast_enabled(at::kCUDA, true);
+  const bool was = at::autocast::is_autocast_enabled(gpu_device(0).type());
+  at::autocast::set_autocast_enabled(gpu_device(0).type(), true);
   const auto types = strategy.run([&] {
-    return static_cast<int>(net->forward(torch::ones({2, 16}, kOnGpu)).scalar_type());
+    return static_cast<int>(net->forward(torch::ones({2, 16}, on_gpu())).scalar_type());
   });
-  const Tensor whole = net->forward(torch::ones({2, 16}, kOnGpu));
-  at::autocast::set_autocast_enabled(at::kCUDA, was);
+  const Tensor whole = net->forward(torch::ones({2, 16}, on_gpu()));
+  at::autocast::set_autocast_enabled(gpu_device(0).type(), was);
   at::autocast::clear_cache();
   for (const int type : types) EXPECT_EQ(static_cast<at::ScalarType>(type), torch::kHalf);
   EXPECT_EQ(whole.scalar_type(), torch::kHalf);
@@ -221,7 +221,7 @@ TEST_F(Strategies, ChannelsLastStays) {
   });
   EXPECT_TRUE(net->weight.is_contiguous(at::MemoryFormat::ChannelsLast));
   const auto stays = strategy.run([&] {
-    const Tensor x = torch::ones({2, 3, 8, 8}, kOnGpu).contiguous(at::MemoryFormat::ChannelsLast);
+    const Tensor x = torch::ones({2, 3, 8, 8}, on_gpu()).contiguous(at::MemoryFormat::ChannelsLast);
     return net->forward(x).is_contiguous(at::MemoryFormat::ChannelsLast);
   });
   for (const bool each : stays) EXPECT_TRUE(each);

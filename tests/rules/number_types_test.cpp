@@ -371,7 +371,7 @@ TEST(BatchNorm, TakesNoComplexNumbers) {
 // LibTorch reads none of them where there are no channels.
 TEST(BatchNorm, OfNoChannelsTakesWeightsAsLibTorchDoes) {
   expect_like_one_device(torch::zeros({2, 0, 1}), {"x", "-", "-"}, [](const Tensor& t) {
-    const Tensor statistics = torch::sum(t, {0, 2});
+    const Tensor statistics = torch::sum(t, at::IntArrayRef({0, 2}));
     return std::get<0>(torch::native_batch_norm(t, torch::ones({1}), {}, statistics, statistics, false, 0.1, 1e-5));
   });
 }

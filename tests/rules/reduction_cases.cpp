@@ -12,7 +12,7 @@ std::vector<RuleCase> reduction_cases() {
       {"sum", "ij->i", {{7, 5}}, one([](T t) { return t[0].sum(1); })},
       {"sum_of_all", "ijk->", {{3, 5, 2}}, one([](T t) { return t[0].sum(); })},
       {"sum_of_two_axes", "ijk->j", {{3, 5, 2}}, one([](T t) {
-         return t[0].sum({0, 2});
+         return t[0].sum(at::IntArrayRef({0, 2}));
        })},
       {"sum_kept", "ij->uj", {{7, 5}}, one([](T t) { return t[0].sum(0, true); })},
       {"nansum", "ij->j", {{7, 5}}, one([](T t) { return torch::nansum(t[0], 0); })},
@@ -152,7 +152,7 @@ std::vector<RuleCase> reduction_cases() {
        "ijk->uju",
        {{3, 5, 2}},
        one([](T t) {
-         return t[0].logsumexp({0, 2}, true);
+         return t[0].logsumexp(at::IntArrayRef({0, 2}), true);
        }),
        "j",
        ""},

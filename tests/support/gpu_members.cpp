@@ -10,11 +10,10 @@
 #include <utility>
 
 #include "tests/support/ring_members.h"
+#include "tests/support/temporary_folder.h"
 #include "tutti/collectives/nccl/nccl_group.h"
-#include "tutti/collectives/shared_memory/shared_memory_group.h"
-#include "tutti/core/file_descriptor.h"
 #include "tutti/core/str.h"
-#include "tutti/device/logical_devices.h"
+#include "tutti/device/gpu.h"
 
 namespace tutti {
 namespace {
@@ -91,7 +90,7 @@ class GpuMember final : public Group {
  protected:
   void execute(const Collective& call) override {
     if (call.place != BufferPlace::host || call.kind == Kind::barrier) return group_->run(call);
-    const Mirrored buffers(call, size(), {at::kCUDA, static_cast<at::DeviceIndex>(*device())});
+    const Mirrored buffers(call, size(), gpu_device(*device()));
     Collective on_gpu = call;
     on_gpu.place = BufferPlace::device;
     if (call.input) on_gpu.input = buffers.input();
@@ -109,7 +108,7 @@ class GpuMember final : public Group {
 bool a_process_sees_a_gpu() {
   static const bool sees = [] {
     const pid_t child = fork();
-    if (child == 0) _exit(list_physical_devices(DeviceType::gpu).empty() ? 1 : 0);
+    if (child == 0) _exit(num_gpus() == 0);
     int status = 0;
     return waitpid(child, &status, 0) == child && status == 0;
   }();
@@ -117,13 +116,13 @@ bool a_process_sees_a_gpu() {
 }
 
 Groups nccl_of_processes(int size, std::chrono::milliseconds timeout) {
-  const auto memory = std::make_shared<FileDescriptor>(create_group_memory(size));
+  const auto folder = std::make_shared<TemporaryFolder>();
   Groups groups;
   for (int rank = 0; rank < size; ++rank)
     groups.push_back(std::make_unique<LaterMember>(rank, size, [=]() -> std::unique_ptr<Group> {
       setenv("NCCL_HOSTID", str("host ", rank).c_str(), 1);
-      auto companion = shared_memory_group(memory->number(), rank, {.timeout = timeout});
-      return std::make_unique<GpuMember>(nccl_group(std::move(companion), {at::kCUDA, 0}, {.timeout = timeout}));
+      auto companion = join_ring(ring_in(folder->path()), rank, size, {.timeout = timeout});
+      return std::make_unique<GpuMember>(nccl_group(std::move(companion), gpu_device(0), {.timeout = timeout}));
     }));
   return groups;
 }

@@ -19,7 +19,7 @@
 namespace tutti {
 namespace {
 
-enum class Kind { cpu, gpu, gpus };
+enum class Kind { cpu, cpu_and_gpu, gpu, gpus };
 
 constexpr c10::DispatchKey kFactoryKey = c10::DispatchKey::TESTING_ONLY_GenericWrapper;  // in front of all others
 
@@ -28,9 +28,10 @@ Kind kind() {
     const char* const text = std::getenv("TUTTI_TEST_DEVICE");
     const std::string name = text ? text : "cpu";
     if (name == "cpu") return Kind::cpu;
+    if (name == "cpu_and_gpu") return Kind::cpu_and_gpu;
     if (name == "gpu") return Kind::gpu;
     if (name == "gpus") return Kind::gpus;
-    throw std::invalid_argument("TUTTI_TEST_DEVICE is " + name + "; it must be cpu, gpu or gpus");
+    throw std::invalid_argument("TUTTI_TEST_DEVICE is " + name + "; it must be cpu, cpu_and_gpu, gpu or gpus");
   }();
   return chosen;
 }
@@ -78,6 +79,7 @@ void register_factories() {
 [[maybe_unused]] const bool kIsThere = [] {
   if (kind() == Kind::cpu) return true;
   if (num_gpus() == 0) register_simulated_accelerator();
+  if (kind() == Kind::cpu_and_gpu) return true;
   register_factories();
   c10::impl::tls_set_dispatch_key_included(kFactoryKey, true);
   return true;
@@ -91,7 +93,7 @@ std::vector<Device> parts_of_gpu(int gpu, int n) {
 }  // namespace
 
 std::vector<Device> test_devices(int n) {
-  if (kind() == Kind::cpu) return configure_logical_cpus(n);
+  if (test_devices_are_cpus()) return configure_logical_cpus(n);
   if (kind() == Kind::gpu) return parts_of_gpu(0, n);
   const int gpus = num_gpus();
   std::vector<std::vector<Device>> parts;
@@ -101,8 +103,8 @@ std::vector<Device> test_devices(int n) {
   return devices;
 }
 
-c10::Device test_torch_device() { return kind() == Kind::cpu ? c10::Device(c10::kCPU) : gpu_device(0); }
+c10::Device test_torch_device() { return test_devices_are_cpus() ? c10::Device(c10::kCPU) : gpu_device(0); }
 
-bool test_devices_are_cpus() { return kind() == Kind::cpu; }
+bool test_devices_are_cpus() { return kind() == Kind::cpu || kind() == Kind::cpu_and_gpu; }
 
 }  // namespace tutti

@@ -10,6 +10,7 @@ namespace tutti {
 
 // On what tests run. The environment variable TUTTI_TEST_DEVICE says it:
 //   cpu   parts of the CPU; so too where it is unset
+//   cpu_and_gpu   the same; for tests that name GPUs themselves
 //   gpu   parts of GPU:0, in whose memory all of them lie
 //   gpus  as many GPUs as there are, each with a memory of its own; parts of them if more devices are wanted
 // A GPU is LibTorch's; where that has none, a simulated device (simulated_accelerator.h).

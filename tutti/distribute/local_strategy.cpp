@@ -13,6 +13,7 @@
 #include "tutti/tensor/registration.h"
 #include "tutti/tensor/scope.h"
 #include "tutti/tensor/torch_device.h"
+#include "tutti/tensor/upload.h"
 
 namespace tutti {
 namespace {
@@ -178,10 +179,14 @@ void LocalStrategy::run_replicas(FunctionRef<void(int replica)> function, const 
 
 data::Placer LocalStrategy::placer() const {
   const auto& devices = state_->mesh.devices();
-  std::vector<c10::Device> targets;
-  for (const Device& device : devices) targets.push_back(torch_device(device));
-  if (std::all_of(targets.begin(), targets.end(), [](c10::Device device) { return device.is_cpu(); })) return {};
-  return [targets](const Tensor& leaf, int replica) { return leaf.to(targets[static_cast<size_t>(replica)]); };
+  std::vector<Upload> uploads;
+  bool all_on_host = true;
+  for (const Device& device : devices) {
+    uploads.emplace_back(torch_device(device));
+    all_on_host = all_on_host && torch_device(device).is_cpu();
+  }
+  if (all_on_host) return {};
+  return [uploads](const Tensor& leaf, int replica) { return uploads[static_cast<size_t>(replica)](leaf); };
 }
 
 }  // namespace tutti
