@@ -153,8 +153,8 @@ void Recorded(benchmark::State& state, const Task& task) {
   compare(state, 1, several([&] { raw.step(); }), several([&] { step(); }));
 }
 
-// The sum of n buffers of 64 MB, as gradients of n replicas are summed; GB/s of what must be read and written, over
-// those of a copy.
+// The sum of n buffers of 64 MB in the memory of one GPU, which each of n replicas gets: GB/s of the 2 n buffers that
+// are read and written, and their fraction of a copy's.
 void AllReduce(benchmark::State& state) {
   if (is_without_gpu(state)) return;
   const int64_t n = state.range(0), bytes = 64 << 20;
@@ -165,7 +165,7 @@ void AllReduce(benchmark::State& state) {
   const Tensor target = torch::empty_like(values[0]);
   compare(state, 1, several([&] { Tensor(target).copy_(values[0]); }),
           several([&] { all_reduce.reduce(ReduceOp::sum, PerReplica<Tensor>(values), Destinations(devices)); }));
-  const double moved = static_cast<double>((n + 1) * bytes) / (state.counters["ours_us"] / kSteps);
+  const double moved = static_cast<double>(2 * n * bytes) / (state.counters["ours_us"] / kSteps);
   const double copied = static_cast<double>(2 * bytes) / (state.counters["raw_us"] / kSteps);
   state.counters["fraction"] = moved / copied;
   state.counters["GB/s"] = moved / 1e3;

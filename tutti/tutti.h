@@ -74,6 +74,7 @@
 #include "tutti/distribute/default_strategy.h"
 #include "tutti/distribute/destinations.h"
 #include "tutti/distribute/elastic.h"
+#include "tutti/distribute/grad_scaler.h"
 #include "tutti/distribute/gradients.h"
 #include "tutti/distribute/hierarchical_copy_all_reduce.h"
 #include "tutti/distribute/loss_scaling.h"

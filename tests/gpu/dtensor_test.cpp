@@ -89,6 +89,38 @@ TEST_P(DTensor, DrawsTheNumbersOfOneDevice) {
   EXPECT_EQ(on_host(mask).count_nonzero().item<int64_t>(), wanted_mask.count_nonzero().item<int64_t>());
 }
 
+// Ops for which LibTorch has other kernels on a GPU.
+TEST_P(DTensor, NormalizesAndActivatesAsOneDevice) {
+  const Mesh mesh = this->mesh();
+  torch::manual_seed(1);
+  const Tensor x = torch::randn({6, 4, 5, 3}, on_gpu());
+  const auto run = [](const Tensor& images, const Tensor& weight, const Tensor& mean, const Tensor& variance) {
+    const Tensor in = images.detach().requires_grad_(), scale = weight.detach().requires_grad_();
+    std::vector<Tensor> results;
+    for (const bool training : {true, false}) {
+      const Tensor normal = torch::batch_norm(in, scale, Tensor(), mean, variance, training, 0.1, 1e-5, /*cudnn=*/true);
+      results.push_back(torch::log_sigmoid(normal));
+      results.back().square().sum().backward();
+    }
+    results.insert(results.end(), {in.grad(), scale.grad(), mean, variance});
+    return results;
+  };
+  const auto statistics = [] { return std::pair(torch::zeros({4}, on_gpu()), torch::ones({4}, on_gpu())); };
+  const Tensor weight = torch::rand({4}, on_gpu());
+  const auto [mean, variance] = statistics();
+  const auto wanted = run(x, weight, mean, variance);
+  for (const std::vector<std::string>& layout :
+       std::vector<std::vector<std::string>>{{"x", kUnsharded, "y", kUnsharded},
+                                             {"y", "x", kUnsharded, kUnsharded},
+                                             {kUnsharded, kUnsharded, kUnsharded, "x"}}) {
+    SCOPED_TRACE(str_list(layout));
+    const auto whole = [&](const Tensor& value) { return dtensor::shard(value, Layout({kUnsharded}, mesh)); };
+    const auto [own_mean, own_variance] = statistics();
+    const auto seen = run(dtensor::shard(x, Layout(layout, mesh)), whole(weight), whole(own_mean), whole(own_variance));
+    for (size_t i = 0; i < wanted.size(); ++i) expect_near(seen[i], wanted[i], 1e-4, str("result ", i));
+  }
+}
+
 TEST_P(DTensor, ViewsReadAndWriteTheWhole) {
   const Mesh mesh = this->mesh();
   Tensor plain = torch::arange(24, on_gpu().dtype(torch::kFloat)).view({6, 4});

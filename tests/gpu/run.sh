@@ -1,26 +1,28 @@
 #!/usr/bin/env bash
 # Runs what `./dev gpu-bundle` packed, where there is a GPU and a CUDA build of LibTorch; nothing else is needed.
 #
-#   ./run.sh [--results DIR] [--torch DIR] [PART…]
+#   ./run.sh [--results DIR] [--torch DIR] [--mnist DIR] [PART…]
 #
-# Parts: tests (each suite in a process of its own), rules (on logical parts of the GPU), nccl, workers, sanitizer
-# (NVIDIA's compute-sanitizer over a few tests), figures; all unless given. DIR of --torch holds lib/libtorch_cuda.so;
-# unless given it is that of python3's torch. Each log goes to the results' folder, and a line for each part to the output.
+# Parts: tests (each suite in a process of its own), rules (on logical parts of the GPU), nccl, workers, pjrt (XLA's plugin
+# for CUDA, which JAX brings; with --mnist a training too), sanitizer (NVIDIA's compute-sanitizer over a few tests),
+# figures; all unless given. DIR of --torch holds lib/libtorch_cuda.so; unless given it is that of python3's torch.
+# Each log goes to the results' folder, and a line for each part to the output.
 # A case that needs a GPU where there is none is counted as skipped. Exits with 1 where a case has failed.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1
 
-results=$PWD/results torch=""
+results=$PWD/results torch="" mnist=""
 while [[ ${1:-} == --* ]]; do
   case $1 in
     --results) results=$2 ;;
     --torch) torch=$2 ;;
+    --mnist) mnist=$2 ;;
     *) echo "unknown option $1" >&2 && exit 2 ;;
   esac
   shift 2
 done
 parts=("$@")
-((${#parts[@]})) || parts=(tests rules nccl workers sanitizer figures)
+((${#parts[@]})) || parts=(tests rules nccl workers pjrt sanitizer figures)
 [[ -n $torch ]] ||
   torch=$(python3 -c 'import importlib.util as i; print(i.find_spec("torch").submodule_search_locations[0])') || exit 2
 export LD_LIBRARY_PATH="$torch/lib:$PWD/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
@@ -50,18 +52,18 @@ run_tests() {
   for suite in "${suites[@]}"; do note "$suite" "$results/tests.${suite//\//_}.log"; done
 }
 
-# sharded NAME PROGRAM: the program's tests in as many processes as one GPU has memory for.
+# sharded NAME PROGRAM [OPTION]: the program's tests in as many processes as one GPU has memory for.
 sharded() {
   local i shards=14
   for ((i = 0; i < shards; ++i)); do
-    GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$i timeout 170 "$2" >"$results/$1.$i.log" 2>&1 &
+    GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$i timeout 170 "${@:2}" >"$results/$1.$i.log" 2>&1 &
   done
   wait
   for ((i = 0; i < shards; ++i)); do note "$1, shard $i" "$results/$1.$i.log"; done
 }
 
 run_nccl() { sharded nccl ./nccl_processes_test; }
-run_rules() { TUTTI_TEST_DEVICE=gpu sharded rules ./rules_test; }
+run_rules() { TUTTI_TEST_DEVICE=gpu sharded rules ./rules_test --gtest_filter=All/Rules.*; }
 
 run_workers() {
   local case status
@@ -71,6 +73,20 @@ run_workers() {
     ((status == 0 || status == 77)) || failed=1
     echo "workers, $case: $(tail -1 "$results/workers.$case.log")"
   done
+}
+
+run_pjrt() {
+  local plugin
+  plugin=$(python3 -c 'import glob, importlib.util as i
+print(glob.glob(i.find_spec("jax_plugins").submodule_search_locations[0] + "/xla_cuda*/xla_cuda_plugin.so")[0])' 2>/dev/null) ||
+    { echo "pjrt: not run: no jax_plugins of CUDA" && return; }
+  ln -sf "$plugin" xla_plugin.so
+  timeout 170 ./stablehlo_test --gtest_filter='*OpLowering.Gives*' >"$results/pjrt.lowering.log" 2>&1
+  note "pjrt, lowering" "$results/pjrt.lowering.log"
+  [[ -n $mnist ]] || { echo "pjrt, mnist_fit: not run: no --mnist" && return; }
+  TUTTI_PJRT_PLUGIN=$plugin timeout 100 ./mnist_fit --data "$mnist" --epochs 1 --replicas 1 --tpu local \
+    >"$results/pjrt.mnist_fit.log" 2>&1 || failed=1
+  echo "pjrt, mnist_fit: $(tail -1 "$results/pjrt.mnist_fit.log")"
 }
 
 run_sanitizer() {
@@ -90,7 +106,7 @@ run_figures() {
 
 for part in "${parts[@]}"; do
   case $part in
-    tests | rules | nccl | workers | sanitizer | figures) "run_$part" ;;
+    tests | rules | nccl | workers | pjrt | sanitizer | figures) "run_$part" ;;
     *) echo "unknown part $part" >&2 && exit 2 ;;
   esac
 done

@@ -197,19 +197,68 @@ TEST_F(Strategies, ATensorTooLargeIsAnErrorOfItsReplicaAndSurvived) {
   EXPECT_EQ(strategy.run(fill(1000))[1], 1000);
 }
 
+class Autocast {
+ public:
+  Autocast() { at::autocast::set_autocast_enabled(type_, true); }
+  ~Autocast() {
+    at::autocast::clear_cache();
+    at::autocast::set_autocast_enabled(type_, was_);
+  }
+
+ private:
+  const at::DeviceType type_ = gpu_device(0).type();
+  const bool was_ = at::autocast::is_autocast_enabled(type_);
+};
+
 TEST_F(Strategies, AutocastComputesInHalfPrecision) {
   MirroredStrategy strategy({.devices = parts(2)});
   auto net = strategy.build([] { return nn::Linear(16, 4); });
-  const bool was = at::autocast::is_autocast_enabled(gpu_device(0).type());
-  at::autocast::set_autocast_enabled(gpu_device(0).type(), true);
+  const Autocast half;
   const auto types = strategy.run([&] {
     return static_cast<int>(net->forward(torch::ones({2, 16}, on_gpu())).scalar_type());
   });
-  const Tensor whole = net->forward(torch::ones({2, 16}, on_gpu()));
-  at::autocast::set_autocast_enabled(gpu_device(0).type(), was);
-  at::autocast::clear_cache();
   for (const int type : types) EXPECT_EQ(static_cast<at::ScalarType>(type), torch::kHalf);
-  EXPECT_EQ(whole.scalar_type(), torch::kHalf);
+  EXPECT_EQ(net->forward(torch::ones({2, 16}, on_gpu())).scalar_type(), torch::kHalf);
+}
+
+// In float16 with loss scaling, which starts so high that steps are left out.
+TEST_F(Strategies, MixedPrecisionWithLossScalingTrainsAsTheProgramWithout) {
+  if (!gpu_device(0).is_cuda()) GTEST_SKIP() << "the program without runs on a GPU of LibTorch's own";
+  const auto train = [](std::optional<int> replicas) {
+    std::optional<MirroredStrategy> strategy;
+    if (replicas) strategy.emplace(MirroredStrategyOptions{.devices = parts(*replicas)});
+    torch::manual_seed(5);
+    auto net = replicas ? strategy->build([] { return std::make_shared<Net>(); }, {.gradients = ReduceOp::mean})
+                        : std::make_shared<Net>();
+    net->to(gpu_device(0));
+    torch::optim::SGD optimizer(net->parameters(), 0.05);
+    GradScaler scaler({.init_scale = 1 << 24});
+    std::vector<double> seen;
+    for (const auto& batch : batches()) {
+      optimizer.zero_grad();
+      const auto backward = [&](const Tensor& images, const Tensor& labels) {
+        Tensor loss;
+        {
+          const Autocast half;
+          loss = loss_of(*net, images.to(gpu_device(0)), labels.to(gpu_device(0)));
+        }
+        scaler.scale(loss).backward();
+        return loss.detach();
+      };
+      const Tensor loss = replicas
+                              ? strategy->reduce(ReduceOp::mean, strategy->run(backward, strategy->distribute(batch)))
+                              : std::apply(backward, batch);
+      const bool was_taken = scaler.step(optimizer);
+      scaler.update();
+      seen.insert(seen.end(), {loss.item<double>(), was_taken ? 1.0 : 0.0, scaler.get_scale()});
+    }
+    return seen;
+  };
+  const auto wanted = train({}), seen = train(1), of_two = train(2);
+  for (size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(seen[i], wanted[i], i % 3 == 0 ? 5e-3 : 0) << "number " << i;
+  EXPECT_EQ(wanted[1], 0) << "the first step was to be left out";
+  EXPECT_EQ(of_two[1], 0);
+  EXPECT_NEAR(of_two[0], wanted[0], 5e-3);
 }
 
 TEST_F(Strategies, ChannelsLastStays) {

@@ -12,6 +12,7 @@
 #include "tests/support/temporary_folder.h"
 #include "tests/support/three_replicas.h"
 #include "tutti/checkpoint/weights.h"
+#include "tutti/device/logical_devices.h"
 #include "tutti/tensor/mesh_tensor.h"
 
 namespace tutti {

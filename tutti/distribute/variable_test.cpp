@@ -14,6 +14,7 @@
 #include "tests/support/dataset_values.h"
 #include "tests/support/three_replicas.h"
 #include "tutti/core/str.h"
+#include "tutti/device/logical_devices.h"
 #include "tutti/distribute/optimizer.h"
 #include "tutti/tensor/mesh_tensor.h"
 

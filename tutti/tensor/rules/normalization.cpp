@@ -133,25 +133,33 @@ bool group_norm_backward(Planner& p) {
   return true;
 }
 
-// The operands and results of a batch norm that have one value per channel: from argument `first` on, and two results.
-// Running statistics stay as they are.
-void add_channel_values(Planner& p, const AxisMap& input, int first) {
+// The operands and results of a batch norm that have one value per channel: from argument `first` to before `behind`,
+// and two results, which the calls give terms of where they are `reduced`. Running statistics stay as they are.
+void add_channel_values(Planner& p, const AxisMap& input, int first, int behind, bool are_reduced) {
   const AxisMap channel{input[1]};
   const at::DimVector size{p.spec(first - 1)->sizes[1]};
-  for (int i = first; i < p.num_arguments(); ++i)
+  for (int i = first; i < behind; ++i)
     if (p.spec(i)) p.operand(i, p.info().writes[static_cast<size_t>(i)] ? p.spec(i)->axes : channel);
   DimensionMask reduced = 0;
   for (const int8_t dimension : input)
-    if (dimension >= 0 && dimension != input[1]) reduced |= DimensionMask{1} << dimension;
+    if (are_reduced && dimension >= 0 && dimension != input[1]) reduced |= DimensionMask{1} << dimension;
   p.result(channel, size, reduced);
   p.result(channel, size, reduced);
 }
 
-// native_batch_norm(input, weight, bias, running_mean, running_var, …) of merged buffers -> (output, mean, invstd)
+// native_batch_norm(input, weight, bias, running_mean, running_var, training, …) of merged buffers
+// -> (output, mean, invstd)
 bool batch_norm(Planner& p) {
   if (!p.mesh().merged() || p.spec(0)->rank() < 2) return false;
   const std::string all = letters(p.spec(0)->rank());
-  add_channel_values(p, shard(p, {{0, all}}, {all})[0], 1);
+  add_channel_values(p, shard(p, {{0, all}}, {all})[0], 1, 5, /*are_reduced=*/p.boolean(5));
+  return true;
+}
+
+// cudnn_batch_norm, with the same arguments -> (output, mean, invstd, reserve), of which the last is cuDNN's own affair
+bool cudnn_batch_norm(Planner& p) {
+  if (!batch_norm(p)) return false;
+  p.result(1);
   return true;
 }
 
@@ -159,7 +167,17 @@ bool batch_norm(Planner& p) {
 bool batch_norm_backward(Planner& p) {
   if (!p.mesh().merged()) return false;
   const std::string all = letters(p.spec(1)->rank());
-  add_channel_values(p, shard(p, {{0, all}, {1, all}}, {all})[0], 2);
+  add_channel_values(p, shard(p, {{0, all}, {1, all}}, {all})[0], 2, p.num_arguments(), /*are_reduced=*/true);
+  return true;
+}
+
+// cudnn_batch_norm_backward(input, grad, weight, running_mean, running_var, mean, invstd, epsilon, reserve) of merged
+// buffers
+bool cudnn_batch_norm_backward(Planner& p) {
+  if (!p.mesh().merged()) return false;
+  const std::string all = letters(p.spec(0)->rank());
+  add_channel_values(p, shard(p, {{0, all}, {1, all}}, {all})[0], 2, 7, /*are_reduced=*/true);
+  p.operand(8, unsharded(1));
   return true;
 }
 
@@ -250,6 +268,18 @@ Results decompose_batch_norm_backward(at::ArrayRef<IValue> a) {
                              mask[2] ? in_type(bias_gradient, of_weight) : Tensor()};
 }
 
+Results decompose_cudnn_batch_norm(at::ArrayRef<IValue> a) {
+  auto results = decompose_batch_norm(a);
+  if (results) results->emplace_back(at::empty({0}, a[0].toTensor().options().dtype(at::kByte)));
+  return results;
+}
+
+Results decompose_cudnn_batch_norm_backward(at::ArrayRef<IValue> a) {
+  const c10::List<bool> all_wanted({true, true, true});
+  return decompose_batch_norm_backward(
+      std::vector<IValue>{a[1], a[0], a[2], a[3], a[4], a[5], a[6], /*train=*/true, a[7], all_wanted});
+}
+
 }  // namespace
 
 void add_normalization_rules(RuleTable& table) {
@@ -258,6 +288,8 @@ void add_normalization_rules(RuleTable& table) {
   table["native_group_norm"] = {group_norm, SizeArguments::rewritten};
   table["native_group_norm_backward"] = {group_norm_backward, SizeArguments::rewritten};
   table["native_batch_norm"] = {batch_norm, SizeArguments::none};
+  table["cudnn_batch_norm"] = {cudnn_batch_norm, SizeArguments::none};
+  table["cudnn_batch_norm_backward"] = {cudnn_batch_norm_backward, SizeArguments::none};
   table["native_batch_norm_backward"] = {batch_norm_backward, SizeArguments::none};
 }
 
@@ -265,6 +297,8 @@ void add_normalization_decompositions(DecompositionTable& table) {
   table["native_layer_norm"] = decompose_layer_norm;
   table["native_layer_norm_backward"] = decompose_layer_norm_backward;
   table["native_batch_norm"] = decompose_batch_norm;
+  table["cudnn_batch_norm"] = decompose_cudnn_batch_norm;
+  table["cudnn_batch_norm_backward"] = decompose_cudnn_batch_norm_backward;
   table["native_batch_norm_backward"] = decompose_batch_norm_backward;
 }
 

@@ -82,8 +82,6 @@ constexpr const char* kPointwise[] = {"_conj",
                                       "leaky_relu_backward",
                                       "lift_fresh",
                                       "log_normal_",
-                                      "log_sigmoid_backward",
-                                      "log_sigmoid_forward",
                                       "masked_fill",
                                       "mish_backward",
                                       "native_dropout_backward",
@@ -112,8 +110,35 @@ bool is_pointwise(const c10::OperatorHandle& op) {
   return other && other->hasTag(at::Tag::pointwise);
 }
 
+namespace {
+
+// What is kept for the gradient has the operand's shape; but CUDA's kernel keeps nothing, in a tensor of shape [0].
+bool keeps_buffer(const Planner& p) { return !p.mesh().devices.front().is_cuda(); }
+
+// log_sigmoid_forward(self) -> (output, buffer)
+bool log_sigmoid(Planner& p) {
+  if (keeps_buffer(p)) return pointwise(p);
+  const std::string all = letters(p.spec(0)->rank());
+  shard(p, {{0, all}}, {all});
+  p.result(1);
+  return true;
+}
+
+// log_sigmoid_backward(grad, self, buffer)
+bool log_sigmoid_backward(Planner& p) {
+  if (keeps_buffer(p)) return pointwise(p);
+  const std::string all = letters(p.spec(1)->rank());
+  shard(p, {{0, all}, {1, all}}, {all});
+  p.operand(2, unsharded(1));
+  return true;
+}
+
+}  // namespace
+
 void add_pointwise_rules(RuleTable& table) {
   for (const char* name : kPointwise) table[name] = {pointwise, SizeArguments::none};
+  table["log_sigmoid_forward"] = {log_sigmoid, SizeArguments::none};
+  table["log_sigmoid_backward"] = {log_sigmoid_backward, SizeArguments::none};
 }
 
 }  // namespace tutti
