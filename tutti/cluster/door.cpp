@@ -9,6 +9,7 @@ using namespace std::chrono_literals;
 
 constexpr auto kTimeToProve = 5s;
 constexpr auto kTimeToRead = 2s;
+constexpr Door::Clock::duration kFirstPause = 2ms, kLongestPause = 100ms;  // of one who comes again
 constexpr size_t kMaxGuests = 256, kMaxVisitors = 4096;
 
 void append_bytes(std::vector<uint8_t>& bytes, std::span<const uint8_t> more) {
@@ -178,6 +179,7 @@ std::unique_ptr<rpc::Stream> visit(const std::string& address, const std::string
 std::unique_ptr<rpc::Stream> knock(const std::string& address, const std::string& whom, PeerHello hello,
                                    const Security& security, std::chrono::milliseconds timeout) {
   const auto deadline = Door::Clock::now() + timeout;
+  auto pause = kFirstPause;
   std::string last = "nobody answered";
   do {
     try {
@@ -197,7 +199,9 @@ std::unique_ptr<rpc::Stream> knock(const std::string& address, const std::string
                         text, ')'));
       last = text;
     }
-    std::this_thread::sleep_for(std::min<Door::Clock::duration>(100ms, std::max(deadline - Door::Clock::now(), 0ns)));
+    std::this_thread::sleep_for(
+        std::min(pause, std::max(deadline - Door::Clock::now(), Door::Clock::duration::zero())));
+    pause = std::min(2 * pause, kLongestPause);
   } while (Door::Clock::now() < deadline);
   throw Error(ErrorCode::deadline_exceeded, str(to_string(hello.task), " has tried for ", timeout.count(),
                                                 " ms to reach ", whom, " at ", address, ": ", last));

@@ -122,6 +122,7 @@ Message Stream::receive(std::chrono::steady_clock::time_point deadline) {
 void Stream::on_event(std::function<void()> call) {
   const std::lock_guard lock(state_->mutex_);
   state_->on_event_ = std::move(call);
+  if (state_->on_event_ && (!state_->inbox_.empty() || state_->end_)) state_->on_event_();
 }
 
 bool Stream::close(std::chrono::milliseconds limit) {

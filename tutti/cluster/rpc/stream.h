@@ -74,8 +74,9 @@ class Stream {
   std::optional<std::string> end() const;
   // Waits for a message. Throws: deadline_exceeded, unavailable with the reason of the end.
   Message receive(std::chrono::steady_clock::time_point deadline);
-  // Is called whenever a message has come, or the end: from threads of the transport, which it must not hold up, and
-  // never once another function or none was set. It must not destroy the stream.
+  // Is called whenever a message has come, or the end: at once where something has come before, else from threads of
+  // the transport, which it must not hold up, and never once another function or none was set. It must not destroy the
+  // stream.
   void on_event(std::function<void()> call);
   // Sends what is to be sent, tells the other side that this was all, and waits until it knows. Returns whether it
   // does.
