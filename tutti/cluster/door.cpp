@@ -201,7 +201,7 @@ std::unique_ptr<rpc::Stream> visit(const std::string& address, const std::string
 
 }  // namespace
 
-std::unique_ptr<rpc::Stream> knock(const std::string& address, const std::string& whom, PeerHello hello,
+std::unique_ptr<rpc::Stream> knock(const std::string& address, const std::string& whom, const PeerHello& hello,
                                    const Security& security, std::chrono::milliseconds timeout, rpc::Carriage over) {
   const auto deadline = Door::Clock::now() + timeout;
   auto pause = kFirstPause;

@@ -79,7 +79,7 @@ class Door {
 
 // Goes to the door at that address, again and again while nobody is there, and proves who this process is; `whom` names
 // it in messages. Throws: deadline_exceeded with what went wrong last, and what the door says of one that it refuses.
-std::unique_ptr<rpc::Stream> knock(const std::string& address, const std::string& whom, PeerHello hello,
+std::unique_ptr<rpc::Stream> knock(const std::string& address, const std::string& whom, const PeerHello& hello,
                                    const Security& security, std::chrono::milliseconds timeout,
                                    rpc::Carriage over = rpc::Carriage::sockets);
 
