@@ -91,12 +91,16 @@ class Training {
     optimizer_.emplace(model_->parameters(), 0.01);
   }
 
-  void step() {
+  MirroredStrategy& strategy() { return *strategy_; }
+  void step() { strategy_ ? step(*batch_) : step(inputs_, labels_); }
+  void step(const Tensor& inputs, const Tensor& labels) {
     optimizer_->zero_grad();
-    if (strategy_)
-      strategy_->run([this](const Tensor& inputs, const Tensor& labels) { backward(inputs, labels); }, *batch_);
-    else
-      backward(inputs_, labels_);
+    backward(inputs, labels);
+    optimizer_->step();
+  }
+  void step(const PerReplica<std::tuple<Tensor, Tensor>>& batch) {
+    optimizer_->zero_grad();
+    strategy_->run([this](const Tensor& inputs, const Tensor& labels) { backward(inputs, labels); }, batch);
     optimizer_->step();
   }
 
@@ -153,6 +157,29 @@ void Recorded(benchmark::State& state, const Task& task) {
   compare(state, 1, several([&] { raw.step(); }), several([&] { step(); }));
 }
 
+// The CNN's step with a new batch from the host each time, of a dataset: by to() in the plain loop.
+void Input(benchmark::State& state) {
+  if (is_without_gpu(state)) return;
+  Training raw(cnn()), ours(cnn(), parts(1));
+  const auto batches =
+      data::from_tensor_slices(torch::rand({4 * kBatch, 1, 28, 28}), torch::randint(10, {4 * kBatch}, torch::kLong))
+          .batch(kBatch)
+          .cache()
+          .repeat();
+  const auto distributed = ours.strategy().distribute(batches);
+  auto next = batches.begin();
+  auto next_of_ours = distributed.begin();
+  compare(state, 1, several([&] {
+            const auto& [images, labels] = *next;
+            raw.step(images.to(at::kCUDA), labels.to(at::kCUDA));
+            ++next;
+          }),
+          several([&] {
+            ours.step(*next_of_ours);
+            ++next_of_ours;
+          }));
+}
+
 // The sum of n buffers of 64 MB in the memory of one GPU, which each of n replicas gets: GB/s of the 2 n buffers that
 // are read and written, and their fraction of a copy's.
 void AllReduce(benchmark::State& state) {
@@ -177,6 +204,7 @@ void variants(benchmark::internal::Benchmark* benchmark) {
 BENCHMARK(Mlp)->Apply(variants);
 BENCHMARK(Cnn)->Apply(variants);
 BENCHMARK(Transformers)->Apply(variants);
+BENCHMARK(Input)->Iterations(9)->UseManualTime();
 BENCHMARK_CAPTURE(Recorded, Mlp, mlp())->Iterations(9)->UseManualTime();
 BENCHMARK_CAPTURE(Recorded, Cnn, cnn())->Iterations(9)->UseManualTime();
 BENCHMARK_CAPTURE(Recorded, Transformer, transformer())->Iterations(9)->UseManualTime();

@@ -1,7 +1,7 @@
 // What handing functions to workers costs in a cluster: empty ones, a call whose result is waited for before the next
 // one, and steps of an MLP (57,794 parameters, batch 64) by Keras's SGD on the servers.
 //
-//   OMP_NUM_THREADS=1 tutti launch --chief --workers 2 --ps 1 served_functions [ROUNDS]
+//   OMP_NUM_THREADS=1 tutti launch --chief --workers 2 --ps 1 served_functions [ROUNDS [sockets]]
 //
 // The chief prints, over rounds: the median, and the 10 % and 90 % quantiles.
 #include <ATen/TensorOperators.h>
@@ -53,8 +53,8 @@ void measure(const char* what, const char* unit, int rounds, const std::function
   std::fflush(stdout);
 }
 
-void run(int rounds) {
-  ParameterServerStrategy strategy({.devices = configure_logical_cpus(1)});
+void run(int rounds, bool shares_memory) {
+  ParameterServerStrategy strategy({.devices = configure_logical_cpus(1), .shares_memory = shares_memory});
   const auto [net, optimizer] = strategy.build([] {
     auto made = std::make_shared<Mlp>();
     keras::optimizers::SGD sgd({.learning_rate = 0.01});
@@ -94,4 +94,4 @@ void run(int rounds) {
 }  // namespace
 }  // namespace tutti::benchmarks
 
-int main(int argc, char** argv) { tutti::benchmarks::run(argc > 1 ? std::max(1, std::atoi(argv[1])) : 11); }
+int main(int argc, char** argv) { tutti::benchmarks::run(argc > 1 ? std::max(1, std::atoi(argv[1])) : 11, argc <= 2); }

@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <random>
 #include <thread>
 
@@ -165,10 +166,18 @@ size_t entries(const char* folder) {
       std::distance(std::filesystem::directory_iterator(folder), std::filesystem::directory_iterator()));
 }
 
+size_t num_shared_memories() {
+  std::ifstream maps("/proc/self/maps");
+  size_t count = 0;
+  for (std::string line; std::getline(maps, line);) count += line.find("memfd:tutti-link") != std::string::npos;
+  return count;
+}
+
 // One task's part in a training that does little.
-void take_part(const cluster::Environment& environment) {
+void take_part(const cluster::Environment& environment, rpc::Carriage carriage) {
   const auto joined = cluster::Cluster::join({.connect_timeout = 60s}, environment);
-  TaskLinks links(joined, {.connect_timeout = 60s, .silence = 60s});
+  TaskLinks links(joined, {.connect_timeout = 60s, .silence = 60s, .carriage = carriage});
+  EXPECT_EQ(num_shared_memories() > 0, carriage == rpc::Carriage::shared_memory);
   for (const auto* peers : {&links.coordinators(), &links.workers(), &links.servers()})
     for (const auto& peer : *peers) peer->send(Bytes(100'000, 7));
   for (const auto* peers : {&links.coordinators(), &links.workers(), &links.servers()})
@@ -192,7 +201,7 @@ std::vector<int> free_ports(int count) {
   return ports;
 }
 
-void make_and_end_a_cluster() {
+void make_and_end_a_cluster(rpc::Carriage carriage) {
   const auto ports = free_ports(4);
   const auto at = [&](size_t i) { return str("\"127.0.0.1:", ports[i], '"'); };
   const std::string cluster =
@@ -201,9 +210,10 @@ void make_and_end_a_cluster() {
   for (const char* task :
        {R"("chief", "index": 0)", R"("worker", "index": 0)", R"("worker", "index": 1)", R"("ps", "index": 0)"}) {
     const std::string config = str(R"({"cluster": )", cluster, R"(, "task": {"type": )", task, "}}");
-    tasks.emplace_back([config] { take_part(cluster::Environment({{"TF_CONFIG", config}})); });
+    tasks.emplace_back([=] { take_part(cluster::Environment({{"TF_CONFIG", config}}), carriage); });
   }
   for (std::thread& task : tasks) task.join();
+  EXPECT_EQ(num_shared_memories(), 0);
 }
 
 TEST(ServedClusters, RoundsOfMakingAndEndingOneLeaveNoThreadAndNoSocket) {
@@ -211,9 +221,12 @@ TEST(ServedClusters, RoundsOfMakingAndEndingOneLeaveNoThreadAndNoSocket) {
   const int rounds = given ? std::atoi(given) : 20;
   const Watchdog watchdog(std::chrono::seconds(60 + 5 * rounds));
   constexpr int kFirst = 5;  // after which gRPC has what it keeps
-  for (int round = 0; round < kFirst; ++round) make_and_end_a_cluster();
+  const auto make_and_end = [](int round) {
+    make_and_end_a_cluster(round % 2 == 0 ? rpc::Carriage::shared_memory : rpc::Carriage::sockets);
+  };
+  for (int round = 0; round < kFirst; ++round) make_and_end(round);
   const size_t threads = entries("/proc/self/task"), files = entries("/proc/self/fd");
-  for (int round = kFirst; round < kFirst + rounds; ++round) make_and_end_a_cluster();
+  for (int round = kFirst; round < kFirst + rounds; ++round) make_and_end(round);
   const auto less_than_one_a_round = threads + static_cast<size_t>(rounds) / 2;
   for (int i = 0; i < 100 && entries("/proc/self/task") >= less_than_one_a_round; ++i)
     std::this_thread::sleep_for(100ms);

@@ -18,7 +18,7 @@ ldd "${programs[@]/#/$build/}" | awk '$2 == "=>" && $3 ~ /^\// {print $3}' | sor
   grep -vE '/(lib(c|m|dl|rt|pthread|resolv|util|gcc_s|stdc\+\+|gomp)\.so|ld-linux)|torch|libc10|libcu|libnv|nccl' |
   while read -r library; do strip --strip-unneeded -o "$folder/lib/${library##*/}" "$library"; done
 # The programs are linked with the same library: a dictionary that reaches from one to the next holds it once.
-tar -C "$folder" -cf - . | xz --threads=2 --lzma2=preset=6,dict=64MiB >"$archive"
+tar -C "$folder" -cf - . | xz --threads=2 --lzma2=preset=4,dict=64MiB >"$archive"
 bytes=$(stat -c %s "$archive")
 echo "$archive: $((bytes >> 10)) KiB"
 ((bytes <= most_bytes)) || { echo "more than 60 MiB" >&2 && exit 1; }

@@ -1,7 +1,7 @@
 // What served_kills_test.py starts as chief, workers and servers: functions that count on every server, while all
 // workers but the first are killed at random, and with --cut-ms the connections of all to servers are cut that often,
 // or with --cut-chief 1 those to the chief. The chief looks at the history.
-//   served_kills_member --seed N [--calls N] [--slow-ms MS] [--cut-ms MS] [--cut-chief 1]
+//   served_kills_member --seed N [--calls N] [--slow-ms MS] [--cut-ms MS] [--cut-chief 1] [--sockets 1]
 #include <ATen/ops/zeros.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -127,7 +127,7 @@ void check(std::vector<Seen> history, const Counts& counts, int64_t calls, int64
 struct Options {
   uint64_t seed = 0;
   int64_t calls = 300, slow_ms = 0, cut_ms = 0;
-  bool cut_chief = false;
+  bool cut_chief = false, sockets = false;
 };
 
 void count(ParameterServerStrategy& strategy, const Options& options) {
@@ -165,11 +165,13 @@ void count(ParameterServerStrategy& strategy, const Options& options) {
         return Seen{int64_t{getpid()}, num_before, counted[0]};
       });
   coordinator.run([&, &counts = counts, &optimizer = optimizer] {
+    const auto begin = std::chrono::steady_clock::now();
     std::vector<RemoteValue<Seen>> all;
     for (int64_t i = 0; i < calls; ++i) all.push_back(coordinator.schedule(add, made, i));
     coordinator.join();
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
     check(coordinator.fetch(all), *counts, calls, optimizer.iterations());
-    std::cout << "the history of " << calls << " calls is right\n" << std::flush;
+    std::cout << "the history of " << calls << " calls is right, which took " << took.count() << " s\n" << std::flush;
   });
 }
 
@@ -183,12 +185,14 @@ int main(int argc, char** argv) {
     if (argv[i] == std::string("--slow-ms")) options.slow_ms = std::stoll(argv[i + 1]);
     if (argv[i] == std::string("--cut-ms")) options.cut_ms = std::stoll(argv[i + 1]);
     if (argv[i] == std::string("--cut-chief")) options.cut_chief = true;
+    if (argv[i] == std::string("--sockets")) options.sockets = true;
   }
   try {
     ParameterServerStrategy strategy({.variable_partitioner = FixedShardsPartitioner(kServers),
                                       .devices = configure_logical_cpus(1),
                                       .connect_timeout = std::chrono::seconds(60),
-                                      .lost_after = std::chrono::seconds(20)});
+                                      .lost_after = std::chrono::seconds(20),
+                                      .shares_memory = !options.sockets});
     count(strategy, options);
   } catch (const Error& error) {
     std::cerr << to_string(error.code()) << ": " << error.what() << '\n' << std::flush;

@@ -4,6 +4,7 @@ servers: served_kills_test.py TUTTI SERVED_KILLS_MEMBER. TUTTI_SERVED_KILLS says
 which."""
 
 import os
+import re
 import signal
 import sys
 import time
@@ -27,7 +28,8 @@ class ServedKills(unittest.TestCase):
 
     def killed_in(self, seed):
         """How many workers died, of which the history must not tell."""
-        with Tasks([MEMBER, "--seed", str(seed)], workers=WORKERS, servers=2) as tasks:
+        sockets = ["--sockets", "1"] if seed % 2 else []  # else in memory
+        with Tasks([MEMBER, "--seed", str(seed), *sockets], workers=WORKERS, servers=2) as tasks:
             ends = tasks.wait()
         killed = [name for name, (code, _, _) in ends.items() if code == -signal.SIGKILL]
         self.check(seed, ends, 300, killed)
@@ -70,6 +72,22 @@ class ServedKills(unittest.TestCase):
             kills, taken_in, runs = kills + more_kills, taken_in + more_taken_in, runs + 1
             self.assertLess(runs, 10 + KILLS, "too few workers are killed")
         print(f"{kills} kills in {runs} runs, {taken_in} workers were taken in again", flush=True)
+
+    def cut_in(self, every_ms, *more):
+        """How many connections to servers were cut while 300 calls of 10 ms were made, in how many seconds."""
+        options = ["--seed", str(SEED), "--calls", "300", "--slow-ms", "10", "--cut-ms", str(every_ms), *more]
+        with Tasks([MEMBER, *options], workers=1, servers=2) as tasks:
+            ends = tasks.wait()
+        self.check(SEED, ends, 300, [])
+        return (ends["worker 0"][2].count("it is connected to again"),
+                float(re.search(r"which took ([\d.e+-]+) s", ends["chief 0"][1])[1]))
+
+    def test_a_worker_goes_on_at_once_where_its_connections_to_servers_are_cut(self):
+        for every_ms, fewest, more in ((500, 3, ["--sockets", "1"]), (50, 30, ["--sockets", "1"]), (50, 30, [])):
+            cuts, seconds = self.cut_in(every_ms, *more)
+            print(f"cut every {every_ms} ms {more}: {cuts} connections to servers were made again in {seconds} s", flush=True)
+            self.assertGreaterEqual(cuts, fewest)
+            self.assertLess(seconds, 15)  # 3 of which are the calls' own; 1 s went by at each cut before
 
     def test_a_worker_whose_connections_to_the_chief_are_cut_goes_on(self):
         options = ["--seed", str(SEED), "--calls", "300", "--slow-ms", "10", "--cut-ms", "500", "--cut-chief", "1"]

@@ -81,9 +81,10 @@ class Cluster {
   // when this returns.
   void ask_place(std::function<std::string()> place);
 
-  // A stream of messages to another task, which has to ask for the same one, once for each purpose. Throws:
-  // deadline_exceeded, and what the other task refuses.
-  std::unique_ptr<rpc::Stream> connect(const Task& peer, const std::string& purpose, std::chrono::milliseconds timeout);
+  // A stream of messages to another task, which has to ask for the same one, once for each purpose. What carries it
+  // says the one whose name is the later one. Throws: deadline_exceeded, and what the other task refuses.
+  std::unique_ptr<rpc::Stream> connect(const Task& peer, const std::string& purpose, std::chrono::milliseconds timeout,
+                                       rpc::Carriage over = rpc::Carriage::sockets);
 
  private:
   using Kind = ControlMessage::Kind;

@@ -135,7 +135,7 @@ void Cluster::open_local_door() {
 }
 
 std::unique_ptr<rpc::Stream> Cluster::connect(const Task& peer, const std::string& purpose,
-                                              std::chrono::milliseconds timeout) {
+                                              std::chrono::milliseconds timeout, rpc::Carriage over) {
   spec_.address(peer);  // throws for one that is not there
   if (peer == task_) throw Error(ErrorCode::invalid_argument, str(to_string(task_), " needs no connection to itself"));
   std::call_once(has_door_, [this] { open_local_door(); });
@@ -146,7 +146,7 @@ std::unique_ptr<rpc::Stream> Cluster::connect(const Task& peer, const std::strin
     const auto begin = Door::Clock::now();
     const std::string address = network_->address_of(peer, [&] { return get(key_of_address(peer), timeout); });
     const auto left = timeout - std::chrono::duration_cast<std::chrono::milliseconds>(Door::Clock::now() - begin);
-    return knock(address, to_string(peer), network_->greet(purpose), network_->security, left);
+    return knock(address, to_string(peer), network_->greet(purpose), network_->security, left, over);
   }
   auto visitor = network_->door->take(peer, purpose, Door::Clock::now() + timeout);
   if (!visitor)

@@ -1,5 +1,7 @@
 #include "tutti/cluster/door.h"
 
+#include "tutti/cluster/rpc/memory_stream.h"
+#include "tutti/core/log.h"
 #include "tutti/core/str.h"
 
 namespace tutti::cluster {
@@ -9,6 +11,7 @@ using namespace std::chrono_literals;
 
 constexpr auto kTimeToProve = 5s;
 constexpr auto kTimeToRead = 2s;
+constexpr Door::Clock::duration kFirstPause = 2ms, kLongestPause = 100ms;  // of one who comes again
 constexpr size_t kMaxGuests = 256, kMaxVisitors = 4096;
 
 void append_bytes(std::vector<uint8_t>& bytes, std::span<const uint8_t> more) {
@@ -101,6 +104,19 @@ void Door::greet(Guest& guest, const rpc::Message& message) {
   guest.stream->send({encode(challenge)});
 }
 
+// What the guest offers to share; null where it offers none, or none that can be.
+std::unique_ptr<rpc::SharedMemory> Door::open_memory(const PeerHello& hello, Verdict& verdict) {
+  if (hello.memory.empty()) return nullptr;
+  try {
+    auto memory = rpc::SharedMemory::open(hello.memory);
+    verdict.shares_memory = memory != nullptr;
+    return memory;
+  } catch (const Error& error) {
+    verdict.text = error.what();
+    return nullptr;
+  }
+}
+
 // Returns true for one that is let in.
 bool Door::judge(Guest& guest, const rpc::Message& message) {
   const rpc::Digest proof = decode_proof(message.bytes(kMaxHelloBytes));
@@ -108,7 +124,10 @@ bool Door::judge(Guest& guest, const rpc::Message& message) {
     throw Error(ErrorCode::failed_precondition, "the token is another one");
   if (const auto refusal = judge_(guest.hello)) throw Error(*refusal);
   guest.stream->on_event(nullptr);
-  guest.stream->send({encode(Verdict{.is_welcome = true})});
+  Verdict verdict{.is_welcome = true};
+  auto memory = open_memory(guest.hello, verdict);
+  guest.stream->send({encode(verdict)});
+  if (memory) guest.stream = rpc::share_memory(std::move(guest.stream), std::move(memory), 1);
   const std::lock_guard lock(mutex_);
   if (visitors_.size() < kMaxVisitors) visitors_.push_back({std::move(guest.hello), std::move(guest.stream)});
   changed_.notify_all();
@@ -153,8 +172,11 @@ namespace {
 }
 
 // One visit. Throws unavailable where nobody is there, or nobody of this cluster.
-std::unique_ptr<rpc::Stream> visit(const std::string& address, const std::string& whom, const PeerHello& hello,
-                                   const Security& security, Door::Clock::time_point deadline) {
+std::unique_ptr<rpc::Stream> visit(const std::string& address, const std::string& whom, PeerHello hello,
+                                   const Security& security, Door::Clock::time_point deadline, rpc::Carriage over) {
+  hello.nonce = rpc::random_nonce();
+  auto memory = over == rpc::Carriage::shared_memory ? rpc::SharedMemory::create() : nullptr;
+  if (memory) hello.memory = memory->offer();
   auto stream = rpc::connect(address, security.credentials);
   std::vector<uint8_t> said = encode(hello);
   stream->send({said});
@@ -170,19 +192,23 @@ std::unique_ptr<rpc::Stream> visit(const std::string& address, const std::string
   stream->send({encode(rpc::prove(security.token, "dialler", said))});
   const Verdict verdict = decode_verdict(stream->receive(deadline).bytes(kMaxHelloBytes));
   if (!verdict.is_welcome) throw_refusal(whom, verdict);
+  if (memory && verdict.shares_memory) return rpc::share_memory(std::move(stream), std::move(memory), 0);
+  if (memory && !verdict.text.empty())
+    warn(str(to_string(hello.task), " and ", whom,
+             " are on one host and share no memory, so that sockets carry what they send: ", verdict.text));
   return stream;
 }
 
 }  // namespace
 
-std::unique_ptr<rpc::Stream> knock(const std::string& address, const std::string& whom, PeerHello hello,
-                                   const Security& security, std::chrono::milliseconds timeout) {
+std::unique_ptr<rpc::Stream> knock(const std::string& address, const std::string& whom, const PeerHello& hello,
+                                   const Security& security, std::chrono::milliseconds timeout, rpc::Carriage over) {
   const auto deadline = Door::Clock::now() + timeout;
+  auto pause = kFirstPause;
   std::string last = "nobody answered";
   do {
     try {
-      hello.nonce = rpc::random_nonce();
-      return visit(address, whom, hello, security, std::min(deadline, Door::Clock::now() + kTimeToProve));
+      return visit(address, whom, hello, security, std::min(deadline, Door::Clock::now() + kTimeToProve), over);
     } catch (const Error& error) {
       const bool may_pass = error.code() == ErrorCode::unavailable || error.code() == ErrorCode::not_found ||
                             error.code() == ErrorCode::deadline_exceeded;
@@ -197,7 +223,9 @@ std::unique_ptr<rpc::Stream> knock(const std::string& address, const std::string
                         text, ')'));
       last = text;
     }
-    std::this_thread::sleep_for(std::min<Door::Clock::duration>(100ms, std::max(deadline - Door::Clock::now(), 0ns)));
+    std::this_thread::sleep_for(
+        std::min(pause, std::max(deadline - Door::Clock::now(), Door::Clock::duration::zero())));
+    pause = std::min(2 * pause, kLongestPause);
   } while (Door::Clock::now() < deadline);
   throw Error(ErrorCode::deadline_exceeded, str(to_string(hello.task), " has tried for ", timeout.count(),
                                                 " ms to reach ", whom, " at ", address, ": ", last));

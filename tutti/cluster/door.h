@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tutti/cluster/peer_hello.h"
+#include "tutti/cluster/rpc/shared_memory.h"
 #include "tutti/cluster/rpc/transport.h"
 #include "tutti/cluster/security.h"
 #include "tutti/core/error.h"
@@ -61,6 +62,7 @@ class Door {
   bool stays(Guest& guest);
   void greet(Guest& guest, const rpc::Message& message);
   bool judge(Guest& guest, const rpc::Message& message);
+  static std::unique_ptr<rpc::SharedMemory> open_memory(const PeerHello& hello, Verdict& verdict);
   static void send_away(Guest& guest, const Error& error);
 
   const Security security_;
@@ -77,7 +79,8 @@ class Door {
 
 // Goes to the door at that address, again and again while nobody is there, and proves who this process is; `whom` names
 // it in messages. Throws: deadline_exceeded with what went wrong last, and what the door says of one that it refuses.
-std::unique_ptr<rpc::Stream> knock(const std::string& address, const std::string& whom, PeerHello hello,
-                                   const Security& security, std::chrono::milliseconds timeout);
+std::unique_ptr<rpc::Stream> knock(const std::string& address, const std::string& whom, const PeerHello& hello,
+                                   const Security& security, std::chrono::milliseconds timeout,
+                                   rpc::Carriage over = rpc::Carriage::sockets);
 
 }  // namespace tutti::cluster

@@ -14,7 +14,6 @@ namespace tutti::cluster {
 MessageBridge::MessageBridge(FileDescriptor socket, std::unique_ptr<rpc::Stream> stream)
     : socket_(std::move(socket)), bell_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), stream_(std::move(stream)) {
   stream_->on_event([bell = bell_.number()] { eventfd_write(bell, 1); });
-  eventfd_write(bell_.number(), 1);  // for what came before
   thread_ = std::thread([this] { run(); });
 }
 

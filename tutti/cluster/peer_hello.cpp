@@ -71,6 +71,7 @@ std::vector<uint8_t> encode(const PeerHello& hello) {
   writer.text(hello.purpose);
   writer.number(hello.attempt);
   write_digest(writer, hello.nonce);
+  writer.text(hello.memory);
   return writer.bytes();
 }
 
@@ -87,6 +88,7 @@ PeerHello decode_peer_hello(std::span<const uint8_t> bytes) {
   hello.purpose = reader.text();
   hello.attempt = reader.number();
   hello.nonce = read_digest(reader);
+  hello.memory = reader.text();
   reader.finish();
   return hello;
 }
@@ -121,6 +123,7 @@ std::vector<uint8_t> encode(const Verdict& verdict) {
   writer.number(verdict.is_welcome);
   writer.number(verdict.code);
   writer.text(verdict.text);
+  writer.number(verdict.shares_memory);
   return writer.bytes();
 }
 
@@ -130,6 +133,7 @@ Verdict decode_verdict(std::span<const uint8_t> bytes) {
   verdict.is_welcome = reader.number_in(0, 1) == 1;
   verdict.code = reader.number_in(0, static_cast<int64_t>(ErrorCode::internal));
   verdict.text = reader.text();
+  verdict.shares_memory = reader.number_in(0, 1) == 1;
   reader.finish();
   return verdict;
 }

@@ -11,7 +11,7 @@
 
 namespace tutti::cluster {
 
-constexpr int64_t kPeerVersion = 1;           // of what processes of several hosts say to each other
+constexpr int64_t kPeerVersion = 2;           // of what processes of several hosts say to each other
 constexpr size_t kMaxHelloBytes = 64 * 1024;  // of anything that is said before both are known
 constexpr size_t kMaxSpecText = 32 * 1024;
 
@@ -24,6 +24,7 @@ struct PeerHello {
   std::string purpose = {};  // "leader", "group gradients"
   int64_t attempt = 0;       // how often the launcher has started it again
   rpc::Digest nonce = {};
+  std::string memory = {};  // rpc::SharedMemory's offer; empty: none
 
   bool operator==(const PeerHello&) const = default;
 };
@@ -42,8 +43,9 @@ rpc::Digest decode_proof(std::span<const uint8_t> bytes);
 
 struct Verdict {
   bool is_welcome = false;
-  int64_t code = 0;  // the ErrorCode of a refusal
-  std::string text = {};
+  int64_t code = 0;            // the ErrorCode of a refusal
+  std::string text = {};       // of a refusal, or why the memory that was offered cannot be shared
+  bool shares_memory = false;  // which carries what follows
 };
 std::vector<uint8_t> encode(const Verdict& verdict);
 Verdict decode_verdict(std::span<const uint8_t> bytes);

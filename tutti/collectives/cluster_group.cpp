@@ -8,10 +8,10 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
-#include <fstream>
 #include <vector>
 
 #include "tutti/cluster/roles.h"
+#include "tutti/cluster/rpc/shared_memory.h"
 #include "tutti/collectives/mpi/load_mpi.h"
 #include "tutti/collectives/mpi/mpi_carrier.h"
 #include "tutti/collectives/ring/ring_group.h"
@@ -25,15 +25,6 @@ namespace {
 using cluster::Cluster;
 using cluster::Task;
 using Way = ClusterGroupOptions::Way;
-
-// Equal for processes that can open each other's files: of one running system, one user, and one table of processes.
-std::string place_of_process() {
-  std::string system;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> system;
-  char processes[64] = {};
-  (void)!readlink("/proc/self/ns/pid", processes, sizeof processes - 1);
-  return str(system, ' ', processes, ' ', geteuid());
-}
 
 // The members as they meet: by rank, and what each has to tell the others.
 class Members {
@@ -66,7 +57,7 @@ class Members {
 };
 
 bool are_on_one_host(Members& members) {
-  const std::string own = place_of_process();
+  const std::string own = rpc::place_of_process();
   members.tell("place", own);
   bool all = true;
   for (int rank = 0; rank < members.size(); ++rank) all = members.ask(rank, "place") == own && all;

@@ -71,7 +71,10 @@ std::shared_ptr<servers::ServedTraining> join_training(const ParameterServerStra
   auto cluster = cluster::Cluster::join({.connect_timeout = options.connect_timeout});
   return std::make_shared<servers::ServedTraining>(
       std::move(cluster),
-      servers::TaskLinksOptions{.connect_timeout = options.connect_timeout, .silence = options.lost_after},
+      servers::TaskLinksOptions{
+          .connect_timeout = options.connect_timeout,
+          .silence = options.lost_after,
+          .carriage = options.shares_memory ? rpc::Carriage::shared_memory : rpc::Carriage::sockets},
       options.variable_partitioner, options.largest_copy_bytes);
 }
 

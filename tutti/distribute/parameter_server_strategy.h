@@ -31,6 +31,9 @@ struct ParameterServerStrategyOptions {
   // as lost.
   std::chrono::milliseconds connect_timeout = std::chrono::seconds(600);
   std::chrono::milliseconds lost_after = std::chrono::seconds(30);
+  // With a cluster: whether tasks of one host, user and table of processes send what they send through memory that they
+  // share, a few MB for each pair of them, and not through sockets. The same for all tasks.
+  bool shares_memory = true;
 };
 
 // Asynchronous training: workers compute what a ClusterCoordinator schedules, each by itself, and servers keep the

@@ -49,9 +49,10 @@ class Dialled final : public grpc::ClientBidiReactor<ByteBuffer, ByteBuffer>, pu
   }
 
   void read() override { StartRead(&in_); }
-  void write(const Outgoing& message) override {
+  bool write(const Outgoing& message) override {
     out_ = to_buffer(message);
     StartWrite(&out_);
+    return false;
   }
   void finish() override { StartWritesDone(); }
   void cancel() override { context_.TryCancel(); }
@@ -91,9 +92,10 @@ class Accepted final : public grpc::ServerGenericBidiReactor, public Wire {
   }
 
   void read() override { StartRead(&in_); }
-  void write(const Outgoing& message) override {
+  bool write(const Outgoing& message) override {
     out_ = to_buffer(message);
     StartWrite(&out_);
+    return false;
   }
   void finish() override { write({}); }
   void cancel() override { context_.TryCancel(); }

@@ -39,14 +39,14 @@ bool StreamState::arrived(Message message) {
 
 void StreamState::write_next() {
   if (!wire_ || end_) return;
-  if (!outbox_.empty()) {
+  while (!outbox_.empty()) {
     is_writing_ = true;
     const Outgoing next = std::move(outbox_.front());
     outbox_.pop_front();
-    wire_->write(next);
-  } else if (is_finishing_ && !std::exchange(has_finished_, true)) {
-    wire_->finish();
+    if (!wire_->write(next)) return;
+    is_writing_ = false;
   }
+  if (is_finishing_ && !std::exchange(has_finished_, true)) wire_->finish();
 }
 
 void StreamState::written(bool is_whole) {
@@ -122,6 +122,7 @@ Message Stream::receive(std::chrono::steady_clock::time_point deadline) {
 void Stream::on_event(std::function<void()> call) {
   const std::lock_guard lock(state_->mutex_);
   state_->on_event_ = std::move(call);
+  if (state_->on_event_ && (!state_->inbox_.empty() || state_->end_)) state_->on_event_();
 }
 
 bool Stream::close(std::chrono::milliseconds limit) {

@@ -15,12 +15,17 @@ namespace tutti::rpc {
 
 constexpr size_t kMaxMessageBytes = size_t{4} << 20;
 
+// What carries the bytes of a stream: sockets, or memory that both processes share where they can, which are those of
+// one host, one user and one table of processes.
+enum class Carriage { sockets, shared_memory };
+
 // What a transport does for a stream, when the stream asks for it. Nothing blocks.
 class Wire {
  public:
-  virtual void read() = 0;                          // one message more
-  virtual void write(const Outgoing& message) = 0;  // one at a time
-  virtual void finish() = 0;                        // nothing more will be written
+  virtual void read() = 0;  // one message more
+  // One at a time. Returns whether it is done; else StreamState::written tells.
+  virtual bool write(const Outgoing& message) = 0;
+  virtual void finish() = 0;  // nothing more will be written
   virtual void cancel() = 0;
 
  protected:
@@ -60,7 +65,9 @@ class StreamState {
 // taken, and when much of it waits, the other side's sending does. Members may be called from any thread.
 class Stream {
  public:
-  explicit Stream(std::shared_ptr<StreamState> state) : state_(std::move(state)) {}
+  // `owned` goes with the stream, once nothing will come any more.
+  explicit Stream(std::shared_ptr<StreamState> state, std::shared_ptr<void> owned = {})
+      : state_(std::move(state)), owned_(std::move(owned)) {}
   ~Stream();  // at once: what is not sent yet may be lost
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
@@ -74,8 +81,9 @@ class Stream {
   std::optional<std::string> end() const;
   // Waits for a message. Throws: deadline_exceeded, unavailable with the reason of the end.
   Message receive(std::chrono::steady_clock::time_point deadline);
-  // Is called whenever a message has come, or the end: from threads of the transport, which it must not hold up, and
-  // never once another function or none was set. It must not destroy the stream.
+  // Is called whenever a message has come, or the end: at once where something has come before, else from threads of
+  // the transport, which it must not hold up, and never once another function or none was set. It must not destroy the
+  // stream.
   void on_event(std::function<void()> call);
   // Sends what is to be sent, tells the other side that this was all, and waits until it knows. Returns whether it
   // does.
@@ -83,6 +91,7 @@ class Stream {
 
  private:
   const std::shared_ptr<StreamState> state_;
+  const std::shared_ptr<void> owned_;
 };
 
 }  // namespace tutti::rpc

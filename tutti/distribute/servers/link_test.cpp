@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <future>
+#include <thread>
 
 #include "tests/support/error_of.h"
 #include "tutti/cluster/rpc/transport.h"
@@ -67,6 +69,25 @@ TEST(Link, WhoIsGoneIsLostAtOnceAfterWhatItSent) {
   }
   EXPECT_EQ(one.receive(), (Bytes{1, 2}));
   EXPECT_EQ(code_of([&] { one.receive(); }), ErrorCode::unavailable);
+}
+
+TEST(Link, WhatCameOverANewConnectionBeforeItIsTakenIsAnEvent) {
+  Ends before, with_message, that_ended;
+  Link link({"worker", 0}, std::move(before.other), 10s);
+  std::atomic<int> events = 0;
+  link.on_event([&] { ++events; });
+  Link sender({"ps", 1}, std::move(with_message.one), 10s);
+  sender.send({7});
+  while (!with_message.other->has_message()) std::this_thread::sleep_for(1ms);
+  link.renew(std::move(with_message.other));
+  EXPECT_EQ(events, 1);
+  EXPECT_EQ(link.receive(), Bytes{7});
+  that_ended.one.reset();
+  while (!that_ended.other->end()) std::this_thread::sleep_for(1ms);
+  events = 0;
+  link.renew(std::move(that_ended.other));
+  EXPECT_GE(events, 1);
+  EXPECT_EQ(code_of([&] { link.take(); }), ErrorCode::unavailable);
 }
 
 // What is sent below a Link, in its place.

@@ -3,6 +3,7 @@
 #include <exception>
 #include <utility>
 
+#include "tutti/core/log.h"
 #include "tutti/core/str.h"
 
 namespace tutti::servers {
@@ -52,6 +53,7 @@ Bytes ServerRequests::receive(int server, const std::shared_ptr<const Bytes>& re
       } catch (const Error& why) {
         throw ServerLost(Error(error.code(), str(error.what(), " (it cannot be reached again: ", why.what(), ')')));
       }
+      warn(str(error.what(), "; it is connected to again"));
     }
     link.send(request);
   }

@@ -62,7 +62,7 @@ void TaskLinks::link_to(const char* job, std::vector<std::unique_ptr<Link>>& lin
 }
 
 std::unique_ptr<rpc::Stream> TaskLinks::connect(const cluster::Task& peer, std::chrono::milliseconds timeout) {
-  return cluster_->connect(peer, "parameter servers", timeout);
+  return cluster_->connect(peer, "parameter servers", timeout, options_.carriage);
 }
 
 bool TaskLinks::renew_worker(int position) {

@@ -17,6 +17,7 @@ enum class Role { coordinator, worker, server };
 struct TaskLinksOptions {
   std::chrono::milliseconds connect_timeout = std::chrono::seconds(600);  // until all tasks have come
   std::chrono::milliseconds silence = std::chrono::seconds(30);           // after which a task is lost
+  rpc::Carriage carriage = rpc::Carriage::shared_memory;
 };
 
 // This task's links to the others: coordinator, workers and servers are each linked to those of other roles. A thread

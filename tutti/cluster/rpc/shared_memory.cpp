@@ -1,0 +1,114 @@
+#include "tutti/cluster/rpc/shared_memory.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <limits>
+
+#include "tutti/cluster/rpc/proof.h"
+#include "tutti/core/bytes.h"
+#include "tutti/core/error.h"
+#include "tutti/core/str.h"
+
+namespace tutti::rpc {
+namespace {
+
+constexpr uint64_t kMagic = 0x3130'6b6e'696c'7474;                 // "ttlink01": another layout gets another number
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;  // a file that shrank would kill who reads it
+constexpr int64_t kMaxNumber = std::numeric_limits<int>::max();
+
+// Which memory this is, so that nobody takes another one for it.
+struct Head {
+  uint64_t magic;
+  Digest key;
+};
+struct Memory {
+  Head head;
+  SharedMemory::Bell bells[2];
+  SharedMemory::Ring rings[2];
+};
+static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t>::is_always_lock_free);
+
+[[noreturn]] void throw_no_room(const char* what) {
+  throw Error(ErrorCode::resource_exhausted, str("shared memory of a connection: ", what, ": ", std::strerror(errno)));
+}
+
+// The file that the process has open, if it is such memory.
+FileDescriptor open_memory(const std::string& path, const std::string& key) {
+  const auto refuse = [&](const std::string& why) {
+    throw Error(ErrorCode::failed_precondition, str(path, " is not the memory of a connection: ", why));
+  };
+  struct stat status {};
+  if (stat(path.c_str(), &status) != 0) refuse(std::strerror(errno));
+  if (!S_ISREG(status.st_mode) || status.st_size != sizeof(Memory)) refuse("it is another file");
+  FileDescriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  if (!file) refuse(std::strerror(errno));
+  const int seals = fcntl(file.number(), F_GET_SEALS);
+  if (seals < 0 || (seals & kSeals) != kSeals) refuse("it is no sealed memory");
+  Head head{};
+  if (fstat(file.number(), &status) != 0 || status.st_size != sizeof(Memory) ||
+      pread(file.number(), &head, sizeof head, 0) != sizeof head || head.magic != kMagic ||
+      std::memcmp(head.key.data(), key.data(), head.key.size()) != 0)
+    refuse("it belongs to another one");
+  return file;
+}
+
+}  // namespace
+
+std::string place_of_process() {
+  std::string system;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> system;
+  char processes[64] = {};
+  (void)!readlink("/proc/self/ns/pid", processes, sizeof processes - 1);
+  return str(system, ' ', processes, ' ', geteuid());
+}
+
+SharedMemory::SharedMemory(FileDescriptor file, std::string key) : file_(std::move(file)), key_(std::move(key)) {
+  void* mapped = mmap(nullptr, sizeof(Memory), PROT_READ | PROT_WRITE, MAP_SHARED, file_.number(), 0);
+  if (mapped == MAP_FAILED) throw_no_room("mmap");
+  data_ = static_cast<std::byte*>(mapped);
+}
+
+SharedMemory::~SharedMemory() { munmap(data_, sizeof(Memory)); }
+
+std::unique_ptr<SharedMemory> SharedMemory::create() {
+  const Head head{.magic = kMagic, .key = random_nonce()};
+  FileDescriptor file(memfd_create("tutti-link", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!file) throw_no_room("memfd_create");
+  if (ftruncate(file.number(), sizeof(Memory)) != 0) throw_no_room("ftruncate");
+  if (pwrite(file.number(), &head, sizeof head, 0) != sizeof head) throw_no_room("pwrite");
+  if (fcntl(file.number(), F_ADD_SEALS, kSeals) != 0) throw_no_room("F_ADD_SEALS");
+  return std::unique_ptr<SharedMemory>(
+      new SharedMemory(std::move(file), {reinterpret_cast<const char*>(head.key.data()), head.key.size()}));
+}
+
+std::string SharedMemory::offer() const {
+  ByteWriter writer;
+  writer.text(place_of_process());
+  writer.number(getpid());
+  writer.number(file_.number());
+  writer.text(key_);
+  return {writer.bytes().begin(), writer.bytes().end()};
+}
+
+std::unique_ptr<SharedMemory> SharedMemory::open(const std::string& offer) {
+  ByteReader reader({reinterpret_cast<const uint8_t*>(offer.data()), offer.size()}, "an offer of shared memory");
+  const std::string place = reader.text();
+  const int64_t process = reader.number_in(1, kMaxNumber), descriptor = reader.number_in(0, kMaxNumber);
+  const std::string key = reader.text();
+  reader.finish();
+  if (key.size() != sizeof(Digest)) reader.damaged("its key is none");
+  if (place != place_of_process()) return nullptr;
+  return std::unique_ptr<SharedMemory>(
+      new SharedMemory(open_memory(str("/proc/", process, "/fd/", descriptor), key), key));
+}
+
+SharedMemory::Bell& SharedMemory::bell(int end) const { return reinterpret_cast<Memory*>(data_)->bells[end]; }
+SharedMemory::Ring& SharedMemory::ring_from(int end) const { return reinterpret_cast<Memory*>(data_)->rings[end]; }
+
+}  // namespace tutti::rpc

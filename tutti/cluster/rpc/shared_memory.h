@@ -1,0 +1,59 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "tutti/core/file_descriptor.h"
+
+namespace tutti::rpc {
+
+// Which processes can open each other's memory: those of one running system, one user, and one table of processes have
+// the same place.
+std::string place_of_process();
+
+// Memory that the two ends of a connection have in common: a ring of bytes for each way. It is an anonymous file, there
+// as long as one of them has it. Whatever one end reads here the other one wrote.
+class SharedMemory {
+ public:
+  static constexpr uint64_t kRingBytes = uint64_t{1} << 20;
+
+  struct Ring {
+    alignas(64) std::atomic<uint64_t> head;            // bytes that were written, ever
+    alignas(64) std::atomic<uint64_t> tail;            // bytes that were read
+    alignas(64) std::atomic<uint32_t> waits_for_room;  // who writes
+    alignas(64) std::byte bytes[kRingBytes];
+  };
+  // What an end sleeps on.
+  struct Bell {
+    alignas(64) std::atomic<uint32_t> count;
+    std::atomic<uint32_t> is_sleeping;
+  };
+
+  // Throws: resource_exhausted.
+  static std::unique_ptr<SharedMemory> create();
+  // What another process has made, and told by offer(), once. Null: that process is of another place. Throws: data_loss
+  // for what is no offer, failed_precondition where there is no such memory, or none that can be opened.
+  static std::unique_ptr<SharedMemory> open(const std::string& offer);
+  ~SharedMemory();
+  SharedMemory(const SharedMemory&) = delete;
+  SharedMemory& operator=(const SharedMemory&) = delete;
+
+  std::string offer() const;
+  void close_file() { file_.reset(); }  // once the other process has opened it
+
+  // Of end 0, which made it, and of end 1.
+  Bell& bell(int end) const;
+  Ring& ring_from(int end) const;
+
+ private:
+  SharedMemory(FileDescriptor file, std::string key);
+
+  FileDescriptor file_;
+  std::string key_;
+  std::byte* data_ = nullptr;
+};
+
+}  // namespace tutti::rpc
