@@ -4,9 +4,9 @@
 
 #include <cmath>
 
+#include "tests/support/test_devices.h"
 #include "tests/support/watchdog.h"
 #include "tutti/data/dataset.h"
-#include "tutti/device/logical_devices.h"
 #include "tutti/distribute/gradients.h"
 #include "tutti/distribute/loss_scaling.h"
 #include "tutti/distribute/mirrored_strategy.h"
@@ -23,7 +23,7 @@ constexpr double kKernel = -0.55429743;
 constexpr double kTolerance = 2e-7;
 
 std::vector<double> losses(int replicas) {
-  MirroredStrategy strategy({.devices = configure_logical_cpus(replicas)});
+  MirroredStrategy strategy({.devices = test_devices(replicas)});
   const auto dataset =
       data::from_tensors(torch::ones({1}), torch::ones({1})).repeat(5 * replicas * kLoopSteps).batch(5 * replicas);
   const auto [model, optimizer] = strategy.build([] {

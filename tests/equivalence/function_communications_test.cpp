@@ -2,10 +2,10 @@
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
+#include "tests/support/test_devices.h"
 #include "tutti/collectives/communications.h"
 #include "tutti/core/function_ref.h"
 #include "tutti/core/str.h"
-#include "tutti/device/logical_devices.h"
 #include "tutti/distribute/gradients.h"
 #include "tutti/distribute/mirrored_strategy.h"
 #include "tutti/distribute/replica_context.h"
@@ -35,7 +35,7 @@ std::vector<std::string> sent_by(FunctionRef<void()> call) {
 
 TEST(FunctionCommunications, OfReplicasThatTrain) {
   struct Replicated {
-    MirroredStrategy strategy{{.devices = configure_logical_cpus(2)}};
+    MirroredStrategy strategy{{.devices = test_devices(2)}};
     keras::optimizers::Adam adam;
     keras::Sequential model = strategy.build([] {
       keras::Sequential made({keras::layers::Dense({.units = 3}), keras::layers::BatchNormalization()});
@@ -66,7 +66,7 @@ TEST(FunctionCommunications, OfReplicasThatTrain) {
 class FunctionCommunicationsOnAMesh : public testing::TestWithParam<bool> {};
 
 TEST_P(FunctionCommunicationsOnAMesh, AreThoseOfPlainCalls) {
-  const Mesh mesh({{"x", 2}, {"y", 2}}, configure_logical_cpus(4), {.merge = GetParam()});
+  const Mesh mesh({{"x", 2}, {"y", 2}}, test_devices(4), {.merge = GetParam()});
   const Layout rows({"x", kUnsharded}, mesh), columns({kUnsharded, "y"}, mesh);
   const Tensor w = distribute_tensor(torch::randn({5, 6}), columns);
   const auto f = [&](const Tensor& x) {
@@ -85,7 +85,7 @@ TEST_P(FunctionCommunicationsOnAMesh, AreThoseOfPlainCalls) {
 INSTANTIATE_TEST_SUITE_P(Buffers, FunctionCommunicationsOnAMesh, testing::Bool());
 
 TEST(FunctionCommunications, OfBranchesAreThoseOfTheOneThatIsTaken) {
-  const Mesh mesh({{"x", 2}}, configure_logical_cpus(2), {.merge = false});
+  const Mesh mesh({{"x", 2}}, test_devices(2), {.merge = false});
   const Tensor x = distribute_tensor(torch::randn({4, 4}), Layout({"x", kUnsharded}, mesh));
   const auto f = [&](const Tensor& flag, const Tensor& steps) {
     const Tensor sum = cond(

@@ -7,9 +7,9 @@
 #include <thread>
 
 #include "tests/support/error_of.h"
+#include "tests/support/test_devices.h"
 #include "tutti/core/error.h"
 #include "tutti/data/dataset.h"
-#include "tutti/device/logical_devices.h"
 #include "tutti/distribute/gradients.h"
 #include "tutti/distribute/loss_scaling.h"
 #include "tutti/distribute/mirrored_strategy.h"
@@ -40,8 +40,7 @@ testing::AssertionResult equal_bits(const Tensor& a, const Tensor& b) {
 
 // A model under a strategy of several replicas, and a step of each replica.
 struct Replicated {
-  explicit Replicated(int num_replicas, bool build_now = true)
-      : strategy({.devices = configure_logical_cpus(num_replicas)}) {
+  explicit Replicated(int num_replicas, bool build_now = true) : strategy({.devices = test_devices(num_replicas)}) {
     torch::manual_seed(5);
     model = strategy.build([&] {
       keras::Sequential made({keras::layers::Dense({.units = 8, .activation = "relu"}),
@@ -93,7 +92,7 @@ INSTANTIATE_TEST_SUITE_P(Replicas, FunctionWithRun, testing::Values(1, 2, 4));
 
 // Replicas that take their time, with a meeting in between.
 TEST(FunctionOnDevices, ReplicasThatTakeTimeAreReplayedAtOnce) {
-  MirroredStrategy strategy({.devices = configure_logical_cpus(3)});
+  MirroredStrategy strategy({.devices = test_devices(3)});
   std::atomic<int> working{0}, most{0};
   const auto work = [&](at::ArrayRef<Tensor>) {
     most = std::max<int>(most, ++working);
@@ -127,7 +126,7 @@ TEST(FunctionOnDevices, ReplicasThatTakeTimeAreReplayedAtOnce) {
 }
 
 TEST(FunctionOnDevices, ReplicasDrawInAReplayWhatTheyDrawWithoutIt) {
-  MirroredStrategy strategy({.devices = configure_logical_cpus(3)});
+  MirroredStrategy strategy({.devices = test_devices(3)});
   const auto step = [&](const PerReplica<Tensor>& batch) {
     const auto noisy = strategy.run([](const Tensor& x) { return (x * torch::empty({5, 4}).uniform_()).sum(); }, batch);
     return strategy.reduce(ReduceOp::sum, noisy);
@@ -143,7 +142,7 @@ TEST(FunctionOnDevices, ReplicasDrawInAReplayWhatTheyDrawWithoutIt) {
 }
 
 TEST(FunctionOnDevices, RefusesDrawsOfReplicasThatTakeNoGenerator) {
-  MirroredStrategy strategy({.devices = configure_logical_cpus(3)});
+  MirroredStrategy strategy({.devices = test_devices(3)});
   const auto recorded = function([&](const PerReplica<Tensor>& batch) {
     return strategy.reduce(ReduceOp::sum, strategy.run(
                                               [](const Tensor& x) {
@@ -195,7 +194,7 @@ TEST(FunctionOnDevices, SeesWhatOthersWriteBetweenItsCalls) {
 
 TEST(FunctionOnDevices, TrainsALibTorchModuleInGlobalView) {
   struct Net {
-    MirroredStrategy strategy{{.devices = configure_logical_cpus(4)}};
+    MirroredStrategy strategy{{.devices = test_devices(4)}};
     torch::nn::Sequential layers{nullptr};
     std::optional<torch::optim::SGD> optimizer;
     Net() {
@@ -229,7 +228,7 @@ TEST(FunctionOnDevices, TrainsALibTorchModuleInGlobalView) {
 // Two meshes of two dimensions, whose values lie in one buffer or in several.
 class FunctionOnAMesh : public testing::TestWithParam<bool> {
  protected:
-  const Mesh mesh_{{{"x", 2}, {"y", 2}}, configure_logical_cpus(4), {.merge = GetParam()}};
+  const Mesh mesh_{{{"x", 2}, {"y", 2}}, test_devices(4), {.merge = GetParam()}};
   const Layout rows_{{"x", kUnsharded}, mesh_};
   const Layout columns_{{kUnsharded, "y"}, mesh_};
 };
@@ -307,14 +306,14 @@ TEST(FunctionOnDevices, CalledInReplicasRecordsForEach) {
 }
 
 TEST(FunctionOnDevices, AMeetingInAFunctionThatAReplicaCallsIsRefused) {
-  MirroredStrategy strategy({.devices = configure_logical_cpus(2)});
+  MirroredStrategy strategy({.devices = test_devices(2)});
   const auto f = function([&](const Tensor& x) { return get_replica_context().all_reduce(ReduceOp::sum, x); });
   EXPECT_THAT(what_of([&] { strategy.run([&] { return f(torch::ones({2})); }); }),
               HasSubstr("call run inside of the function instead"));
 }
 
 TEST(FunctionOnDevices, CollectivesOfReplicasAreSteps) {
-  MirroredStrategy strategy({.devices = configure_logical_cpus(3)});
+  MirroredStrategy strategy({.devices = test_devices(3)});
   const auto f = [&](const PerReplica<Tensor>& x) {
     return strategy.run(
         [](const Tensor& own) {
@@ -338,7 +337,7 @@ TEST(FunctionOnDevices, CollectivesOfReplicasAreSteps) {
 
 TEST(FunctionOnDevices, LibTorchsOptimizerStepsWhereReplicasMeet) {
   struct Net {
-    MirroredStrategy strategy{{.devices = configure_logical_cpus(2)}};
+    MirroredStrategy strategy{{.devices = test_devices(2)}};
     torch::nn::Linear layer{nullptr};
     std::optional<Optimizer<torch::optim::SGD>> optimizer;
     Net() {
@@ -369,7 +368,7 @@ TEST(FunctionOnDevices, LibTorchsOptimizerStepsWhereReplicasMeet) {
 }
 
 TEST(FunctionOnDevices, GradientsThatReplicasLeaveAreRefused) {
-  MirroredStrategy strategy({.devices = configure_logical_cpus(2)});
+  MirroredStrategy strategy({.devices = test_devices(2)});
   const Tensor w = strategy.build([] { return torch::ones({2}, torch::requires_grad()); });
   const auto f = function([&] { strategy.run([&] { w.sum().backward(); }); }, {.name = "f"});
   EXPECT_THAT(what_of([&] { f(); }), HasSubstr("f: a replica leaves a gradient"));
@@ -377,7 +376,7 @@ TEST(FunctionOnDevices, GradientsThatReplicasLeaveAreRefused) {
 
 // LibTorch's kernel for inputs that are not contiguous asks for the weights as if it wrote to them.
 TEST(FunctionOnDevices, AReplicaKeepsWhatItSharesWhereAnOpOnlyReadsIt) {
-  MirroredStrategy strategy({.devices = configure_logical_cpus(2)});
+  MirroredStrategy strategy({.devices = test_devices(2)});
   const Tensor weight = strategy.build([] { return torch::rand({3}, torch::requires_grad()); });
   const auto replica_step = [&](const Tensor& x) {
     const Tensor y = torch::batch_norm(x.transpose(2, 3), weight, {}, {}, {}, /*training=*/true, 0.1, 1e-5, false);
@@ -394,7 +393,7 @@ TEST(FunctionOnDevices, AReplicaKeepsWhatItSharesWhereAnOpOnlyReadsIt) {
 }
 
 TEST(FunctionOnDevices, AnErrorInAReplicaIsItsOwnAndTheNextCallWorks) {
-  MirroredStrategy strategy({.devices = configure_logical_cpus(2)});
+  MirroredStrategy strategy({.devices = test_devices(2)});
   const auto f = function([&](const PerReplica<Tensor>& logits, const PerReplica<Tensor>& labels) {
     return strategy.run([](const Tensor& x, const Tensor& y) { return torch::nll_loss(x, y); }, logits, labels);
   });

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "module_cases.h"
-#include "tutti/device/logical_devices.h"
+#include "tests/support/test_devices.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/scope.h"
 
@@ -64,7 +64,7 @@ class GlobalView : public testing::TestWithParam<GlobalParameters> {
 
 TEST_P(GlobalView, EqualsOneDevice) {
   const auto& [module, setup] = GetParam();
-  const Mesh mesh({{"batch", setup.devices}}, configure_logical_cpus(setup.devices), {.merge = setup.merge});
+  const Mesh mesh({{"batch", setup.devices}}, test_devices(setup.devices), {.merge = setup.merge});
   torch::manual_seed(7);
   Built plain = module.make();
   torch::manual_seed(7);

@@ -1,8 +1,8 @@
 // The loop of examples/libtorch_module.cpp beside the program that it came from: the same losses.
 #include <gtest/gtest.h>
 
+#include "tests/support/test_devices.h"
 #include "tests/support/watchdog.h"
-#include "tutti/device/logical_devices.h"
 #include "tutti/distribute/intra_op_threads.h"
 #include "tutti/distribute/mirrored_strategy.h"
 #include "tutti/tensor/random_seed.h"
@@ -51,7 +51,7 @@ Tensor loss_of(Net& net, const Tensor& images, const Tensor& labels) {
 
 std::vector<double> train_with_replicas(bool normalized) {
   set_random_seed(5);
-  MirroredStrategy strategy({.devices = configure_logical_cpus(kReplicas)});
+  MirroredStrategy strategy({.devices = test_devices(kReplicas)});
   auto net = strategy.build([&] { return std::make_shared<Net>(normalized); }, {.gradients = ReduceOp::mean});
   torch::optim::Adam optimizer(net->parameters(), 1e-3);
   auto loader = make_loader();

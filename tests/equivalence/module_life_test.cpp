@@ -4,7 +4,7 @@
 
 #include <sstream>
 
-#include "tutti/device/logical_devices.h"
+#include "tests/support/test_devices.h"
 #include "tutti/distribute/mirrored_strategy.h"
 #include "tutti/tensor/mesh_tensor.h"
 
@@ -15,7 +15,7 @@ namespace nn = torch::nn;
 
 class ModuleLife : public testing::Test {
  protected:
-  MirroredStrategy strategy_{{.devices = configure_logical_cpus(3)}};
+  MirroredStrategy strategy_{{.devices = test_devices(3)}};
 
   static nn::Sequential make() { return nn::Sequential(nn::Linear(3, 4), nn::BatchNorm1d(4), nn::Linear(4, 2)); }
   nn::Sequential meshed() {

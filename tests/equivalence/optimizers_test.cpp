@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 
 #include "tests/support/error_of.h"
+#include "tests/support/test_devices.h"
 #include "tests/support/watchdog.h"
-#include "tutti/device/logical_devices.h"
 #include "tutti/distribute/mirrored_strategy.h"
 #include "tutti/distribute/optimizer.h"
 #include "tutti/tensor/mesh_tensor.h"
@@ -161,8 +161,7 @@ class Optimizers : public Double, public testing::WithParamInterface<OptimizerPa
  protected:
   const OptimizerCase& kind() const { return GetParam().optimizer; }
 
-  MirroredStrategy strategy{
-      {.devices = configure_logical_cpus(GetParam().devices), .mesh = {.merge = GetParam().merge}}};
+  MirroredStrategy strategy{{.devices = test_devices(GetParam().devices), .mesh = {.merge = GetParam().merge}}};
 
   // What a replica does before its part of the batch has its gradients.
   Tensor run_backward(const nn::Sequential& model, size_t step) {
@@ -240,7 +239,7 @@ class TrainingLoop : public Double {
  protected:
   using Sgd = Optimizer<optim::SGD>;
 
-  MirroredStrategy strategy{{.devices = configure_logical_cpus(3)}};
+  MirroredStrategy strategy{{.devices = test_devices(3)}};
   nn::Sequential model = strategy.build(make_model);
   nn::Sequential plain = make_model();
 

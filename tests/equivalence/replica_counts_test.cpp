@@ -2,8 +2,8 @@
 // same bit for bit.
 #include <gtest/gtest.h>
 
+#include "tests/support/test_devices.h"
 #include "tests/support/watchdog.h"
-#include "tutti/device/logical_devices.h"
 #include "tutti/distribute/intra_op_threads.h"
 #include "tutti/distribute/mirrored_strategy.h"
 #include "tutti/distribute/optimizer.h"
@@ -41,7 +41,7 @@ struct Training {
 
 Training train(nn::Sequential (*make)(), int replicas, Stepping stepping) {
   set_random_seed(3);
-  MirroredStrategy strategy({.devices = configure_logical_cpus(replicas)});
+  MirroredStrategy strategy({.devices = test_devices(replicas)});
   auto model = strategy.build(make);
   Optimizer optimizer(torch::optim::Adam(model->parameters(), 1e-3));
   auto draw = at::make_generator<at::CPUGeneratorImpl>(11);
@@ -106,7 +106,7 @@ TEST_F(ReplicaCounts, ARunTwiceIsTheSameBitForBitWithDropout) {
 }
 
 TEST_F(ReplicaCounts, DropoutDrawsInEveryStep) {
-  MirroredStrategy strategy({.devices = configure_logical_cpus(2)});
+  MirroredStrategy strategy({.devices = test_devices(2)});
   auto dropout = strategy.build([] { return nn::Dropout(0.5); });
   const auto masks = [&] { return strategy.run([&] { return dropout(torch::ones({64})); }); };
   const auto first = masks(), second = masks();

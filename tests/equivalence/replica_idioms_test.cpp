@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include "tests/support/test_devices.h"
 #include "tests/support/watchdog.h"
-#include "tutti/device/logical_devices.h"
 #include "tutti/distribute/default_strategy.h"
 #include "tutti/distribute/mirrored_strategy.h"
 #include "tutti/distribute/optimizer.h"
@@ -307,7 +307,7 @@ class ReplicaIdioms : public testing::TestWithParam<std::tuple<Idiom, int>> {};
 TEST_P(ReplicaIdioms, GiveTheNumbersOfOneDevice) {
   const Watchdog watchdog(std::chrono::seconds(60));
   const auto& [idiom, replicas] = GetParam();
-  MirroredStrategy strategy({.devices = configure_logical_cpus(replicas)});
+  MirroredStrategy strategy({.devices = test_devices(replicas)});
   const auto expected = results_of(default_strategy(), idiom), seen = results_of(strategy, idiom);
   for (size_t i = 0; i < expected.size(); ++i)
     EXPECT_TRUE(seen[i].allclose(expected[i], 1e-4, 1e-5)) << "parameter " << i << ":\n"

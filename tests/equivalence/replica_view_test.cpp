@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "module_cases.h"
-#include "tutti/device/logical_devices.h"
+#include "tests/support/test_devices.h"
 #include "tutti/distribute/mirrored_strategy.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/random_seed.h"
@@ -92,7 +92,7 @@ struct PlainReplicas {
 TEST_P(ReplicaView, EqualsPlainCopiesWithSummedGradients) {
   const auto& [module, devices] = GetParam();
   torch::manual_seed(7);
-  MirroredStrategy strategy({.devices = configure_logical_cpus(devices)});
+  MirroredStrategy strategy({.devices = test_devices(devices)});
   const Built built = strategy.build([&] { return module.make(); });
   torch::optim::SGD optimizer(built.module->parameters(), 0.05);
   PlainReplicas plain(module, devices);

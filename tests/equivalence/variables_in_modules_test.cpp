@@ -4,7 +4,7 @@
 
 #include <sstream>
 
-#include "tutti/device/logical_devices.h"
+#include "tests/support/test_devices.h"
 #include "tutti/distribute/mirrored_strategy.h"
 #include "tutti/tensor/mesh_tensor.h"
 
@@ -34,7 +34,7 @@ Counting built(MirroredStrategy& strategy) {
 
 class VariablesInModules : public testing::Test {
  protected:
-  MirroredStrategy three_{{.devices = configure_logical_cpus(3)}};
+  MirroredStrategy three_{{.devices = test_devices(3)}};
 
   // One step of SGD on six samples.
   Counting trained() {
@@ -62,7 +62,7 @@ TEST_F(VariablesInModules, AreSavedAndLoadedUnderAnyNumberOfReplicas) {
   const std::string bytes = file.str();
   for (const size_t replicas : {0, 1, 2}) {
     std::optional<MirroredStrategy> other;
-    if (replicas > 0) other.emplace(MirroredStrategyOptions{.devices = configure_logical_cpus(replicas)});
+    if (replicas > 0) other.emplace(MirroredStrategyOptions{.devices = test_devices(replicas)});
     Counting loaded = other ? built(*other) : Counting();
     std::stringstream copy(bytes);
     torch::load(loaded, copy);

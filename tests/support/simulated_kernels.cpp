@@ -34,16 +34,27 @@ using at::Tensor;
 bool is_simulated(const Tensor& tensor) { return tensor.defined() && tensor.is_privateuseone(); }
 
 // A tensor of this geometry, and of the properties that kernels look at.
-Tensor make(c10::Storage storage, c10::DispatchKey key, const Tensor& like) {
-  c10::DispatchKeySet keys(key);
-  if (like._is_zerotensor()) keys = keys.add(c10::DispatchKey::ZeroTensor);
-  Tensor made = at::detail::make_tensor<c10::TensorImpl>(std::move(storage), keys, like.dtype());
+Tensor with_geometry(const Tensor& made, const Tensor& like) {
   auto* const impl = made.unsafeGetTensorImpl();
   impl->set_sizes_and_strides(like.sizes(), like.strides(), like.storage_offset());
   if (like.is_conj()) impl->_set_conj(true);
   if (like.is_neg()) impl->_set_neg(true);
   if (like.unsafeGetTensorImpl()->is_wrapped_number()) impl->set_wrapped_number(true);
   return made;
+}
+
+Tensor make(c10::Storage storage, c10::DispatchKey key, const Tensor& like) {
+  c10::DispatchKeySet keys(key);
+  if (like._is_zerotensor()) keys = keys.add(c10::DispatchKey::ZeroTensor);
+  return with_geometry(at::detail::make_tensor<c10::TensorImpl>(std::move(storage), keys, like.dtype()), like);
+}
+
+// As LibTorch's views, no inference tensor in inference mode unless `viewed` is one.
+Tensor make_view(const Tensor& viewed, const Tensor& like) {
+  constexpr c10::DispatchKeySet kLazy({c10::DispatchKey::Conjugate, c10::DispatchKey::Negative});
+  return with_geometry(at::detail::make_tensor<c10::TensorImpl>(c10::TensorImpl::VIEW, c10::Storage(viewed.storage()),
+                                                                viewed.key_set() - kLazy, like.dtype()),
+                       like);
 }
 
 const at::SparseTensorImpl& sparse_impl(const Tensor& tensor) {
@@ -101,9 +112,13 @@ class HostCall {
     if (!tensor.defined() || !tensor.is_cpu()) return tensor;
     for (const Pair<Tensor>& known : tensors_)
       if (known.host.is_same(tensor)) return known.device;
+    const c10::DeviceGuard guard(simulated_device(device_));
     if (tensor.is_sparse())
       return make_sparse(c10::DispatchKey::SparsePrivateUse1, tensor, to_device(sparse_impl(tensor).indices()),
                          to_device(sparse_impl(tensor).values()));
+    for (const Pair<Tensor>& known : tensors_)
+      if (!known.host.is_sparse() && known.host.storage().is_alias_of(tensor.storage()))
+        return make_view(known.device, tensor);
     return make(to_device(tensor.storage()), c10::DispatchKey::PrivateUse1, tensor);
   }
 
@@ -327,6 +342,8 @@ void register_simulated_kernels() {
   for (const auto lazy : {c10::DispatchKey::Conjugate, c10::DispatchKey::Negative})  // as copy_ sees to it itself
     immortal_library("aten", lazy).impl("_copy_from", torch::CppFunction::makeFallthrough());
   aten.impl("record_stream", TORCH_FN(record_stream));
+  aten.impl("repeat",
+            torch::CppFunction::makeFromBoxedFunction<&kernel<c10::DispatchKey::CPU>>());  // LibTorch's crashes
   aten.impl("convolution_overrideable", TORCH_FN(convolution));
   aten.impl("convolution_backward_overrideable", TORCH_FN(convolution_backward));
 }

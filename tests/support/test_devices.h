@@ -1,6 +1,6 @@
 #pragma once
 
-#include <c10/core/Device.h>
+#include <ATen/core/Tensor.h>
 
 #include <vector>
 
@@ -17,11 +17,14 @@ namespace tutti {
 //
 // On GPUs LibTorch's factory functions make what a test asks for on the thread's current GPU, unless it names a device:
 // LibTorch itself would make it on the CPU, and few programs want that. It is so on the thread that runs the tests, and
-// in replicas.
+// in replicas. at::empty() and at::tensor() stay on the CPU: moved(at::tensor({1, 2})).
 std::vector<Device> test_devices(int n);
 
 // Where plain tensors lie that the tests hold values to: the CPU, or the first of the GPUs.
 c10::Device test_torch_device();
+
+// The tensor on the thread's current GPU; on CPUs itself.
+at::Tensor moved(const at::Tensor& tensor);
 
 // Whether these are the CPU and nothing else: what lies in host memory is looked at there, functions are recorded.
 bool test_devices_are_cpus();

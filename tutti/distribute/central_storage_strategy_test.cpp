@@ -1,4 +1,5 @@
 #include "tutti/distribute/central_storage_strategy.h"
+#include "tests/support/test_devices.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
@@ -34,8 +35,8 @@ int replica() { return get_replica_context().replica_id_in_sync_group(); }
 class CentralStorage : public testing::Test {
  protected:
   const Watchdog watchdog{60s};
-  const std::vector<Device> cpus = configure_logical_cpus(3);
-  CentralStorageStrategy strategy{{.compute_devices = cpus, .parameter_device = "CPU:0"}};
+  const std::vector<Device> devices = test_devices(3);
+  CentralStorageStrategy strategy{{.compute_devices = devices, .parameter_device = "CPU:0"}};
   const Tensor weight = strategy.build([] { return at::ones({2}).set_requires_grad(true); });
 };
 
@@ -44,11 +45,12 @@ class ReadCopies : public CentralStorage {};
 TEST_F(CentralStorage, ComputesOnSomeDevicesAndStoresOnOne) {
   EXPECT_EQ(strategy.name(), "CentralStorageStrategy");
   EXPECT_EQ(strategy.num_replicas_in_sync(), 3);
-  EXPECT_EQ(strategy.devices(), cpus);
+  EXPECT_EQ(strategy.devices(), devices);
   EXPECT_EQ(strategy.parameter_device(), Device("CPU:0"));
 }
 
 TEST_F(CentralStorage, StoresOnTheOnlyComputeDeviceOrElseTheCpu) {
+  configure_logical_cpus(3);
   EXPECT_EQ(CentralStorageStrategy({.compute_devices = {"CPU:2"}}).parameter_device(), Device("CPU:2"));
   EXPECT_EQ(CentralStorageStrategy({.compute_devices = {"CPU:1", "CPU:2"}}).parameter_device(), Device("CPU:0"));
 }
@@ -56,7 +58,7 @@ TEST_F(CentralStorage, StoresOnTheOnlyComputeDeviceOrElseTheCpu) {
 TEST_F(CentralStorage, RefusesDevicesThatAreNotThere) {
   EXPECT_THAT(error_of([] { CentralStorageStrategy({.compute_devices = {}}); }),
               AllOf(HasSubstr("invalid_argument: CentralStorageStrategy"), HasSubstr("is empty")));
-  EXPECT_THAT(error_of([&] { CentralStorageStrategy({.compute_devices = cpus, .parameter_device = "GPU:99"}); }),
+  EXPECT_THAT(error_of([&] { CentralStorageStrategy({.compute_devices = devices, .parameter_device = "GPU:99"}); }),
               AllOf(HasSubstr("not_found"), HasSubstr("GPU:99")));
 }
 
@@ -76,7 +78,7 @@ TEST_F(CentralStorage, TrainsAsMirroredVariablesDo) {
           batch);
     return numbers(gather(linear->weight));
   };
-  MirroredStrategy mirrored({.devices = cpus});
+  MirroredStrategy mirrored({.devices = devices});
   EXPECT_EQ(train(strategy), train(mirrored));
 }
 

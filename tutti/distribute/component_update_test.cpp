@@ -1,5 +1,6 @@
 // Strategy::update.
 #include "tutti/distribute/component_update.h"
+#include "tests/support/test_devices.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/full.h>
@@ -80,7 +81,7 @@ TEST_F(Update, WorksUnderTheDefaultStrategy) {
 }
 
 TEST_F(Update, RefusesTheVariableOfAnotherStrategyAndAnotherNumberOfValues) {
-  MirroredStrategy two({.devices = configure_logical_cpus(2)});
+  MirroredStrategy two({.devices = test_devices(2)});
   EXPECT_THAT(error_of([&] { two.update(made, [](const Tensor&) {}); }),
               AllOf(HasSubstr("failed_precondition"), HasSubstr("component_update_test.cpp:"), HasSubstr("CPU:2")));
   EXPECT_THAT(error_of([&] {

@@ -9,8 +9,8 @@
 
 #include <algorithm>
 
+#include "tests/support/test_devices.h"
 #include "tutti/core/str.h"
-#include "tutti/device/logical_devices.h"
 #include "tutti/distribute/mirrored_strategy.h"
 #include "tutti/distribute/variable.h"
 #include "tutti/tensor/mesh_tensor.h"
@@ -35,7 +35,7 @@ std::vector<std::string> communicated(F f) {
 
 class CountCommunication : public testing::Test {
  protected:
-  MirroredStrategy strategy_{{.devices = configure_logical_cpus(3)}};
+  MirroredStrategy strategy_{{.devices = test_devices(3)}};
   const PerReplica<Tensor> values_ =
       strategy_.run([] { return at::ones({2}) * get_replica_context().replica_id_in_sync_group(); });
 };
@@ -69,7 +69,7 @@ TEST_F(CountCommunication, OfReadingWhatReplicasWrote) {
 }
 
 TEST(CountCommunicationOfOneReplica, IsNothing) {
-  MirroredStrategy strategy({.devices = configure_logical_cpus(1)});
+  MirroredStrategy strategy({.devices = test_devices(1)});
   EXPECT_THAT(communicated([&] {
                 const PerReplica<Tensor> values = strategy.run([] { return at::ones({2}); });
                 strategy.reduce(ReduceOp::sum, values);

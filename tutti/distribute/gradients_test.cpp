@@ -5,8 +5,8 @@
 #include <gmock/gmock.h>
 
 #include "tests/support/dataset_values.h"
+#include "tests/support/test_devices.h"
 #include "tests/support/watchdog.h"
-#include "tutti/device/logical_devices.h"
 #include "tutti/distribute/mirrored_strategy.h"
 #include "tutti/tensor/mesh_tensor.h"
 
@@ -18,7 +18,7 @@ using ::testing::Each;
 class Gradients : public testing::Test {
  protected:
   const Watchdog watchdog{std::chrono::seconds(60)};
-  MirroredStrategy strategy{{.devices = configure_logical_cpus(3)}};
+  MirroredStrategy strategy{{.devices = test_devices(3)}};
   Tensor used = strategy.build([] { return at::full({2}, 3.0).set_requires_grad(true); });
   Tensor unused = strategy.build([] { return at::full({2}, 3.0).set_requires_grad(true); });
 };

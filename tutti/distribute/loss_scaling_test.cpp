@@ -7,8 +7,8 @@
 #include <gmock/gmock.h>
 
 #include "tests/support/dataset_values.h"
+#include "tests/support/test_devices.h"
 #include "tests/support/watchdog.h"
-#include "tutti/device/logical_devices.h"
 #include "tutti/distribute/mirrored_strategy.h"
 
 namespace tutti {
@@ -25,7 +25,7 @@ class LossScaling : public testing::Test {
   }
 
   const Watchdog watchdog{std::chrono::seconds(60)};
-  MirroredStrategy strategy{{.devices = configure_logical_cpus(2)}};
+  MirroredStrategy strategy{{.devices = test_devices(2)}};
 };
 
 TEST_F(LossScaling, AverageDividesByTheGlobalBatch) {

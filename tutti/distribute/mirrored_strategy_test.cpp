@@ -1,4 +1,5 @@
 #include "tutti/distribute/mirrored_strategy.h"
+#include "tests/support/test_devices.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/full.h>
@@ -83,7 +84,7 @@ TEST_F(Mirrored, VariablesTakeAStateDictInAllReplicas) {
 TEST_F(Mirrored, VariablesOutliveTheirStrategy) {
   Tensor weight;
   {
-    MirroredStrategy passing({.devices = configure_logical_cpus(2)});
+    MirroredStrategy passing({.devices = test_devices(2)});
     weight = passing.build([] { return at::ones({2}).set_requires_grad(true); });
     passing.run([&] { (weight * (replica() + 1)).sum().backward(); });
   }
@@ -92,19 +93,19 @@ TEST_F(Mirrored, VariablesOutliveTheirStrategy) {
   EXPECT_THAT(numbers(gather(weight.grad())), Each(5));
   weight = weight.detach().add_(1);
   EXPECT_THAT(numbers(gather(weight)), Each(2));
-  MirroredStrategy next({.devices = configure_logical_cpus(2)});
+  MirroredStrategy next({.devices = test_devices(2)});
   EXPECT_THAT(next.run([&] { return weight.sum().item<float>(); }).values(), ElementsAre(4, 4));
 }
 
 TEST_F(Mirrored, AVariableOfFewerReplicasIsRefused) {
-  MirroredStrategy small({.devices = configure_logical_cpus(2)});
+  MirroredStrategy small({.devices = test_devices(2)});
   const Tensor weight = small.build([] { return at::ones({2}); });
   EXPECT_THAT(error_of([&] { strategy.run([&] { return weight.sum(); }); }),
               AllOf(HasSubstr("failed_precondition"), HasSubstr("another strategy")));
 }
 
 TEST_F(Mirrored, SeveralStrategiesWorkSideBySide) {
-  MirroredStrategy other({.devices = configure_logical_cpus(2)});
+  MirroredStrategy other({.devices = test_devices(2)});
   const auto make = [] { return at::ones({2}).set_requires_grad(true); };
   const Tensor weight = strategy.build(make), other_weight = other.build(make);
   strategy.run([&] { weight.sum().backward(); });

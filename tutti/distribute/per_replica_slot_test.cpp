@@ -2,8 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include "tests/support/test_devices.h"
 #include "tests/support/watchdog.h"
-#include "tutti/device/logical_devices.h"
 #include "tutti/distribute/mirrored_strategy.h"
 
 namespace tutti {
@@ -14,7 +14,7 @@ using ::testing::ElementsAre;
 class Slot : public testing::Test {
  protected:
   const Watchdog watchdog{std::chrono::seconds(60)};
-  MirroredStrategy strategy{{.devices = configure_logical_cpus(3)}};
+  MirroredStrategy strategy{{.devices = test_devices(3)}};
 };
 
 TEST_F(Slot, HoldsAValueForEachReplicaOverRuns) {

@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 
 #include "tests/support/dataset_values.h"
-#include "tutti/device/logical_devices.h"
+#include "tests/support/test_devices.h"
 #include "tutti/distribute/mirrored_strategy.h"
 #include "tutti/tensor/mesh_tensor.h"
 
@@ -20,7 +20,7 @@ Tensor rows(int64_t first, int64_t last) { return at::arange(first, last, at::kD
 
 class Reduce : public testing::Test {
  protected:
-  MirroredStrategy strategy{{.devices = configure_logical_cpus(3)}};
+  MirroredStrategy strategy{{.devices = test_devices(3)}};
   PerReplica<Tensor> equal{at::full({2}, 1.5), at::full({2}, 2.5), at::full({2}, 5.0)};
   PerReplica<Tensor> uneven{rows(0, 3), rows(3, 5), rows(5, 5)};  // the last one is empty
   PerReplica<Tensor> uneven_integers{at::ones({3}, at::kInt), at::ones({1}, at::kInt), at::ones({2}, at::kInt)};

@@ -11,6 +11,7 @@
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/distribute/count_communication.h"
+#include "tutti/distribute/default_strategy.h"
 #include "tutti/distribute/leaf_columns.h"
 #include "tutti/distribute/replica_context.h"
 #include "tutti/distribute/strategy.h"
@@ -52,12 +53,20 @@ void deal_out(const std::vector<Tensor>& result, const Replicas& replicas) {
     replicas[r].out.push_back(replicas.size() == 1 ? result[r].clone() : result[r]);
 }
 
+// Where the replicas take the result. The default strategy has no place for values.
+Destinations places_of(const ReplicaContext& context, const PerReplica<Tensor>& values) {
+  if (&context.strategy() == &default_strategy()) return Destinations(values[0]);
+  return context.strategy().devices();
+}
+
 std::vector<Tensor> reduce_values(const ReplicaContext& context, const char* name, ReduceOp op, Leaves leaves) {
   Payload payload{std::move(leaves)};
   const auto reduce = [&](std::vector<PerReplica<Tensor>> columns, const Replicas& replicas) {
-    const Destinations devices = context.strategy().devices();
     std::vector<ReduceRequest> requests;
-    for (auto& column : columns) requests.push_back({std::move(column), devices});
+    for (auto& column : columns) {
+      const Destinations places = places_of(context, column);
+      requests.push_back({std::move(column), places});
+    }
     require_one_kind(name, requests);
     static CommunicationCounter& counter =
         communication_counter({.op = "all_reduce", .mesh_dimension = "replica", .cause = "ReplicaContext::all_reduce"});
@@ -82,12 +91,11 @@ int64_t begin_of_process(const Strategy& strategy, const PerReplica<Tensor>& own
 Payload gather_values(const ReplicaContext& context, int64_t axis, Leaves leaves) {
   Payload payload{std::move(leaves)};
   const auto gather = [&](const std::vector<PerReplica<Tensor>>& columns, const Replicas& replicas) {
-    const Destinations devices = context.strategy().devices();
     static CommunicationCounter& counter =
         communication_counter({.op = "all_gather", .mesh_dimension = "replica", .cause = "ReplicaContext::all_gather"});
     for (const auto& column : columns) {
       count_gather(counter, column);
-      deal_out(context.strategy().cross_device_ops().gather(column, devices, axis), replicas);
+      deal_out(context.strategy().cross_device_ops().gather(column, places_of(context, column), axis), replicas);
       int64_t begin = begin_of_process(context.strategy(), column, axis);
       for (size_t r = 0; r < replicas.size(); begin += column[r++].size(axis)) replicas[r].begins.push_back(begin);
     }
@@ -106,13 +114,15 @@ struct CollectiveCall final : torch::CustomClassHolder {
   int replica = ThreadView::current().function_of();
   const char* name;
   std::string form;
+  std::vector<c10::Device> devices = {};  // on which the leaves lie, and so their gradients
   ReduceOp op = ReduceOp::sum;
   int64_t axis = 0;                    // of a gather
   std::vector<int64_t> begins, sizes;  // of a gather: this replica's part of each leaf
 };
 using CollectiveCallPtr = c10::intrusive_ptr<CollectiveCall>;
 
-void save(AutogradContext* graph, const CollectiveCallPtr& call, const variable_list& results) {
+void save(AutogradContext* graph, const CollectiveCallPtr& call, at::TensorList leaves, const variable_list& results) {
+  for (const Tensor& leaf : leaves) call->devices.push_back(leaf.device());
   graph->saved_data["call"] = at::IValue::make_capsule(call);
   variable_list integers;
   for (const Tensor& result : results)
@@ -145,17 +155,18 @@ variable_list reduce_incoming(const CollectiveCall& call, const char* name, cons
   const auto reduced = differentiable_all_reduce(reduction, floats);
   variable_list gradients;
   size_t next = 0;
-  for (const Tensor& gradient : incoming)
-    gradients.push_back(gradient.defined() && torch::autograd::isDifferentiableType(gradient.scalar_type())
-                            ? reduced[next++]
-                            : Tensor());
+  for (size_t i = 0; i < incoming.size(); ++i) {
+    const Tensor& gradient = incoming[i];
+    const bool is_reduced = gradient.defined() && torch::autograd::isDifferentiableType(gradient.scalar_type());
+    gradients.push_back(is_reduced ? reduced[next++].to(call.devices[i]) : Tensor());
+  }
   return gradients;
 }
 
 struct AllReduce : torch::autograd::Function<AllReduce> {
   static variable_list forward(AutogradContext* graph, at::TensorList leaves, const CollectiveCallPtr& call) {
     auto results = reduce_values(call->context, call->name, call->op, {leaves.vec(), call->form});
-    save(graph, call, results);
+    save(graph, call, leaves, results);
     return results;
   }
   static variable_list backward(AutogradContext* graph, const variable_list& incoming) {
@@ -172,7 +183,7 @@ struct AllGather : torch::autograd::Function<AllGather> {
     Payload payload = gather_values(call->context, call->axis, {leaves.vec(), call->form});
     for (const Tensor& leaf : leaves) call->sizes.push_back(leaf.size(call->axis));
     call->begins = std::move(payload.begins);
-    save(graph, call, payload.out);
+    save(graph, call, leaves, payload.out);
     return std::move(payload.out);
   }
   static variable_list backward(AutogradContext* graph, const variable_list& incoming) {

@@ -1,4 +1,5 @@
 #include "tutti/distribute/replica_context.h"
+#include "tests/support/test_devices.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
@@ -92,7 +93,7 @@ TEST_F(Context, InTheFunctionOfAMergeCallIsCrossReplica) {
 }
 
 TEST_F(Context, AScopeInAnotherStrategysIsAnError) {
-  MirroredStrategy other({.devices = configure_logical_cpus(2)});
+  MirroredStrategy other({.devices = test_devices(2)});
   const auto scope = strategy.scope();
   const auto names_both_places = AllOf(HasSubstr("failed_precondition: scope of a MirroredStrategy at "),
                                        HasSubstr("in the scope of another strategy, a MirroredStrategy at "));
@@ -102,7 +103,7 @@ TEST_F(Context, AScopeInAnotherStrategysIsAnError) {
 }
 
 TEST_F(Context, CallsOnAnotherStrategyAreErrors) {
-  MirroredStrategy other({.devices = configure_logical_cpus(2)});
+  MirroredStrategy other({.devices = test_devices(2)});
   const auto calls = [](Strategy& its) {
     const PerReplica<Tensor> values{at::ones({}), at::ones({})};
     return std::vector{error_of([&] { its.run([] {}); }), error_of([&] { its.reduce(ReduceOp::sum, values); }),
@@ -143,7 +144,7 @@ TEST_F(Context, OfAnotherReplicaOrAnEndedRunIsAnError) {
               AllOf(HasSubstr("failed_precondition: merge_call: the context is that of replica 1"),
                     HasSubstr("replica_context_test.cpp:"), HasSubstr("outside of its run")));
   EXPECT_THAT(error_of([&] { strategy.run([&] { call(0); }); }), HasSubstr("call get_replica_context() where"));
-  MirroredStrategy other({.devices = configure_logical_cpus(3)});
+  MirroredStrategy other({.devices = test_devices(3)});
   EXPECT_THAT(error_of([&] { other.run([&] { call(static_cast<size_t>(replica())); }); }),
               HasSubstr("failed_precondition"));
 }

@@ -12,9 +12,9 @@
 #include <set>
 #include <stdexcept>
 
+#include "tests/support/test_devices.h"
 #include "tests/support/watchdog.h"
 #include "tutti/collectives/failure.h"
-#include "tutti/device/logical_devices.h"
 #include "tutti/distribute/mirrored_strategy.h"
 #include "tutti/tensor/mesh_tensor.h"
 
@@ -138,7 +138,7 @@ class Schedules : public testing::TestWithParam<int> {
   }
 
   const Watchdog watchdog{std::chrono::seconds(280)};
-  MirroredStrategy strategy{{.devices = configure_logical_cpus(GetParam())}};
+  MirroredStrategy strategy{{.devices = test_devices(GetParam())}};
   const Tensor weight = strategy.build([] { return at::ones({3}).set_requires_grad(true); });
   std::vector<int> num_backward = std::vector<int>(static_cast<size_t>(GetParam()), 0);
 };

@@ -1,4 +1,5 @@
 #include "tutti/distribute/strategy.h"
+#include "tests/support/test_devices.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
@@ -167,7 +168,7 @@ TEST_F(Run, SuspendsTheScope) {
 TEST_F(Run, InARunIsAnError) {
   EXPECT_THAT(error_of([&] { strategy.run([&] { strategy.run([] {}); }); }),
               AllOf(HasSubstr("failed_precondition"), HasSubstr("a run cannot hold another")));
-  MirroredStrategy other({.devices = configure_logical_cpus(2)});
+  MirroredStrategy other({.devices = test_devices(2)});
   EXPECT_THAT(error_of([&] { strategy.run([&] { other.run([] {}); }); }), HasSubstr("failed_precondition"));
   expect_usable();
 }
@@ -200,7 +201,7 @@ TEST_F(Run, FromTwoHostThreadsTakesTurns) {
 }
 
 TEST_F(Run, OfOneReplicaSpeaksPerReplicaToo) {
-  MirroredStrategy one({.devices = configure_logical_cpus(1)});
+  MirroredStrategy one({.devices = test_devices(1)});
   EXPECT_THAT(one.run([](int a) { return a + replica(); }, PerReplica<int>{5}).values(), ElementsAre(5));
   EXPECT_THAT(error_of([&] { one.run([&] { one.run([] {}); }); }), HasSubstr("failed_precondition"));
 }

@@ -131,13 +131,14 @@ Operand checked_rows(const AssignCall& call, const Tensor& indices, const Tensor
   return {.value = rows.detach(), .indices = where};
 }
 
-// What all replicas together do, of what each wants.
+// What all replicas together do, of what each wants, where the first one's lies.
 Operand aggregated(VariableAggregation aggregation, const std::vector<Operand>& operands) {
   if (operands.size() == 1 || aggregation == VariableAggregation::only_first_replica) return operands[0];
+  const c10::Device place = operands[0].value.device();
   std::vector<Tensor> values, indices;
   for (const Operand& operand : operands) {
-    values.push_back(operand.value);
-    indices.push_back(operand.indices);
+    values.push_back(operand.value.to(place));
+    indices.push_back(operand.indices.defined() ? operand.indices.to(place) : Tensor());
   }
   if (!indices[0].defined()) return {.value = aggregate(aggregation, values)};
   Tensor rows = at::cat(values);

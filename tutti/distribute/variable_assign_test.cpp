@@ -9,6 +9,7 @@
 #include <torch/nn/modules/linear.h>
 
 #include "tests/support/dataset_values.h"
+#include "tests/support/test_devices.h"
 #include "tests/support/three_replicas.h"
 #include "tutti/collectives/communications.h"
 #include "tutti/distribute/variable.h"
@@ -173,35 +174,46 @@ TEST_F(Assign, IsReportedAsACollective) {
 TEST_F(Scatter, UpdatesRowsOutsideInEveryComponent) {
   const Variable table = make(at::zeros({3, 2}));
   const Tensor rows = at::arange(1, 5, at::kFloat).view({2, 2});
-  table.scatter_add(at::tensor({2, 0}), rows);
+  table.scatter_add(moved(at::tensor({2, 0})), rows);
   EXPECT_THAT(components(table), Each(ElementsAre(3, 4, 0, 0, 1, 2)));
-  table.scatter_update(at::tensor({1}), rows.narrow(0, 1, 1)).scatter_sub(at::tensor({0, 0}), rows);
+  table.scatter_update(moved(at::tensor({1})), rows.narrow(0, 1, 1)).scatter_sub(moved(at::tensor({0, 0})), rows);
   EXPECT_THAT(numbers(table.value()), ElementsAre(-1, -2, 3, 4, 1, 2));
-  table.scatter_mul(at::tensor({1, 1}), rows).scatter_div(at::tensor({2}), rows.narrow(0, 0, 1));
+  table.scatter_mul(moved(at::tensor({1, 1})), rows).scatter_div(moved(at::tensor({2})), rows.narrow(0, 0, 1));
   EXPECT_THAT(numbers(table.value()), ElementsAre(-1, -2, 9, 32, 1, 1));
-  table.scatter_min(at::tensor({1}), rows.narrow(0, 0, 1)).scatter_max(at::tensor({0}), rows.narrow(0, 1, 1));
+  table.scatter_min(moved(at::tensor({1})), rows.narrow(0, 0, 1))
+      .scatter_max(moved(at::tensor({0})), rows.narrow(0, 1, 1));
   EXPECT_THAT(numbers(table.value()), ElementsAre(3, 4, 1, 2, 1, 1));
 }
 
 TEST_F(Scatter, TakesRowsOfIntegers) {
   const Variable counts = make(at::full({2}, 7, at::kInt), {.aggregation = sum});
-  strategy.run([&] { counts.scatter_add(at::tensor({replica() % 2}, at::kInt), at::ones({1}, at::kInt)); });
+  strategy.run([&] { counts.scatter_add(moved(at::tensor({replica() % 2}, at::kInt)), at::ones({1}, at::kInt)); });
   EXPECT_THAT(numbers(counts.value()), ElementsAre(9, 8));
-  counts.scatter_div(at::tensor({0, 0}), at::tensor({2, 2}, at::kInt));
+  counts.scatter_div(moved(at::tensor({0, 0})), moved(at::tensor({2, 2}, at::kInt)));
   EXPECT_THAT(numbers(counts.value()), ElementsAre(2, 8));
 }
 
 TEST_F(Scatter, RefusesIndicesAndValuesThatDoNotFit) {
   const Variable table = make(at::zeros({3, 2}), {.name = "table"});
   EXPECT_THAT(error_of([&] {
-                table.scatter_add(at::tensor({3}), at::ones({1, 2}));
+                table.scatter_add(moved(at::tensor({3})), at::ones({1, 2}));
               }),
               AllOf(HasSubstr("out_of_range"), HasSubstr("'table'"), HasSubstr("3 rows")));
-  EXPECT_THAT(error_of([&] { table.scatter_add(at::tensor({-1}), at::ones({1, 2})); }), HasSubstr("out_of_range"));
-  EXPECT_THAT(error_of([&] { table.scatter_add(at::tensor({1}), at::ones({2, 2})); }), HasSubstr("invalid_argument"));
-  EXPECT_THAT(error_of([&] { table.scatter_add(at::tensor({1}), at::ones({1})); }), HasSubstr("invalid_argument"));
-  EXPECT_THAT(error_of([&] { table.scatter_add(at::tensor({1.0}), at::ones({1, 2})); }), HasSubstr("of integers"));
-  EXPECT_THAT(error_of([&] { make(at::zeros({})).scatter_add(at::tensor({0}), at::ones({1})); }),
+  EXPECT_THAT(error_of([&] {
+                table.scatter_add(moved(at::tensor({-1})), at::ones({1, 2}));
+              }),
+              HasSubstr("out_of_range"));
+  EXPECT_THAT(error_of([&] {
+                table.scatter_add(moved(at::tensor({1})), at::ones({2, 2}));
+              }),
+              HasSubstr("invalid_argument"));
+  EXPECT_THAT(error_of([&] { table.scatter_add(moved(at::tensor({1})), at::ones({1})); }),
+              HasSubstr("invalid_argument"));
+  EXPECT_THAT(error_of([&] {
+                table.scatter_add(moved(at::tensor({1.0})), at::ones({1, 2}));
+              }),
+              HasSubstr("of integers"));
+  EXPECT_THAT(error_of([&] { make(at::zeros({})).scatter_add(moved(at::tensor({0})), at::ones({1})); }),
               HasSubstr("invalid_argument"));
   EXPECT_THAT(numbers(table.scatter_add(at::zeros({0}, at::kLong), at::ones({0, 2})).value()), Each(0));
 }
@@ -214,7 +226,7 @@ TEST_F(Scatter, ConcatenatesTheRowsOfReplicasWithUnlikeNumbersOfThem) {
 
 TEST_F(Scatter, OnReadIsUnimplemented) {
   const Variable table = make(at::zeros({3}), {.aggregation = sum, .synchronization = kSyncOnRead});
-  EXPECT_THAT(error_of([&] { table.scatter_add(at::tensor({0}), at::ones({1})); }), HasSubstr("unimplemented"));
+  EXPECT_THAT(error_of([&] { table.scatter_add(moved(at::tensor({0})), at::ones({1})); }), HasSubstr("unimplemented"));
 }
 
 }  // namespace

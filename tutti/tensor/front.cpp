@@ -1,15 +1,21 @@
 #include "tutti/tensor/front.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/alias.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/empty_strided.h>
+#include <ATen/ops/mul.h>
 #include <ATen/ops/mul_ops.h>
+#include <ATen/ops/native_dropout_ops.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/SmallVector.h>
 
 #include <algorithm>
+#include <optional>
+#include <tuple>
 #include <utility>
 
 #include "tutti/core/error.h"
@@ -17,6 +23,7 @@
 #include "tutti/tensor/absent_values.h"
 #include "tutti/tensor/call_recorder.h"
 #include "tutti/tensor/cut.h"
+#include "tutti/tensor/host_draw.h"
 #include "tutti/tensor/library.h"
 #include "tutti/tensor/mesh_arguments.h"
 #include "tutti/tensor/mesh_gradient.h"
@@ -224,14 +231,32 @@ void front_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack
   }
 }
 
+// The device of the tensors that an op is given, or that the caller names for its result.
+c10::Device device_of(const c10::FunctionSchema& schema, at::ArrayRef<at::IValue> arguments) {
+  std::optional<c10::Device> device;
+  for (size_t i = 0; i < arguments.size() && !device; ++i) {
+    if (arguments[i].isTensor() && arguments[i].toTensor().defined()) device = arguments[i].toTensor().device();
+    if (arguments[i].isDevice() && schema.arguments()[i].name() == "device") device = arguments[i].toDevice();
+  }
+  return device.value_or(c10::Device(c10::kCPU));
+}
+
+// The thread's own generator for an op there; none where that is a CPU's and the op's device is not.
+at::IValue own_generator(c10::Device device) {
+  at::Generator& own = *ThreadView::current().generator;
+  if (own.device().type() == device.type()) return own;
+  return device.is_cpu() ? at::IValue(host_draw(own)) : at::IValue();
+}
+
 // Puts the thread's own generator where the caller left the argument empty.
 class GeneratorKernel final : public c10::OperatorKernel {
  public:
   explicit GeneratorKernel(size_t argument) : argument_(argument) {}
 
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
-    at::IValue& value = (*stack)[stack->size() - op.schema().arguments().size() + argument_];
-    if (value.isNone() && ThreadView::current().generator) value = *ThreadView::current().generator;
+    const auto arguments = torch::jit::last(*stack, op.schema().arguments().size());
+    if (arguments[argument_].isNone() && ThreadView::current().generator)
+      (*stack)[stack->size() - arguments.size() + argument_] = own_generator(device_of(op.schema(), arguments));
     op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kGeneratorKey), stack);
   }
 
@@ -243,6 +268,17 @@ Tensor& scale_kernel(c10::DispatchKeySet keys, Tensor& self, const Tensor& facto
   if (RemoteReads::current() && scale_sparse(self, factor)) return self;
   const c10::DispatchKeySet behind(c10::DispatchKeySet::FULL_AFTER, kGeneratorKey);
   return at::_ops::mul__Tensor::redispatch(keys & behind, self, factor);
+}
+
+// LibTorch's own takes no generator, and draws from the one that all share. GPUs' dropout calls it.
+std::tuple<Tensor, Tensor> dropout_kernel(c10::DispatchKeySet keys, const Tensor& input, double p,
+                                          std::optional<bool> train) {
+  const c10::DispatchKeySet behind(c10::DispatchKeySet::FULL_AFTER, kGeneratorKey);
+  at::Generator* const own = ThreadView::current().generator;
+  if (!own || !train.value_or(true) || p == 0 || input.numel() == 0)
+    return at::_ops::native_dropout::redispatch(keys & behind, input, p, train);
+  const Tensor mask = at::empty_like(input, input.options().dtype(at::kBool)).bernoulli_(1 - p);
+  return {input * mask * (p == 1 ? 0 : 1 / (1 - p)), mask};
 }
 
 void register_generators() {
@@ -263,6 +299,7 @@ void register_generators() {
                                 std::make_unique<GeneratorKernel>(static_cast<size_t>(found - arguments.begin()))));
   }
   aten.impl("mul_.Tensor", TORCH_FN(scale_kernel));
+  aten.impl("native_dropout", TORCH_FN(dropout_kernel));
 }
 
 }  // namespace

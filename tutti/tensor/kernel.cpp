@@ -13,6 +13,7 @@
 #include "tutti/tensor/composite_out.h"
 #include "tutti/tensor/contraction.h"
 #include "tutti/tensor/conversion.h"
+#include "tutti/tensor/device_choices.h"
 #include "tutti/tensor/execute.h"
 #include "tutti/tensor/front.h"
 #include "tutti/tensor/library.h"
@@ -105,11 +106,15 @@ void adopt_plain_operands(const OperatorInfo& info, const MeshShape* shape, Stac
 class MeshKernel final : public c10::OperatorKernel {
  public:
   explicit MeshKernel(const c10::OperatorHandle& op)
-      : info_(op), numbers_(tensor_of_numbers(op.schema())), view_form_(view_form_of(op)) {}
+      : info_(op),
+        numbers_(tensor_of_numbers(op.schema())),
+        chooses_(chooses_by_device(op)),
+        view_form_(view_form_of(op)) {}
 
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
     if (info_.is_composite) {
       if (numbers_) gather_numbers(torch::jit::peek(*stack, *numbers_, info_.num_arguments));
+      if (chooses_ && choose_for_mesh(op, *stack)) return;
       return op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
     }
     if (!info_.is_view) settle_view_replay();
@@ -238,6 +243,7 @@ class MeshKernel final : public c10::OperatorKernel {
   OperatorInfo info_;
   bool names_strides_ = names_strides(info_.name);
   std::optional<size_t> numbers_;  // an argument that an op composed of others reads by its memory
+  const bool chooses_;
   std::optional<c10::OperatorHandle> view_form_;
   PlanCache plans_;
   PlanCache decomposed_;  // of ops that are rewritten as others: strides alone

@@ -1,15 +1,19 @@
 #include "tutti/tensor/random_state.h"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
 #include <ATen/ops/from_blob.h>
 
 #include <algorithm>
 #include <mutex>
+#include <utility>
 
 #include "tutti/collectives/processes.h"
 #include "tutti/core/bytes.h"
 #include "tutti/core/error.h"
 #include "tutti/core/log.h"
+#include "tutti/core/siphash.h"
+#include "tutti/device/gpu.h"
 
 namespace tutti {
 namespace {
@@ -35,17 +39,30 @@ Tensor tensor_of(const std::vector<uint8_t>& bytes) {
   return at::from_blob(const_cast<uint8_t*>(bytes.data()), {static_cast<int64_t>(bytes.size())}, at::kByte).clone();
 }
 
+at::Generator default_generator() { return at::detail::getDefaultCPUGenerator(); }
+
+std::vector<at::Generator> default_generators_of_gpus() {
+  std::vector<at::Generator> all;
+  for (int i = 0; i < num_gpus(); ++i) all.push_back(at::globalContext().defaultGenerator(gpu_device(i)));
+  return all;
+}
+
+bool is_of_another_kind(const std::string& state, c10::Device device) {
+  constexpr size_t kBytesOfGpu = 16;  // CUDA's seed and offset
+  return state.size() == (device.is_cpu() ? kBytesOfGpu : default_generator().get_state().nbytes());
+}
+
+// The state of a generator of another kind of device seeds this one, which does not have that one's sequence.
 void restore(ByteReader& reader, at::Generator& generator) {
   const std::string text = reader.text();
   const std::scoped_lock lock(generator.mutex());
+  if (is_of_another_kind(text, generator.device())) return generator.set_current_seed(siphash24(text, 0, 0));
   try {
     generator.set_state(tensor_of({text.begin(), text.end()}));
   } catch (const c10::Error& error) {
     reader.damaged(error.what_without_backtrace());
   }
 }
-
-at::Generator default_generator() { return at::detail::getDefaultCPUGenerator(); }
 
 }  // namespace
 
@@ -110,6 +127,9 @@ Tensor random_state() {
     for (const auto& bytes : strategy->processes_->gather(here.bytes(), "state of random numbers"))
       writer.raw(bytes.data(), bytes.size());
   }
+  std::vector<at::Generator> of_gpus = default_generators_of_gpus();
+  if (!of_gpus.empty()) writer.number(static_cast<int64_t>(of_gpus.size()));
+  for (at::Generator& generator : of_gpus) save(writer, generator);
   return tensor_of(writer.bytes());
 }
 
@@ -133,6 +153,14 @@ void restore_random_state(const Tensor& state) {
       else
         reader.text();
     }
+  }
+  std::vector<at::Generator> of_gpus = default_generators_of_gpus();
+  const int64_t saved_gpus = reader.left() > 0 ? reader.count(sizeof(int64_t)) : 0;
+  for (size_t i = 0; std::cmp_less(i, saved_gpus); ++i) {
+    if (i < of_gpus.size())
+      restore(reader, of_gpus[i]);
+    else
+      reader.text();
   }
   reader.finish();
 }

@@ -44,11 +44,13 @@ class ReplicaGenerators {
   bool warned_ = false;
 };
 
-// Where all random numbers are: LibTorch's default generator of the CPU, and those of each strategy's replicas, in the
-// order in which the strategies of several replicas were made. uint8 [bytes]. No replica may be running. Of several
-// processes: the chief's default generator, and those of all replicas; every process calls.
+// Where all random numbers are: LibTorch's default generators of the CPU and of each GPU, and those of each strategy's
+// replicas, in the order in which the strategies of several replicas were made. uint8 [bytes]. No replica may be
+// running. Of several processes: the chief's default generators, and those of all replicas; every process calls.
 Tensor random_state();
-// Puts them back. A replica or a strategy beyond those that were saved keeps its numbers. Throws: data_loss.
+// Puts them back. A replica or a strategy beyond those that were saved keeps its numbers. Where a replica was on a GPU
+// and is now on a CPU, or the other way about, its numbers are others, and the same at each such restore. Throws:
+// data_loss.
 void restore_random_state(const Tensor& state);
 
 }  // namespace tutti

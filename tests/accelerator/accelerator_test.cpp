@@ -1,0 +1,170 @@
+// On GPUs, which are simulated where LibTorch has none: what the simulated ones are, and what is different on GPUs.
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/dataset_values.h"
+#include "tests/support/test_devices.h"
+#include "tests/support/watchdog.h"
+#include "tutti/device/gpu.h"
+#include "tutti/device/logical_devices.h"
+#include "tutti/distribute/mirrored_strategy.h"
+#include "tutti/distribute/one_device_strategy.h"
+#include "tutti/distribute/variable.h"
+#include "tutti/tensor/copy_on_write.h"
+#include "tutti/tensor/mesh_tensor.h"
+#include "tutti/tensor/random_state.h"
+
+namespace tutti {
+namespace {
+
+using ::testing::Each;
+using ::testing::ElementsAre;
+
+class OnGpus : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (test_devices_are_cpus()) GTEST_SKIP() << "needs TUTTI_TEST_DEVICE=gpus";
+  }
+  static at::Tensor on_gpu(const at::Tensor& tensor, int index = 0) { return tensor.to(gpu_device(index)); }
+
+  const Watchdog watchdog{std::chrono::seconds(60)};
+};
+
+class SimulatedAccelerator : public OnGpus {};
+
+TEST_F(SimulatedAccelerator, KillsHostCodeThatReadsItsMemory) {
+  if (gpu_device(0).is_cuda()) GTEST_SKIP() << "on a real GPU";
+  const at::Tensor there = on_gpu(at::ones({4}, at::kCPU));
+  EXPECT_DEATH(static_cast<void>(*static_cast<volatile const float*>(there.const_data_ptr())), "");
+}
+
+TEST_F(SimulatedAccelerator, ComputesWhatTheCpuDoes) {
+  const at::Tensor x = at::randn({4, 6}, at::kCPU), there = on_gpu(x);
+  const auto expect_same = [&](const auto& f) { EXPECT_TRUE(at::equal(f(there).cpu(), f(x))); };
+  expect_same([](const at::Tensor& t) { return t.t().mm(t).slice(0, 1, 5, 2) + t.select(1, 2).sum(); });
+  expect_same([](const at::Tensor& t) { return std::get<0>(t.sort(1)).index({t.select(1, 0) > 0}); });
+  expect_same([](const at::Tensor& t) {
+    at::Tensor written = t.clone();
+    written.t().slice(0, 0, 2).add_(1);
+    return written.resize_({30}).slice(0, 0, 24);
+  });
+  expect_same([](const at::Tensor& t) { return at::empty({0}, t.options()).copy_(t.slice(1, 0, 0).reshape(0)); });
+  expect_same([](const at::Tensor& t) {
+    at::Tensor out = at::empty({0}, t.options());
+    return at::mul_out(out, t, t);
+  });
+  expect_same([](const at::Tensor& t) { return at::complex(t, t).conj().t().resolve_conj(); });
+  expect_same([](const at::Tensor& t) { return (t.to_sparse() + t.to_sparse()).coalesce().to_dense(); });
+  expect_same([](const at::Tensor& t) { return at::conv2d(t.view({1, 1, 4, 6}), t.view({1, 1, 4, 6})); });
+}
+
+TEST_F(SimulatedAccelerator, RefusesWhatCudaRefuses) {
+  const at::Tensor here = at::ones({2}, at::kCPU), there = on_gpu(here), elsewhere = on_gpu(here, 1);
+  EXPECT_THROW(there + here, c10::Error);
+  EXPECT_THROW(there.mul_(elsewhere), c10::Error);
+  EXPECT_EQ((there + here[0]).sum().item<float>(), 4);
+  EXPECT_THROW(there.clone().uniform_(0, 1, at::globalContext().defaultGenerator(at::kCPU)), c10::Error);
+}
+
+TEST_F(SimulatedAccelerator, WritesToASharesOwnMemory) {
+  const at::Tensor value = on_gpu(at::zeros({3}, at::kCPU)), share = share_or_copy(value);
+  share.add_(1);
+  EXPECT_THAT(numbers(value), Each(0));
+  EXPECT_THAT(numbers(share), Each(1));
+  const at::Tensor mean = share_or_copy(value), variance = on_gpu(at::ones({3}, at::kCPU));
+  at::native_batch_norm(on_gpu(at::ones({8, 3}, at::kCPU)), {}, {}, mean, variance, true, 0.5, 1e-5);
+  EXPECT_THAT(numbers(value), Each(0));  // whose kernel does not say that it writes
+  EXPECT_THAT(numbers(mean), Each(0.5));
+}
+
+using ReplicasOnGpus = OnGpus;
+
+// LibTorch would run both backward passes on the thread of GPU:0.
+TEST_F(ReplicasOnGpus, MeetInBackwardPassesAlsoOnOneGpu) {
+  const std::vector<LogicalDeviceOptions> two(2);
+  for (const auto& devices : {configure_logical_devices("GPU:0", two), test_devices(2)}) {
+    MirroredStrategy strategy({.devices = devices});
+    const auto gradients = strategy.run([] {
+      const at::Tensor x = at::ones({2}).set_requires_grad(true);
+      const auto context = get_replica_context();
+      const at::Tensor sum = context.all_reduce(ReduceOp::sum, x);
+      (sum * (1 + context.replica_id_in_sync_group())).sum().backward();
+      return x.grad();
+    });
+    EXPECT_THAT(numbers(gradients[0]), Each(3));
+    EXPECT_THAT(numbers(gradients[1]), Each(3));
+  }
+}
+
+TEST_F(ReplicasOnGpus, ReduceWhatLiesOnTheCpuWithItsGradientThere) {
+  OneDeviceStrategy strategy("GPU:0");
+  strategy.run([] {
+    const at::Tensor x = at::ones({2}, at::kCPU).set_requires_grad(true);
+    get_replica_context().all_reduce(ReduceOp::sum, x).sum().backward();
+    EXPECT_TRUE(x.grad().is_cpu());
+  });
+}
+
+TEST_F(ReplicasOnGpus, DrawTheirOwnNumbersOnTheCpuToo) {
+  MirroredStrategy strategy({.devices = test_devices(2)});
+  const auto draw = [&] { return strategy.run([] { return at::rand({8}, at::kCPU); }); };
+  set_random_seed(3);
+  const auto first = draw(), next = draw();
+  EXPECT_FALSE(at::equal(first[0], first[1]));
+  EXPECT_FALSE(at::equal(first[0], next[0]));
+  set_random_seed(3);
+  EXPECT_TRUE(at::equal(draw()[1], first[1]));
+}
+
+TEST_F(ReplicasOnGpus, ScatterRowsThatLieOnTheirOwn) {
+  MirroredStrategy strategy({.devices = test_devices(2)});
+  const Variable table = strategy.build([] {
+    return variable(at::zeros({3, 1}), {.aggregation = VariableAggregation::sum});
+  });
+  strategy.run([&] { table.scatter_add(moved(at::tensor({0, 2})), at::ones({2, 1})); });
+  EXPECT_THAT(numbers(table.value()), ElementsAre(2, 0, 2));
+}
+
+TEST_F(OnGpus, TheStorageOfAViewBeginsWithIt) {
+  const Mesh mesh({{"x", 2}}, test_devices(2));
+  const at::Tensor row = distribute_tensor(at::arange(6.0).view({2, 3}), Layout::replicated(mesh, 2))[1];
+  EXPECT_THAT(numbers(at::empty({0}, row.options()).set_(row.storage(), row.storage_offset(), {3}, {1})),
+              ElementsAre(3, 4, 5));
+}
+
+Tensor draw(ReplicaGenerators& generators, c10::Device device) {
+  generators.follow_seed();
+  return at::rand({4}, *generators.of(1), device).cpu();
+}
+
+TEST_F(OnGpus, RandomStateGoesOnThere) {
+  set_random_seed(3);
+  ReplicaGenerators generators(std::vector<c10::Device>(2, gpu_device(0)));
+  draw(generators, gpu_device(0));
+  at::rand({4}, gpu_device(1));
+  const Tensor state = random_state();
+  const Tensor next = draw(generators, gpu_device(0)), next_of_default = at::rand({4}, gpu_device(1));
+  set_random_seed(4);
+  restore_random_state(state);
+  EXPECT_TRUE(draw(generators, gpu_device(0)).equal(next));
+  EXPECT_TRUE(at::rand({4}, gpu_device(1)).equal(next_of_default));
+}
+
+TEST_F(OnGpus, RandomStateOfReplicasThereIsTakenByReplicasOnCpus) {
+  set_random_seed(3);
+  Tensor state;
+  {
+    ReplicaGenerators there(std::vector<c10::Device>(2, gpu_device(0)));
+    draw(there, gpu_device(0));
+    state = random_state();
+  }
+  ReplicaGenerators here(std::vector<c10::Device>(2, c10::Device(c10::kCPU)));
+  restore_random_state(state);
+  const Tensor first = draw(here, c10::kCPU);
+  restore_random_state(state);
+  EXPECT_TRUE(draw(here, c10::kCPU).equal(first));
+}
+
+}  // namespace
+}  // namespace tutti
