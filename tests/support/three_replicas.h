@@ -2,8 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/support/watchdog.h"
 #include "tests/support/test_devices.h"
+#include "tests/support/watchdog.h"
+#include "tutti/device/logical_devices.h"
 #include "tutti/distribute/mirrored_strategy.h"
 
 namespace tutti {

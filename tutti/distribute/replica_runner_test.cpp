@@ -1,10 +1,12 @@
 // What ends a run early, and the random numbers and threads of its replicas.
 #include "tutti/distribute/replica_runner.h"
+#include "tests/support/test_devices.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/native_dropout.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/rand.h>
 #include <gmock/gmock.h>
@@ -102,7 +104,7 @@ TEST_F(AThrowingReplica, OneAtATimeReleasesTheOthersToo) {
 }
 
 TEST_F(AThrowingReplica, EndsARunOfOneReplicaToo) {
-  MirroredStrategy one({.devices = configure_logical_cpus(1)});
+  MirroredStrategy one({.devices = test_devices(1)});
   try {
     one.run([] { throw UsersOwn{1}; });
     FAIL();
@@ -190,7 +192,7 @@ TEST_F(RandomNumbers, AreTheSameAgainAfterTheSameSeed) {
   draw(strategy);
   set_random_seed(5);
   const auto again = draw(strategy);
-  MirroredStrategy other({.devices = configure_logical_cpus(3)});
+  MirroredStrategy other({.devices = test_devices(3)});
   const auto elsewhere = draw(other);
   set_random_seed(6);
   const auto different = draw(strategy);
@@ -210,11 +212,33 @@ TEST_F(RandomNumbers, OfSeveralReplicasLeaveTheDefaultGeneratorAlone) {
 }
 
 TEST_F(RandomNumbers, OfOneReplicaAreThoseOfTheProgramWithoutAStrategy) {
-  MirroredStrategy one({.devices = configure_logical_cpus(1)});
+  MirroredStrategy one({.devices = test_devices(1)});
   set_random_seed(5);
   const Tensor plain = at::rand({8});
   set_random_seed(5);
   EXPECT_TRUE(at::equal(draw(one)[0], plain));
+}
+
+// Which takes no generator.
+TEST_F(RandomNumbers, OfANativeDropoutAreTheReplicasOwn) {
+  const auto draw_mask = [&] {
+    return strategy.run([] { return std::get<1>(at::native_dropout(at::ones({64}), 0.5, true)).cpu(); });
+  };
+  set_random_seed(5);
+  const Tensor undisturbed = at::rand({8});
+  set_random_seed(5);
+  const auto first = draw_mask();
+  EXPECT_TRUE(at::equal(at::rand({8}), undisturbed));
+  EXPECT_FALSE(at::equal(first[0], first[1]));
+  set_random_seed(5);
+  EXPECT_TRUE(at::equal(draw_mask()[1], first[1]));
+  const auto gradients = strategy.run([] {
+    const Tensor x = at::ones({64}).set_requires_grad(true);
+    const auto [dropped, mask] = at::native_dropout(x, 0.5, true);
+    dropped.sum().backward();
+    return at::equal(x.grad(), dropped) && at::equal(dropped, mask * 2.0);
+  });
+  EXPECT_THAT(gradients.values(), Each(true));
 }
 
 TEST_F(RandomNumbers, ComeFromTheUsersGeneratorWhereOneIsGiven) {
@@ -233,7 +257,7 @@ TEST_F(Runner, GivesEachOfSeveralReplicasOneIntraOpThread) {
   const int before = at::get_num_threads();
   EXPECT_THAT(strategy.run([] { return at::get_num_threads(); }).values(), Each(1));
   EXPECT_EQ(at::get_num_threads(), before);
-  MirroredStrategy one({.devices = configure_logical_cpus(1)});
+  MirroredStrategy one({.devices = test_devices(1)});
   EXPECT_THAT(one.run([] { return at::get_num_threads(); }).values(), Each(before));
 }
 

@@ -1,4 +1,4 @@
-#include "tutti/tensor/device_choices.h"
+#include "tutti/tensor/rules/device_choices.h"
 
 #include <ATen/ops/_scaled_dot_product_attention_math.h>
 
