@@ -16,7 +16,7 @@ namespace {
 // LibTorch's kernels of views look at the thread's state when the view is made. The program has it back then.
 class ViewReplayGuard {
  public:
-  explicit ViewReplayGuard(bool enabled) { state().set_view_replay_enabled(enabled); }
+  ViewReplayGuard() { state().set_view_replay_enabled(true); }
   ~ViewReplayGuard() { state().set_view_replay_enabled(before_); }
   ViewReplayGuard(const ViewReplayGuard&) = delete;
   ViewReplayGuard& operator=(const ViewReplayGuard&) = delete;
@@ -33,7 +33,7 @@ void view_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch:
   const auto of_all_devices = keys.remove(kMeshAutogradKey) | c10::DispatchKeySet(c10::DispatchKey::AutogradOther);
   if (!is_mesh_tensor(base) || (mesh_impl(base).whole() && !is_remade_view(base)))
     return op.redispatchBoxed(of_all_devices, stack);
-  const ViewReplayGuard replay(true);
+  const ViewReplayGuard replay;
   op.redispatchBoxed(of_all_devices, stack);
 }
 
