@@ -57,6 +57,11 @@ constexpr KnownError kErrorsOfMeshes[] = {
     {.text = "can't be cast to the desired output type",
      .why = "LibTorch's convolution takes a bias of another type than the images', but of no images",
      .op = "conv"},
+    {.text = "Output size is too small",
+     .why =
+         "LibTorch's kernel of one image refuses a convolution that leaves no elements, and that of several does not",
+     .op = "conv",
+     .of_no_elements = true},
     {.text = "not implemented for",
      .why = "LibTorch's kernels of no elements take types that they do not know",
      .of_no_elements = true},

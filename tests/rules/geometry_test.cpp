@@ -284,6 +284,16 @@ TEST(Strides, OfConvolutionsHaveTheChannelsLastAsLibTorchDoes) {
   expect_strides_of_one_device(torch::arange(8.0F).view({2, 2, 1, 2, 1}),
                                {kUnsharded, "x", kUnsharded, kUnsharded, kUnsharded},
                                [&](const Tensor& t) { return torch::conv_transpose3d(t, kernels); });
+  for (const auto& [count, space] : {std::pair{1, 1}, {2, 1}, {17, 3}})  // of one image LibTorch takes another kernel
+    for (const at::ScalarType type : {at::kFloat, at::kDouble, at::kBFloat16})
+      for (const bool transposed : {false, true}) {
+        const Tensor x = torch::ones({count, 2, space, space, space}, type);
+        const Tensor weight = torch::ones({2, 2, 1, 1, 1}, type).expand({2, 2, transposed ? 2 : 1, 1, 1});
+        expect_strides_of_one_device(x, {"x", kUnsharded, kUnsharded, kUnsharded, kUnsharded}, [&](const Tensor& t) {
+          const Tensor last = weight.contiguous(at::MemoryFormat::ChannelsLast3d);
+          return transposed ? torch::conv_transpose3d(t, last) : torch::conv3d(t, last);
+        });
+      }
 }
 
 TEST(Strides, OfShuffledPixelsHaveTheChannelsLastWhereTheImagesDo) {
