@@ -278,7 +278,7 @@ class Comparison {
       passed_over_.insert(kOperandOfDropout);
     else if (!same_need && is_result_of_gradient(seen.slot) && has_value_of_no_elements())
       passed_over_.insert("the graph of a gradient by a view of no elements, which LibTorch's as_strided ends");
-    else if (all_ && !same_need && !seen.is_gradient && !is_shared(seen.slot))
+    else if (all_ && !same_need && !seen.is_gradient && !is_shared(seen.slot) && !is_shared(seen.same_as))
       return {"requires_grad", str(what, " requires a gradient: ", seen.requires_grad, ", not ", wanted.requires_grad)};
     if (seen.is_gradient || strides_that_count(seen) == strides_that_count(wanted)) return {};
     if (resizes())
