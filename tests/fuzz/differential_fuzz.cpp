@@ -33,7 +33,7 @@ struct Options {
   int64_t seconds = 60, programs = 0, first = 0;
   uint64_t seed = 1;
   std::string only, place;
-  bool list = false;
+  bool list = false, show = false;
 };
 
 // What a child is at, in memory that its parent sees.
@@ -90,6 +90,7 @@ class Fuzzer {
 
   int run() {
     if (options_.list) return list();
+    if (options_.show) return show();
     int64_t next = options_.first;
     while (!done(next)) next = run_child(next);
     std::printf("%lld programs, %lld of them refused, of %zu ops in %lld s, seed %llu: %lld findings of %zu kinds\n",
@@ -117,6 +118,12 @@ class Fuzzer {
       std::printf("%s %zu\n", family.name.c_str(), family.overloads.size());
     }
     std::printf("%zu ops, %zu overloads\n", families_.size(), overloads);
+    return 0;
+  }
+
+  int show() {
+    for (int64_t i = options_.first; !done(i); ++i)
+      std::printf("--- program %lld\n%s\n", static_cast<long long>(i), to_cpp(make(i), {}).c_str());
     return 0;
   }
 
@@ -244,6 +251,7 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember(
           {"merged", "separate", "in parts", "replicas", "recorded", "recorded merged", "recorded separate"}));
   app.add_flag("--list", options.list, "tells the ops");
+  app.add_flag("--show", options.show, "prints the programs instead of running them");
   CLI11_PARSE(app, argc, argv);
   // Registered before the children are made, so that they need not do it themselves.
   tutti::configure_logical_cpus(12);

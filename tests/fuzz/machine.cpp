@@ -11,6 +11,8 @@
 
 #include "optimizers.h"
 #include "tutti/core/error.h"
+#include "tutti/tensor/mesh_tensor.h"
+#include "tutti/tensor/rules/op_traits.h"
 
 namespace tutti::fuzz {
 namespace {
@@ -65,6 +67,18 @@ bool overlaps(const Tensor& tensor) {
   return std::adjacent_find(places.begin(), places.end()) != places.end();
 }
 
+bool is_plain(const Tensor& tensor) { return tensor.defined() && !is_mesh_tensor(tensor); }
+
+// Whether the call writes statistics, which its schema does not say, into the memory of what it normalizes.
+bool writes_operand(const c10::FunctionSchema& schema, at::ArrayRef<at::IValue> given) {
+  const auto written = unnamed_writes(schema);
+  return std::any_of(written.begin(), written.end(), [&](int argument) {
+    const at::IValue& value = given[static_cast<size_t>(argument)];
+    return value.isTensor() && is_plain(value.toTensor()) && is_plain(given[0].toTensor()) &&
+           value.toTensor().is_alias_of(given[0].toTensor());
+  });
+}
+
 }  // namespace
 
 Machine::Machine(const Program& program, bool row_major) : program_(program), row_major_(row_major) {}
@@ -108,6 +122,7 @@ void Machine::call(const Statement& statement) {
   const torch::jit::Stack given = stack;
   for (size_t i = 0; i < given.size(); ++i)
     writes_overlap_ |= is_written(schema.arguments()[i]) && given[i].isTensor() && overlaps(given[i].toTensor());
+  writes_overlap_ |= writes_operand(schema, given);
   statement.op->callBoxed(stack);
   for (size_t r = 0; r < stack.size(); ++r)
     if (const auto argument = written_return(schema, r)) stack[r] = given[*argument];
@@ -152,7 +167,7 @@ void Machine::run(const Statement& statement) {
       return;
     case Statement::Kind::read_gradient: slots_[statement.result] = at(statement.arguments[0].slots[0]).grad(); return;
     case Statement::Kind::zero_gradients:
-      for (Tensor leaf : leaves()) leaf.mutable_grad() = Tensor();
+      for (const Tensor& leaf : leaves()) leaf.mutable_grad() = Tensor();
       return;
     case Statement::Kind::optimizer_step:
       if (!optimizers_) optimizers_ = std::make_unique<Optimizers>();

@@ -36,7 +36,7 @@ struct Failure {
 struct Outcome {
   std::vector<Seen> seen;
   std::optional<Failure> failure;
-  bool writes_overlap = false;  // a call wrote to elements that share places in memory
+  bool writes_overlap = false;  // a call wrote to elements that share places, with each other or with what it read
 };
 
 class Optimizers;

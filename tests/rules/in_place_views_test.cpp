@@ -9,7 +9,7 @@
 #include "tests/support/test_devices.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
-#include "tutti/tensor/execute.h"
+#include "tutti/device/logical_devices.h"
 #include "tutti/tensor/mesh_tensor.h"
 
 namespace tutti {
@@ -105,7 +105,6 @@ struct Seen {
 template <class Program>
 Seen see(Program program) {
   torch::manual_seed(3);
-  settle_view_replay();  // which a view of a mesh tensor leaves on, also for plain tensors, until the mesh's next op
   Seen seen;
   try {
     seen.values = program();
@@ -263,17 +262,39 @@ TEST_P(InPlaceViews, WithoutAnAxisThatIsShardedWriteWhatTheyShow) {
   }
 }
 
+bool is_remade(const Tensor& view) {
+  return torch::autograd::impl::get_view_autograd_meta(view)->get_backward_view().has_view_fn();
+}
+
 // Autograd repeats view ops for gradients of views of a mesh tensor, and goes by strides for others.
 TEST_P(InPlaceViews, LeavePlainTensorsToTheirStrides) {
   const Mesh mesh({{"x", 2}}, test_devices(2), {.merge = GetParam()});
   const Tensor x = distribute_tensor(torch::ones({4, 4}), Layout({"x", kUnsharded}, mesh)).requires_grad_();
   const Tensor loss = (x * 3).sum(), gradient = torch::ones_like(loss);
   const Tensor row = (x * 2).select(0, 1);
-  torch::autograd::backward({loss}, {gradient});  // begins right behind a view
-  const Tensor next = x + 1;
+  EXPECT_TRUE(is_remade(row));
+  EXPECT_TRUE(is_remade(row.unsqueeze(0)));
+  EXPECT_FALSE(is_remade(torch::ones({4, 4}).select(0, 1)));  // right behind a view
+  EXPECT_THROW(x.select(0, 4), c10::Error);
+  EXPECT_FALSE(is_remade(torch::ones({4, 4}).t()));
+  bool in_backward = true;
+  loss.register_hook([&](const Tensor& gradient_of_loss) {
+    gradient_of_loss.expand({2});
+    x.select(0, 1);
+    in_backward = is_remade(torch::ones({4, 4}).t());
+  });
+  torch::autograd::backward({loss}, {gradient});
+  EXPECT_FALSE(in_backward);
   EXPECT_FALSE(c10::AutogradState::get_tls_state().get_view_replay_enabled());
-  EXPECT_TRUE(gather(row.detach()).equal(torch::full({4}, 2.0)));
-  EXPECT_FALSE(c10::AutogradState::get_tls_state().get_view_replay_enabled());
+}
+
+// Its place in memory says what it is a view of.
+TEST_P(InPlaceViews, OfAWholeValueHaveAPlace) {
+  const Mesh mesh({{"x", 2}}, configure_logical_cpus(2), {.merge = GetParam()});
+  const Tensor x = distribute_tensor(torch::ones({4, 4}), Layout({kUnsharded, kUnsharded}, mesh));
+  distribute_tensor(torch::ones({4, 4}), Layout({"x", kUnsharded}, mesh)).select(0, 1);
+  EXPECT_FALSE(is_remade(x.t()));
+  EXPECT_FALSE(is_remade(x.t().select(0, 1)));
 }
 
 INSTANTIATE_TEST_SUITE_P(Buffers, InPlaceViews, testing::Bool(),

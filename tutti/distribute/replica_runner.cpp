@@ -11,7 +11,6 @@
 #include "tutti/distribute/strategy_place.h"
 #include "tutti/distribute/turns.h"
 #include "tutti/tensor/call_recorder.h"
-#include "tutti/tensor/execute.h"
 #include "tutti/tensor/scope.h"
 
 namespace tutti {
@@ -118,7 +117,6 @@ void ReplicaRunner::run(FunctionRef<void(int replica)> function, const RunOption
   if (const ReplicasCompute computing(mesh_->clock); devices_.size() == 1) {
     run_one(0, function, place, recorder, gradients);
   } else {
-    settle_view_replay();
     const at::ThreadLocalState caller;
     workers_.run([&](int replica) {
       const at::ThreadLocalStateGuard as_caller(caller);

@@ -7,10 +7,7 @@
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/minimum.h>
 #include <ATen/ops/ones_like.h>
-#include <c10/core/AutogradState.h>
 #include <c10/core/InferenceMode.h>
-#include <torch/csrc/autograd/graph_task.h>
-#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <span>
@@ -51,28 +48,11 @@ void wrap_tensors(IValue& value, Wrap wrap) {
   value = std::move(list);
 }
 
-// The backward passes (-1: none), the innermost last, in which autograd was asked to repeat view ops.
-thread_local c10::SmallVector<int, 2> t_asked_for_replay;
-
-void ask_for_view_replay() {
-  auto& state = c10::AutogradState::get_tls_state();
-  if (state.get_view_replay_enabled()) return;
-  state.set_view_replay_enabled(true);
-  t_asked_for_replay.push_back(torch::autograd::get_current_graph_task_id());
-}
-
-// A view shares what replicas see of its base; one made in inference mode has the base's keys. Of pieces, autograd is
-// to repeat the view op on a gradient, for strides of the whole mean nothing to them: it asks after the op whether to.
-// Of a whole value it is not, so that a view's gradient has its place in memory, whatever shape the value takes.
+// A view shares what replicas see of its base; one made in inference mode has the base's keys.
 void follow_base(const Tensor& view, const Tensor& base) {
   auto& impl = mesh_impl(view);
   impl.share_replica_values(mesh_impl(base));
   impl.copied_view = mesh_impl(base).copied_view;
-  if (!impl.whole()) {
-    ask_for_view_replay();
-  } else if (mesh_impl(base).whole() && !torch::autograd::impl::get_view_autograd_meta(base)) {
-    settle_view_replay();
-  }
   if (c10::InferenceMode::is_enabled()) impl.take_keys(mesh_impl(base));
 }
 
@@ -146,14 +126,6 @@ void record(const Plan& plan, at::ArrayRef<IValue> arguments) {
 }
 
 }  // namespace
-
-// A backward pass begins with the state of its caller, and leaves the caller's as it was.
-void settle_view_replay() {
-  if (t_asked_for_replay.empty()) return;
-  c10::AutogradState::get_tls_state().set_view_replay_enabled(false);
-  const int here = torch::autograd::get_current_graph_task_id();
-  while (!t_asked_for_replay.empty() && t_asked_for_replay.back() >= here) t_asked_for_replay.pop_back();
-}
 
 void run_on_one_buffer(const c10::OperatorHandle& op, const OperatorInfo& info, const MeshShape* shape,
                        const Plan* plan, Stack& stack) {

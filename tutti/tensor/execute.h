@@ -11,9 +11,6 @@ using Stack = torch::jit::Stack;
 // Each runs one op whose arguments are on top of the stack and leaves its results there. Autograd and autocast are
 // behind.
 
-// Autograd has asked what it asks after a view: how views of plain tensors are made is the program's own affair again.
-void settle_view_replay();
-
 // Where every operand is one buffer: one call on the buffers. `plan` gives the results' layouts; null: all are
 // replicated.
 void run_on_one_buffer(const c10::OperatorHandle& op, const OperatorInfo& info, const MeshShape* shape,

@@ -5,7 +5,6 @@
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/tensor/cut.h"
-#include "tutti/tensor/execute.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/relayout.h"
 #include "tutti/tensor/remote_reads.h"
@@ -87,7 +86,6 @@ struct GatherFunction : torch::autograd::Function<GatherFunction> {
 Tensor gather(const Tensor& tensor) {
   if (!is_mesh_tensor(tensor)) return tensor;
   require_global_view("gather", "local() gives a replica its part");
-  settle_view_replay();  // plain tensors follow
   if (RemoteReads* const reads = RemoteReads::current()) reads->read(tensor);
   if (at::GradMode::is_enabled() && tensor.requires_grad()) return GatherFunction::apply(tensor);
   return gather_value(tensor);

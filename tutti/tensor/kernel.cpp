@@ -30,6 +30,7 @@
 #include "tutti/tensor/variable_methods.h"
 #include "tutti/tensor/view.h"
 #include "tutti/tensor/view_in_place.h"
+#include "tutti/tensor/view_replay.h"
 
 namespace tutti {
 namespace {
@@ -117,7 +118,6 @@ class MeshKernel final : public c10::OperatorKernel {
       if (chooses_ && choose_for_mesh(op, *stack)) return;
       return op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
     }
-    if (!info_.is_view) settle_view_replay();
     const c10::impl::ExcludeDispatchKeyGuard below(c10::autocast_dispatch_keyset |
                                                    c10::autograd_dispatch_keyset_with_ADInplaceOrView);
     const Operands operands = Survey(info_).run(torch::jit::last(*stack, info_.num_arguments));
@@ -285,6 +285,7 @@ void ensure_registered() {
     register_selections();
     register_variable_methods();
     register_views_in_place();
+    register_view_replay();
   });
   settle_view();
 }

@@ -78,7 +78,12 @@ TEST(ForetoldStrides, OfConvolutionsFollowTheChannels) {
   EXPECT_EQ(convolve(ones({2, 3, 7}), ones({4, 3, 2}), false), 1);
   const Tensor space = ones({2, 3, 4, 5, 6}), kernels = ones({4, 3, 2, 2, 2});
   EXPECT_EQ(convolve(space, kernels, false), 1);
-  EXPECT_EQ(convolve(space.contiguous(at::MemoryFormat::ChannelsLast3d), kernels, false), 0);  // the kernel's choice
+  for (const int64_t count : {1, 2})  // for which LibTorch has two kernels
+    for (const at::ScalarType type : {at::kFloat, at::kDouble}) {
+      const Tensor some = space.slice(0, 0, count).to(type).contiguous(at::MemoryFormat::ChannelsLast3d);
+      EXPECT_EQ(convolve(some, kernels.to(type), false), 1);
+      EXPECT_EQ(convolve(some, ones({3, 4, 2, 2, 2}, type), true), 1);
+    }
 }
 
 TEST(ForetoldStrides, OfComplexAnglesAreRowMajor) {

@@ -1,6 +1,8 @@
 #include "tutti/tensor/variable_methods.h"
 
+#include <ATen/core/Tensor.h>
 #include <ATen/core/VariableHooksInterface.h>
+#include <c10/util/MaybeOwned.h>
 
 #include <utility>
 
@@ -22,7 +24,7 @@ using GradFn = decltype(std::declval<const VariableHooksInterface&>().grad_fn(st
 // Marks the positions of hooks that a replica registered: they are in another list than the variable's.
 constexpr unsigned kOfReplica = 1u << 31;
 
-bool in_replica(const TensorBase& tensor) { return in_replica_view() && is_mesh_tensor(Tensor(tensor)); }
+bool in_replica(const TensorBase& tensor) { return in_replica_view() && is_mesh_tensor(*at::TensorRef(tensor)); }
 
 MeshMeta* variable_in_replica(const TensorBase& tensor) {
   const ThreadView& view = ThreadView::current();
@@ -31,18 +33,37 @@ MeshMeta* variable_in_replica(const TensorBase& tensor) {
   return variable_of(impl, view);
 }
 
+// What a thread sees of a tensor: mostly the tensor itself, and LibTorch asks very often.
+using Seen = c10::MaybeOwned<TensorBase>;
+
 class VariableMethods final : public VariableHooksInterface {
  public:
   explicit VariableMethods(const VariableHooksInterface& libtorch) : libtorch_(libtorch) {}
 
-  TensorBase tensor_data(const TensorBase& self) const override { return libtorch_.tensor_data(seen(self)); }
-  TensorBase variable_data(const TensorBase& self) const override { return libtorch_.variable_data(writable(self)); }
-  TensorBase data(const TensorBase& self) const override { return libtorch_.data(writable(self)); }
-  int64_t _version(const TensorBase& self) const override { return libtorch_._version(seen(self)); }
-  void retain_grad(const TensorBase& self) const override { libtorch_.retain_grad(seen(self)); }
+  TensorBase tensor_data(const TensorBase& self) const override {
+    const Seen tensor = seen(self);
+    return libtorch_.tensor_data(*tensor);
+  }
+  TensorBase variable_data(const TensorBase& self) const override {
+    const Seen tensor = writable(self);
+    return libtorch_.variable_data(*tensor);
+  }
+  TensorBase data(const TensorBase& self) const override {
+    const Seen tensor = writable(self);
+    return libtorch_.data(*tensor);
+  }
+  int64_t _version(const TensorBase& self) const override {
+    const Seen tensor = seen(self);
+    return libtorch_._version(*tensor);
+  }
+  void retain_grad(const TensorBase& self) const override {
+    const Seen tensor = seen(self);
+    libtorch_.retain_grad(*tensor);
+  }
 
   unsigned _register_hook(const TensorBase& self, std::function<TensorBase(const TensorBase&)> hook) const override {
-    const unsigned position = libtorch_._register_hook(seen(self), std::move(hook));
+    const Seen tensor = seen(self);
+    const unsigned position = libtorch_._register_hook(*tensor, std::move(hook));
     return in_replica(self) ? position | kOfReplica : position;
   }
 
@@ -52,7 +73,8 @@ class VariableMethods final : public VariableHooksInterface {
       throw Error(ErrorCode::failed_precondition,
                   str("remove_hook: the hook was registered ", replicas ? "by a replica" : "outside of run",
                       "; remove it there"));
-    libtorch_.remove_hook(seen(self), replicas ? position & ~kOfReplica : position);
+    const Seen tensor = seen(self);
+    libtorch_.remove_hook(*tensor, replicas ? position & ~kOfReplica : position);
   }
 
   void requires_grad_(const TensorBase& self, bool requires_grad) const override {
@@ -105,10 +127,14 @@ class VariableMethods final : public VariableHooksInterface {
 
  private:
   // The tensor as the thread sees it.
-  static TensorBase seen(const TensorBase& self) { return in_replica(self) ? local(Tensor(self)) : self; }
+  static Seen seen(const TensorBase& self) {
+    return in_replica(self) ? Seen::owned(local(Tensor(self))) : Seen::borrowed(self);
+  }
 
   // The same, but of a read copy the mesh tensor, to which writes are refused.
-  static TensorBase writable(const TensorBase& self) { return has_read_copies(Tensor(self)) ? self : seen(self); }
+  static Seen writable(const TensorBase& self) {
+    return has_read_copies(*at::TensorRef(self)) ? Seen::borrowed(self) : seen(self);
+  }
 
   const VariableHooksInterface& libtorch_;
 };

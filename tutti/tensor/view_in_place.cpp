@@ -15,6 +15,7 @@
 #include "tutti/tensor/operator_info.h"
 #include "tutti/tensor/rules/op_traits.h"
 #include "tutti/tensor/view.h"
+#include "tutti/tensor/view_replay.h"
 
 namespace tutti {
 namespace {
@@ -26,9 +27,7 @@ using torch::jit::Stack;
 
 // What autograd knows of a view that it makes again by its op; null for other tensors.
 const DifferentiableViewMeta* remade_view(const Tensor& tensor) {
-  if (!is_mesh_tensor(tensor)) return nullptr;
-  const auto* meta = torch::autograd::impl::get_view_autograd_meta(tensor);
-  return meta && meta->has_bw_view() && meta->get_backward_view().has_view_fn() ? meta : nullptr;
+  return is_remade_view(tensor) ? torch::autograd::impl::get_view_autograd_meta(tensor) : nullptr;
 }
 
 // Makes a tensor for autograd what another is, a view of the same base.

@@ -15,10 +15,16 @@
 namespace tutti {
 namespace {
 
-// convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups): along lines and in
-// planes the result has its channels last where the images or the weights have them so, in any kernel. A line is a
-// plane of one row. In space, where one has them so, it depends on the kernel, and of complex numbers there are
-// several.
+// A tensor on the device that has no memory either: LibTorch chooses a kernel for it.
+at::Tensor on_device(const at::Tensor& without_memory, at::Device device) {
+  at::Tensor tensor = at::empty({0}, at::TensorOptions(without_memory.dtype()).device(device));
+  tensor.unsafeGetTensorImpl()->set_sizes_and_strides(without_memory.sizes(), without_memory.strides());
+  return tensor;
+}
+
+// convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups): whether the result
+// has its channels last depends on the images, the weights and the kernel, which LibTorch chooses by their sizes too: a
+// piece may get another than the whole. A line is a plane of one row. Of complex numbers there are several kernels.
 torch::jit::Stack result_of_convolution(at::ArrayRef<at::IValue> arguments) {
   at::Tensor images = without_memory(arguments[0].toTensor()), weight = without_memory(arguments[1].toTensor());
   const auto space = static_cast<size_t>(images.dim() - 2);
@@ -29,24 +35,26 @@ torch::jit::Stack result_of_convolution(at::ArrayRef<at::IValue> arguments) {
   }
   const auto names_all = [&](const std::vector<int64_t>& list) { return list.size() == space; };
   if (space < 1 || space > 3 || images.is_complex() || !std::all_of(lists.begin(), lists.end(), names_all)) return {};
-  const auto& [stride, padding, dilation, output_padding] = lists;
-  at::DimVector sizes(arguments[6].toBool()
-                          ? at::native::conv_input_size(images.sizes(), weight.sizes(), padding, output_padding, stride,
-                                                        dilation, arguments[8].toInt())
-                          : at::native::conv_output_size(images.sizes(), weight.sizes(), padding, stride, dilation));
-  const bool is_line = space == 1;
+  const bool is_line = space == 1, transposed = arguments[6].toBool();
   if (is_line) {
     images = images.contiguous().unsqueeze(2);
     weight = weight.unsqueeze(2);
-    sizes.insert(sizes.begin() + 2, 1);
+    for (size_t i = 0; i < lists.size(); ++i) lists[i].insert(lists[i].begin(), i % 2 == 0 ? 1 : 0);
   }
-  const auto has_channels_last = [](const at::Tensor& tensor) {
-    return tensor.suggest_memory_format() != at::MemoryFormat::Contiguous;
-  };
-  const bool channels_last = has_channels_last(images) || has_channels_last(weight);
-  if (channels_last && space == 3) return {};
-  const at::Tensor result =
-      at::empty(sizes, images.options(), channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous);
+  const auto& [stride, padding, dilation, output_padding] = lists;
+  const int64_t groups = arguments[8].toInt();
+  const at::DimVector sizes(
+      transposed ? at::native::conv_input_size(images.sizes(), weight.sizes(), padding, output_padding, stride,
+                                               dilation, groups)
+                 : at::native::conv_output_size(images.sizes(), weight.sizes(), padding, stride, dilation));
+  const at::Device device = arguments[0].toTensor().device();
+  const at::Tensor images_there = on_device(images, device), weight_there = on_device(weight, device);
+  const auto of = [](const std::vector<int64_t>& list) { return c10::fromIntArrayRefSlow(list); };
+  const auto kernel =
+      at::native::select_conv_backend(images_there, weight_there, /*bias_opt=*/{}, of(stride), of(padding),
+                                      of(dilation), transposed, of(output_padding), groups, /*bias_sizes_opt=*/{});
+  const at::Tensor result = at::empty(sizes, images.options(),
+                                      at::native::_determine_backend_memory_format(images_there, weight_there, kernel));
   return {is_line ? result.squeeze(2) : result};
 }
 
