@@ -6,6 +6,7 @@
 // Each measurement is of several steps and of the wait for the last of them. Read `ratio`; without a GPU nothing is
 // run, and each row says so.
 #include "paired.h"
+#include "transformer_block.h"
 #include "tutti/distribute/in_process_all_reduce.h"
 #include "tutti/function/memory_watch.h"
 #include "tutti/tutti.h"
@@ -35,35 +36,15 @@ Task cnn() {
           {1, 28, 28}};
 }
 
-constexpr int64_t kWidth = 256, kHeads = 4;
-
-struct Block : nn::Module {
-  nn::LayerNorm norm1 = register_module("norm1", nn::LayerNorm(nn::LayerNormOptions({kWidth})));
-  nn::Linear mixed = register_module("mixed", nn::Linear(kWidth, 3 * kWidth));
-  nn::Linear out = register_module("out", nn::Linear(kWidth, kWidth));
-  nn::LayerNorm norm2 = register_module("norm2", nn::LayerNorm(nn::LayerNormOptions({kWidth})));
-  nn::Linear up = register_module("up", nn::Linear(kWidth, 4 * kWidth));
-  nn::Linear down = register_module("down", nn::Linear(4 * kWidth, kWidth));
-
-  Tensor attention(const Tensor& x) {
-    const auto parts = mixed(x).view({x.size(0), x.size(1), 3, kHeads, kWidth / kHeads}).permute({2, 0, 3, 1, 4});
-    const Tensor y = torch::scaled_dot_product_attention(parts[0], parts[1], parts[2]);
-    return out(y.transpose(1, 2).reshape(x.sizes()));
-  }
-  Tensor forward(Tensor x) {
-    x = x + attention(norm1(x));
-    return x + down(torch::gelu(up(norm2(x))));
-  }
-};
-
 struct Mean : nn::Module {
   Tensor forward(const Tensor& x) { return x.mean(1); }
 };
 
 Task transformer() {
   return {[] {
-            return nn::Sequential(nn::Embedding(1000, kWidth), Block(), Block(), Block(), Block(), Mean(),
-                                  nn::Linear(kWidth, 10));
+            using Block = TransformerBlock;
+            return nn::Sequential(nn::Embedding(1000, 256), Block(256), Block(256), Block(256), Block(256), Mean(),
+                                  nn::Linear(256, 10));
           },
           {64},
           1000};

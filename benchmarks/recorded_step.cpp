@@ -15,6 +15,7 @@
 #include <iostream>
 
 #include "paired.h"
+#include "transformer_block.h"
 #include "tutti/function/replay.h"
 #include "tutti/tutti.h"
 
@@ -47,31 +48,12 @@ struct LstmClassifier : Module {
   }
 };
 
-constexpr int64_t kWidth = 64, kHeads = 4, kLength = 16;
-
-struct Block : Module {
-  LayerNorm norm1 = register_module("norm1", LayerNorm(LayerNormOptions({kWidth})));
-  Linear mixed = register_module("mixed", Linear(kWidth, 3 * kWidth));
-  Linear out = register_module("out", Linear(kWidth, kWidth));
-  LayerNorm norm2 = register_module("norm2", LayerNorm(LayerNormOptions({kWidth})));
-  Linear up = register_module("up", Linear(kWidth, 4 * kWidth));
-  Linear down = register_module("down", Linear(4 * kWidth, kWidth));
-
-  Tensor attention(const Tensor& x) {
-    const auto parts = mixed(x).view({x.size(0), x.size(1), 3, kHeads, kWidth / kHeads}).permute({2, 0, 3, 1, 4});
-    const Tensor y = torch::scaled_dot_product_attention(parts[0], parts[1], parts[2]);
-    return out(y.transpose(1, 2).reshape(x.sizes()));
-  }
-  Tensor forward(Tensor x) {
-    x = x + attention(norm1(x));
-    return x + down(torch::gelu(up(norm2(x))));
-  }
-};
+constexpr int64_t kWidth = 64, kLength = 16;
 
 struct Transformer : Module {
   Embedding embedding = register_module("embedding", Embedding(1000, kWidth));
   Embedding position = register_module("position", Embedding(kLength, kWidth));
-  Sequential blocks = register_module("blocks", Sequential(Block(), Block()));
+  Sequential blocks = register_module("blocks", Sequential(TransformerBlock(kWidth), TransformerBlock(kWidth)));
   LayerNorm norm = register_module("norm", LayerNorm(LayerNormOptions({kWidth})));
   Linear head = register_module("head", Linear(kWidth, 10));
 

@@ -1,36 +1,90 @@
-"""Checks the library's syntax against the headers of another LibTorch: the oldest or the newest that README promises.
-Usage: headers.py BUILD TORCH, where BUILD was configured (build/release) and TORCH is the folder that holds include/."""
+#!/usr/bin/env python3
+"""Checks the library's syntax against the headers of another LibTorch: headers.py BUILD TORCH [SECONDS [BASE]].
 
-import concurrent.futures
+README promises LibTorch from 2.11 on. BUILD was configured (build/release); TORCH is the folder that holds include/. Files
+whose sources differ from the commit BASE come first, then all others, in another order each day. SECONDS bounds it: what
+was not looked at is counted. Exits with 1 where a source does not compile.
+"""
+
+import datetime
 import json
 import os
-import pathlib
+import random
 import re
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
-build, torch = (pathlib.Path(argument).resolve() for argument in sys.argv[1:])
-own_torch = re.search(r"^Torch_DIR:\w+=(.*)/share/cmake/Torch$", (build / "CMakeCache.txt").read_text(), re.M)[1]
-# Of another name, since the precompiled form beside it is of the build's own LibTorch.
-first_header = build / "headers_check.hxx"
-first_header.write_text((build / "tutti/CMakeFiles/tutti_training.dir/cmake_pch.hxx").read_text().replace("#pragma GCC system_header", ""))
+from compile_alone import INCLUDE, changed_since
 
-
-def check(entry):
-    """Returns (source, what the compiler says of it: nothing if all is well)."""
-    command = entry["command"].replace(f"{own_torch}/", f"{torch}/")
-    for pattern, replacement in ((r"^\S*ccache ", ""), (r" -Winvalid-pch| -fpch-preprocess", ""),
-                                 (r" -include \S+", f" -include {first_header}"), (r" -o \S+ -c ", " -fsyntax-only ")):
-        command = re.sub(pattern, replacement, command)
-    done = subprocess.run(command, shell=True, text=True, cwd=entry["directory"], stderr=subprocess.PIPE)
-    return entry["file"], done.stderr if done.returncode else ""
+OF_LIBRARY = re.compile(r" -o tutti/CMakeFiles/tutti(_training)?\.dir/")
+ROOT = Path(__file__).resolve().parent.parent
 
 
-entries = [entry for entry in json.loads((build / "compile_commands.json").read_text())
-           if re.search(r" -o tutti/CMakeFiles/tutti(_training)?\.dir/", entry["command"]) and "cmake_pch" not in entry["file"]]
-with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as threads:
-    failed = [(source, said) for source, said in threads.map(check, entries) if said]
-for source, said in failed:
-    print(f"{source}:\n{said}")
-print(f"{len(entries)} sources, {len(failed)} do not compile against {torch}")
-sys.exit(bool(failed))
+class OtherHeaders:
+    def __init__(self, build, torch):
+        self.own = re.search(r"^Torch_DIR:\w+=(.*)/share/cmake/Torch$", (build / "CMakeCache.txt").read_text(), re.M)[1]
+        self.torch = torch
+        own_first = build / "tutti/CMakeFiles/tutti_training.dir/cmake_pch.hxx"
+        self.first = build / "headers_check.hxx"
+        self.first.write_text(own_first.read_text().replace("#pragma GCC system_header", ""))
+
+    def command(self, entry, what):
+        """The entry's command, with the other headers, and with `what` in the place of what it compiles."""
+        command = entry["command"].replace(f"{self.own}/", f"{self.torch}/")
+        for pattern, replacement in ((r"^\S*ccache ", ""), (r" -Winvalid-pch| -fpch-preprocess| -x c\+\+-header", ""),
+                                     (r" -include \S+", ""), (r" -o \S+ -c \S+$", f" {what}")):
+            command = re.sub(pattern, replacement, command)
+        return command
+
+    def precompile(self, entry):
+        ended = run(self.command(entry, f"-x c++-header {self.first} -o {self.first}.gch"), entry)
+        if ended.returncode:
+            sys.exit(f"headers: what is precompiled does not compile against {self.torch}:\n{ended.stderr}")
+
+    def complaint(self, entry, deadline):
+        """What the compiler says of the entry's file, nothing if all is well; None where the time was over."""
+        if time.monotonic() > deadline:
+            return None
+        ended = run(self.command(entry, f"-include {self.first} -fsyntax-only -fmax-errors=3 {entry['file']}"), entry)
+        return ended.stderr if ended.returncode else ""
+
+
+def run(command, entry):
+    return subprocess.run(command, shell=True, text=True, cwd=entry["directory"], stderr=subprocess.PIPE)
+
+
+def sources_of(entry):
+    file = Path(entry["file"])
+    return INCLUDE.findall(file.read_text()) if "/Unity/" in entry["file"] else [str(file)]
+
+
+def in_order(entries, changed, day):
+    shuffled = sorted(entries, key=lambda entry: entry["file"])
+    random.Random(day).shuffle(shuffled)
+    return sorted(shuffled, key=lambda entry: not any(source.removeprefix(f"{ROOT}/") in changed for source in sources_of(entry)))
+
+
+def main():
+    build, torch = (Path(argument).resolve() for argument in sys.argv[1:3])
+    seconds = float(sys.argv[3]) if len(sys.argv) > 3 else float("inf")
+    changed = changed_since(ROOT, sys.argv[4]) if len(sys.argv) > 4 else set()
+    entries = [entry for entry in json.loads((build / "compile_commands.json").read_text())
+               if OF_LIBRARY.search(entry["command"]) and "cmake_pch" not in entry["file"]]
+    deadline = time.monotonic() + seconds
+    headers = OtherHeaders(build, torch)
+    headers.precompile(entries[0])
+    order = in_order(entries, changed or set(), datetime.date.today().toordinal())
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        said = list(pool.map(lambda entry: headers.complaint(entry, deadline), order))
+    bad = [f"headers: {entry['file']}:\n{text}" for entry, text in zip(order, said) if text]
+    compiled = sum(text is not None for text in said)
+    print(*bad, f"headers: of {len(order)} files of the library, {compiled} were compiled against {torch}, {len(bad)} of them in "
+          f"vain; for {len(order) - compiled} the time was over", sep="\n")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

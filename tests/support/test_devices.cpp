@@ -36,6 +36,12 @@ Kind kind() {
   return chosen;
 }
 
+// What LibTorch calls inside of an op, it means as it says: some kernels make small tensors on the CPU to read them.
+void run_inside(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  const c10::impl::ExcludeDispatchKeyGuard inside(kFactoryKey);
+  op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kFactoryKey), stack);
+}
+
 // Names the current GPU to a factory function whose caller named no device. In a scope the library does.
 class FactoryKernel final : public c10::OperatorKernel {
  public:
@@ -48,7 +54,7 @@ class FactoryKernel final : public c10::OperatorKernel {
     at::IValue& device = (*stack)[first + device_];
     if (device.isNone() && !ThreadView::current().scope)
       device = draws_on_host ? c10::Device(c10::kCPU) : gpu_device(at::accelerator::getDeviceIndex());
-    op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kFactoryKey), stack);
+    run_inside(op, keys, stack);
   }
 
  private:
@@ -63,7 +69,7 @@ std::optional<size_t> argument_of(const c10::FunctionSchema& schema, const char*
 }
 
 void register_factories() {
-  immortal_library("_", kFactoryKey).fallback(torch::CppFunction::makeFallthrough());
+  immortal_library("_", kFactoryKey).fallback(torch::CppFunction::makeFromBoxedFunction<&run_inside>());
   torch::Library& aten = immortal_library("aten", kFactoryKey);
   for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames()) {
     const auto op = c10::Dispatcher::singleton().findSchema(name);
