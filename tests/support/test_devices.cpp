@@ -112,14 +112,10 @@ std::vector<Device> test_devices(int n) {
 
 c10::Device test_torch_device() { return test_devices_are_cpus() ? c10::Device(c10::kCPU) : gpu_device(0); }
 
-<<<<<<< HEAD
-bool test_devices_are_cpus() { return kind() == Kind::cpu || kind() == Kind::cpu_and_gpu; }
-=======
 at::Tensor moved(const at::Tensor& tensor) {
-  return kind() == Kind::cpu ? tensor : tensor.to(gpu_device(at::accelerator::getDeviceIndex()));
+  return test_devices_are_cpus() ? tensor : tensor.to(gpu_device(at::accelerator::getDeviceIndex()));
 }
 
-bool test_devices_are_cpus() { return kind() == Kind::cpu; }
->>>>>>> 86b0dcb5c8c2b19774647d65be6e4d7ed635b364
+bool test_devices_are_cpus() { return kind() == Kind::cpu || kind() == Kind::cpu_and_gpu; }
 
 }  // namespace tutti
