@@ -92,7 +92,8 @@ Outcome run(const RuleCase& rule_case, const Expected& expected, const Layouts& 
   return outcome;
 }
 
-// What is wrong with the outcome; empty for nothing. What it may cost is told for one memory, and for the CPU's kernels.
+// What is wrong with the outcome; empty for nothing. What it may cost is told for one memory, and for the CPU's
+// kernels.
 std::string defect(const Outcome& outcome, const Expected& expected, const Cost& allowed) {
   std::string text = difference("result", gathered(outcome.results), expected.results);
   if (text.empty()) text = difference("gradient", gathered(outcome.gradients), expected.gradients);
