@@ -1,5 +1,5 @@
 // A training step on one GPU through MirroredStrategy, over the step of the same model in a plain LibTorch loop on that
-// GPU: with one replica, with several on logical parts of it, and recorded. And what a sum of gradients there moves.
+// GPU: with one replica, and with several on logical parts of it. And what a sum of gradients there moves.
 //
 //   ./dev bench gpu_step
 //
@@ -8,7 +8,6 @@
 #include "paired.h"
 #include "transformer_block.h"
 #include "tutti/distribute/in_process_all_reduce.h"
-#include "tutti/function/memory_watch.h"
 #include "tutti/tutti.h"
 
 namespace tutti::benchmarks {
@@ -128,16 +127,6 @@ void Mlp(benchmark::State& state) { measure(state, mlp()); }
 void Cnn(benchmark::State& state) { measure(state, cnn()); }
 void Transformers(benchmark::State& state) { measure(state, transformer()); }
 
-// A recorded step over the same step of plain LibTorch.
-void Recorded(benchmark::State& state, const Task& task) {
-  if (is_without_gpu(state)) return;
-  if (!memory_can_be_watched())
-    return state.SkipWithError("not run: functions are recorded with LibTorch 2.13 or later");
-  Training raw(task), ours(task);
-  const auto step = function([&] { ours.step(); });
-  compare(state, 1, several([&] { raw.step(); }), several([&] { step(); }));
-}
-
 // The CNN's step with a new batch from the host each time, of a dataset: by to() in the plain loop.
 void Input(benchmark::State& state) {
   if (is_without_gpu(state)) return;
@@ -186,9 +175,6 @@ BENCHMARK(Mlp)->Apply(variants);
 BENCHMARK(Cnn)->Apply(variants);
 BENCHMARK(Transformers)->Apply(variants);
 BENCHMARK(Input)->Iterations(9)->UseManualTime();
-BENCHMARK_CAPTURE(Recorded, Mlp, mlp())->Iterations(9)->UseManualTime();
-BENCHMARK_CAPTURE(Recorded, Cnn, cnn())->Iterations(9)->UseManualTime();
-BENCHMARK_CAPTURE(Recorded, Transformer, transformer())->Iterations(9)->UseManualTime();
 BENCHMARK(AllReduce)->ArgName("buffers")->Arg(2)->Arg(4)->Arg(8)->Iterations(9)->UseManualTime();
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "tutti/distribute/grad_scaler.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/stack.h>
