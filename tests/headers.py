@@ -73,9 +73,9 @@ def main():
     changed = changed_since(ROOT, sys.argv[4]) if len(sys.argv) > 4 else set()
     entries = [entry for entry in json.loads((build / "compile_commands.json").read_text())
                if OF_LIBRARY.search(entry["command"]) and "cmake_pch" not in entry["file"]]
-    deadline = time.monotonic() + seconds
     headers = OtherHeaders(build, torch)
     headers.precompile(entries[0])
+    deadline = time.monotonic() + seconds
     order = in_order(entries, changed or set(), datetime.date.today().toordinal())
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         said = list(pool.map(lambda entry: headers.complaint(entry, deadline), order))
