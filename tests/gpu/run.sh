@@ -90,17 +90,19 @@ print(glob.glob(i.find_spec("jax_plugins").submodule_search_locations[0] + "/xla
 }
 
 run_sanitizer() {
-  local tool
+  local tool status
   command -v compute-sanitizer >/dev/null || { echo "sanitizer: not run: no compute-sanitizer" && return; }
   for tool in memcheck initcheck synccheck; do
     timeout 200 compute-sanitizer --tool "$tool" --error-exitcode 9 ./gpu_test \
       --gtest_filter='*DTensor.Moves*:Data.IsOn*:Strategies.Gradients*' >"$results/sanitizer.$tool.log" 2>&1
-    echo "sanitizer $tool: exit $?, $(grep -o 'ERROR SUMMARY.*' "$results/sanitizer.$tool.log" | tail -1)"
+    status=$?
+    ((status == 0)) || failed=1
+    echo "sanitizer $tool: exit $status, $(grep -o 'ERROR SUMMARY.*' "$results/sanitizer.$tool.log" | tail -1)"
   done
 }
 
 run_figures() {
-  timeout 200 ./gpu_step --benchmark_counters_tabular=true >"$results/figures.log" 2>&1
+  timeout 200 ./gpu_step --benchmark_counters_tabular=true >"$results/figures.log" 2>&1 || failed=1
   grep -v '^\*\*\*' "$results/figures.log"
 }
 

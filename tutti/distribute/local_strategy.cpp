@@ -179,13 +179,10 @@ void LocalStrategy::run_replicas(FunctionRef<void(int replica)> function, const 
 
 data::Placer LocalStrategy::placer() const {
   const auto& devices = state_->mesh.devices();
-  std::vector<Upload> uploads;
-  bool all_on_host = true;
-  for (const Device& device : devices) {
-    uploads.emplace_back(torch_device(device));
-    all_on_host = all_on_host && torch_device(device).is_cpu();
-  }
-  if (all_on_host) return {};
+  std::vector<c10::Device> targets;
+  for (const Device& device : devices) targets.push_back(torch_device(device));
+  if (std::all_of(targets.begin(), targets.end(), [](c10::Device device) { return device.is_cpu(); })) return {};
+  const std::vector<Upload> uploads(targets.begin(), targets.end());
   return [uploads](const Tensor& leaf, int replica) { return uploads[static_cast<size_t>(replica)](leaf); };
 }
 
