@@ -2,7 +2,7 @@
 include(CMakePackageConfigHelpers)
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/tutti")
 
-install(TARGETS tutti tutti_training EXPORT tuttiTargets)
+install(TARGETS tutti tutti_training tutti_strategies EXPORT tuttiTargets)
 install(TARGETS tutti_command)
 if(TARGET tutti_mpi)
   install(TARGETS tutti_mpi OPTIONAL LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")

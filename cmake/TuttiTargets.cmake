@@ -62,7 +62,8 @@ endfunction()
 # tutti_library(NAME FOLDER...): a part of the library. Every source below tutti/FOLDER but main.cpp and *_module.cpp joins it; every
 # *_test.cpp joins the binary FOLDER_test; those of FOLDER/rpc wait for tutti_rpc. A .proto is compiled by protoc, to
 # NAME.pb.h; it and the source beside it of the same name join NAME_proto, which sees protobuf and never LibTorch, whose
-# folder of headers holds those of another protobuf.
+# folder of headers holds those of another protobuf. The target tutti_protos makes all such headers.
+add_custom_target(tutti_protos)
 function(tutti_library library)
   add_library(${library} STATIC)
   target_include_directories(${library} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
@@ -72,12 +73,6 @@ function(tutti_library library)
   # The loops of optimizers and of recorded functions become vector code where sqrt() needs not set errno. Products are
   # not fused with sums, so that all processors give the same numbers, LibTorch's.
   target_compile_options(${library} PRIVATE -fno-math-errno -ffp-contract=off)
-  add_library(${library}_proto OBJECT)
-  set_target_properties(${library}_proto PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
-  target_include_directories(${library}_proto PRIVATE "${PROJECT_SOURCE_DIR}")
-  target_include_directories(${library}_proto SYSTEM PRIVATE "${TUTTI_PROTO_DIR}")  # protoc's style is its own business
-  target_link_libraries(${library}_proto PRIVATE protobuf::libprotobuf tutti_options)
-  target_sources(${library} PRIVATE $<TARGET_OBJECTS:${library}_proto>)
   target_link_libraries(${library} PRIVATE protobuf::libprotobuf ${CMAKE_DL_LIBS} $<BUILD_INTERFACE:tutti_options>)
   foreach(folder IN LISTS ARGN)
     tutti_folder(${library} ${folder})
@@ -90,6 +85,9 @@ function(tutti_folder library name)
   list(FILTER sources EXCLUDE REGEX "(_test|_module|/main)\\.cpp$|/rpc/")
   list(FILTER tests INCLUDE REGEX "_test\\.cpp$")
   file(GLOB_RECURSE protos CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.proto")
+  if(protos AND NOT TARGET ${library}_proto)
+    tutti_proto_library(${library})
+  endif()
   foreach(proto IN LISTS protos)
     cmake_path(REPLACE_EXTENSION proto LAST_ONLY cpp OUTPUT_VARIABLE source)
     list(REMOVE_ITEM sources "${source}")
@@ -103,6 +101,16 @@ function(tutti_folder library name)
     set_property(GLOBAL PROPERTY TUTTI_TESTS_${name} ${tests})
     set_property(GLOBAL PROPERTY TUTTI_LIBRARY_${name} ${library})
   endif()
+endfunction()
+
+function(tutti_proto_library library)
+  add_library(${library}_proto OBJECT)
+  set_target_properties(${library}_proto PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+  target_include_directories(${library}_proto PRIVATE "${PROJECT_SOURCE_DIR}")
+  target_include_directories(${library}_proto SYSTEM PRIVATE "${TUTTI_PROTO_DIR}")  # protoc's style is its own business
+  target_link_libraries(${library}_proto PRIVATE protobuf::libprotobuf tutti_options)
+  target_sources(${library} PRIVATE $<TARGET_OBJECTS:${library}_proto>)
+  add_dependencies(tutti_protos ${library}_proto)
 endfunction()
 
 # tutti_rpc(NAME LIBRARY FOLDER): the sources of FOLDER, which join the library. What speaks gRPC and OpenSSL never sees
@@ -159,13 +167,13 @@ function(tutti_precompile kind name)
   endif()
 endfunction()
 
-# tutti_program(SOURCE LIBRARY...): a program named by its file.
-function(tutti_program source)
+# tutti_program(KIND SOURCE LIBRARY...): a program named by its file.
+function(tutti_program kind source)
   cmake_path(GET source STEM name)
   add_executable(${name} ${source})
   target_compile_definitions(${name} PRIVATE TUTTI_EXAMPLES_DATA="${PROJECT_SOURCE_DIR}/examples/data")
   target_link_libraries(${name} PRIVATE tutti_options ${ARGN})
   if(TUTTI_PRECOMPILE_PROGRAMS)
-    tutti_precompile(programs ${name} <tutti/tutti.h>)
+    tutti_precompile(${kind} ${name} <tutti/tutti.h>)
   endif()
 endfunction()

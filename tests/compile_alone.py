@@ -8,15 +8,13 @@ others, in another order each day. SECONDS bounds it: what was not looked at is 
 not compile.
 """
 
-import datetime
 import json
-import random
 import re
 import subprocess
 import sys
-import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+import looks
 
 INCLUDE = re.compile(r'^\s*#include "([^"]+)"', re.M)
 NOT_SYNTAX = re.compile(r"^\S*ccache | -o \S+ -c \S+$")
@@ -29,29 +27,18 @@ def sources_behind_others(build):
     return {Path(source): entry for entry in united for source in INCLUDE.findall(Path(entry["file"]).read_text())[1:]}
 
 
-def changed_since(root, base):
-    """The files that differ from the commit; None where git does not know it, as in a shallow clone."""
-    diff = ["git", "diff", "--name-only", "--no-ext-diff", base, "--", "*.h", "*.cpp"]
-    ended = subprocess.run(diff, cwd=root, capture_output=True, text=True)
-    return None if ended.returncode else set(ended.stdout.split())
-
-
-def in_order(root, sources, changed, day):
+def in_order(root, sources, changed, day=None):
     """The sources, those first that a change is the likeliest to have broken."""
-    def nearness(source):
+    def distance(source):
         if source.relative_to(root).as_posix() in changed:
             return 0
         return 2 - bool(changed.intersection(INCLUDE.findall(source.read_text())))
 
-    shuffled = sorted(sources)
-    random.Random(day).shuffle(shuffled)
-    return sorted(shuffled, key=nearness)
+    return looks.in_order(sources, distance, day)
 
 
-def compile_alone(source, entry, deadline):
-    """What the compiler says of the source, nothing if all is well; None where the time was over."""
-    if time.monotonic() > deadline:
-        return None
+def compile_alone(source, entry):
+    """What the compiler says of the source; nothing if all is well."""
     command = f"{NOT_SYNTAX.sub('', entry['command'])} -fsyntax-only -fmax-errors=3 {source}"
     ended = subprocess.run(command, shell=True, cwd=entry["directory"], capture_output=True, text=True)
     return ended.stderr if ended.returncode else ""
@@ -59,13 +46,11 @@ def compile_alone(source, entry, deadline):
 
 def main():
     root, build, base, seconds, jobs = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve(), *sys.argv[3:]
-    sources, changed = sources_behind_others(build), changed_since(root, base)
+    sources, changed = sources_behind_others(build), looks.changed_since(root, base)
     if changed is None:
         print(f"alone: git knows no {base} here, so what changed does not come first")
-    order = in_order(root, sources, changed or set(), datetime.date.today().toordinal())
-    deadline = time.monotonic() + float(seconds)
-    with ThreadPoolExecutor(int(jobs)) as pool:
-        said = list(pool.map(lambda source: compile_alone(source, sources[source], deadline), order))
+    order = in_order(root, sources, changed or set())
+    said = looks.look_at(order, lambda source: compile_alone(source, sources[source]), float(seconds), int(jobs))
     bad = [f"alone: {source.relative_to(root)} does not compile but behind other sources:\n{text}"
            for source, text in zip(order, said) if text]
     compiled = sum(text is not None for text in said)

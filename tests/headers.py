@@ -6,20 +6,17 @@ whose sources differ from the commit BASE come first, then all others, in anothe
 was not looked at is counted. Exits with 1 where a source does not compile.
 """
 
-import datetime
 import json
 import os
-import random
 import re
 import subprocess
 import sys
-import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from compile_alone import INCLUDE, changed_since
+import looks
+from compile_alone import INCLUDE
 
-OF_LIBRARY = re.compile(r" -o tutti/CMakeFiles/tutti(_training)?\.dir/")
+OF_LIBRARY = re.compile(r" -o tutti/CMakeFiles/tutti(_strategies|_training)?\.dir/")
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -27,7 +24,7 @@ class OtherHeaders:
     def __init__(self, build, torch):
         self.own = re.search(r"^Torch_DIR:\w+=(.*)/share/cmake/Torch$", (build / "CMakeCache.txt").read_text(), re.M)[1]
         self.torch = torch
-        own_first = build / "tutti/CMakeFiles/tutti_training.dir/cmake_pch.hxx"
+        own_first = build / "tutti/CMakeFiles/tutti_strategies.dir/cmake_pch.hxx"
         self.first = build / "headers_check.hxx"
         self.first.write_text(own_first.read_text().replace("#pragma GCC system_header", ""))
 
@@ -44,10 +41,8 @@ class OtherHeaders:
         if ended.returncode:
             sys.exit(f"headers: what is precompiled does not compile against {self.torch}:\n{ended.stderr}")
 
-    def complaint(self, entry, deadline):
-        """What the compiler says of the entry's file, nothing if all is well; None where the time was over."""
-        if time.monotonic() > deadline:
-            return None
+    def complaint(self, entry):
+        """What the compiler says of the entry's file; nothing if all is well."""
         ended = run(self.command(entry, f"-include {self.first} -fsyntax-only -fmax-errors=3 {entry['file']}"), entry)
         return ended.stderr if ended.returncode else ""
 
@@ -57,29 +52,24 @@ def run(command, entry):
 
 
 def sources_of(entry):
+    """Of an entry, those that it compiles, from the root on."""
     file = Path(entry["file"])
-    return INCLUDE.findall(file.read_text()) if "/Unity/" in entry["file"] else [str(file)]
-
-
-def in_order(entries, changed, day):
-    shuffled = sorted(entries, key=lambda entry: entry["file"])
-    random.Random(day).shuffle(shuffled)
-    return sorted(shuffled, key=lambda entry: not any(source.removeprefix(f"{ROOT}/") in changed for source in sources_of(entry)))
+    sources = INCLUDE.findall(file.read_text()) if "/Unity/" in entry["file"] else [str(file)]
+    return [source.removeprefix(f"{ROOT}/") for source in sources]
 
 
 def main():
     build, torch = (Path(argument).resolve() for argument in sys.argv[1:3])
     seconds = float(sys.argv[3]) if len(sys.argv) > 3 else float("inf")
-    changed = changed_since(ROOT, sys.argv[4]) if len(sys.argv) > 4 else set()
+    changed = looks.changed_since(ROOT, sys.argv[4]) or set() if len(sys.argv) > 4 else set()
     entries = [entry for entry in json.loads((build / "compile_commands.json").read_text())
                if OF_LIBRARY.search(entry["command"]) and "cmake_pch" not in entry["file"]]
     headers = OtherHeaders(build, torch)
     headers.precompile(entries[0])
-    deadline = time.monotonic() + seconds
-    order = in_order(entries, changed or set(), datetime.date.today().toordinal())
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        said = list(pool.map(lambda entry: headers.complaint(entry, deadline), order))
-    bad = [f"headers: {entry['file']}:\n{text}" for entry, text in zip(order, said) if text]
+    by_file = {entry["file"]: entry for entry in entries}
+    order = looks.in_order(by_file, lambda file: not changed.intersection(sources_of(by_file[file])))
+    said = looks.look_at(order, lambda file: headers.complaint(by_file[file]), seconds, os.cpu_count())
+    bad = [f"headers: {file}:\n{text}" for file, text in zip(order, said) if text]
     compiled = sum(text is not None for text in said)
     print(*bad, f"headers: of {len(order)} files of the library, {compiled} were compiled against {torch}, {len(bad)} of them in "
           f"vain; for {len(order) - compiled} the time was over", sep="\n")

@@ -1,5 +1,5 @@
-"""Makes a program of a page of documentation: the ```cpp blocks of each section (## or ###) are the body of one
-function, and main calls them in turn. Usage: snippets.py PAGE.md PROGRAM.cpp"""
+"""Makes a program of pages of documentation: the ```cpp blocks of each section (## or ###) are the body of one function;
+called with the name of a page, the program calls the page's in turn. Usage: snippets.py PROGRAM.cpp PAGE.md…"""
 
 import pathlib
 import re
@@ -38,10 +38,9 @@ def sections(text):
         yield title, blocks
 
 
-def main():
-    page, program = map(pathlib.Path, sys.argv[1:])
-    parts = [PRELUDE]
-    names = []
+def namespace_of(page):
+    """A namespace of the page's functions, with run(), which calls them."""
+    parts, names = [f"namespace page_{page.stem} {{"], []
     for index, (title, blocks) in enumerate(sections(page.read_text())):
         names.append(f"section_{index}")
         parts.append(f"// {title}\nstatic void {names[-1]}() {{")
@@ -49,8 +48,15 @@ def main():
         parts.append("}\n")
     if not names:
         raise SystemExit(f"snippets: {page} has no ```cpp block")
-    parts.append("int main() {\n" + "".join(f"  {name}();\n" for name in names) + "}")
-    program.write_text("\n".join(parts) + "\n")
+    calls = "".join(f"  {name}();\n" for name in names)
+    return "\n".join([*parts, f"static void run() {{\n{calls}}}\n}}"])
+
+
+def main():
+    program, *pages = map(pathlib.Path, sys.argv[1:])
+    choices = "".join(f'  if (page == "{page.stem}") return page_{page.stem}::run(), 0;\n' for page in pages)
+    end = f"int main(int argc, char** argv) {{\n  const std::string page = argc > 1 ? argv[1] : \"\";\n{choices}  return 2;\n}}"
+    program.write_text("\n\n".join([PRELUDE, *map(namespace_of, pages), end]) + "\n")
 
 
 main()
