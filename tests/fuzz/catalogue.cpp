@@ -125,7 +125,8 @@ constexpr const char* kLeftOut[] = {"_fft_r2c.out",
                                     "linalg_lstsq",       // pivots in an order that nobody has initialized
                                     "multilabel_margin_loss_forward"};  // of no elements returns what lay there
 
-// Ops of LibTorch's own modules and optimizers whose names begin with an underscore.
+// Ops of LibTorch's own modules and optimizers whose names begin with an underscore. Not those that look at none of
+// their operands' sizes and write past the end, as _stack, _logcumsumexp and _fft_r2c: what calls them is here.
 constexpr const char* kUnderscored[] = {"_softmax",
                                         "_log_softmax",
                                         "_foreach_",
@@ -145,17 +146,13 @@ constexpr const char* kUnderscored[] = {"_softmax",
                                         "_index_put_impl_",
                                         "_unsafe_index",
                                         "_unsafe_index_put",
-                                        "_stack",
-
                                         "_trilinear",
                                         "_shape_as_tensor",
-                                        "_fft_",
                                         "_linalg_",
                                         "_scaled_dot_product_attention_math",
                                         "_addmm_activation",
                                         "_is_all_true",
                                         "_is_any_true",
-                                        "_logcumsumexp",
                                         "_chunk_cat",
                                         "_safe_softmax"};
 

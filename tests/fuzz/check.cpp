@@ -260,6 +260,8 @@ class Comparison {
         passed_over_.insert("a hook of einsum's result that is then written: LibTorch's may be a view, and forget it");
       else if (transforms_into())
         passed_over_.insert(kUnwrittenOut);
+      else if ((seen.is_gradient || is_result_of_gradient(seen.slot)) && takes_elements_around_a_view())
+        passed_over_.insert("the gradient of elements that as_strided takes from around a view, which a write changes");
       else if (hangs_on_a_nan())
         passed_over_.insert("LibTorch's polynomial of a NaN is what lay on its stack, and a NaN's sign the kernel's");
       else if (seen.is_gradient && far <= precision(at::kFloat) * std::sqrt(most_elements()) && calls_norm())
@@ -450,9 +452,17 @@ class Comparison {
 
   bool is_bits_of_a_result(int slot) const {
     return std::any_of(program_.statements.begin(), program_.statements.end(), [&](const Statement& statement) {
-      return statement.op && statement.result == slot && statement_name(statement) == "view.dtype" &&
-             !is_input(statement.arguments[0].slots[0]);
+      if (!statement.op || statement.result != slot || is_input(statement.arguments[0].slots[0])) return false;
+      const std::string op = statement_name(statement);
+      return op == "view.dtype" || op.rfind("atan2", 0) == 0 || op.rfind("arctan2", 0) == 0;
     });
+  }
+  // LibTorch makes the view's graph again after a write under no_grad: then a gradient reaches the base's elements that
+  // the view itself has not.
+  bool takes_elements_around_a_view() const {
+    return calls([](const std::string& op) { return op == "as_strided"; }) &&
+           std::any_of(program_.statements.begin(), program_.statements.end(),
+                       [](const Statement& statement) { return statement.op && statement.no_grad; });
   }
 
   // Whether the value is what LibTorch computes in 64 bits, where its own is not; or as near to it as that; of 16 bits,

@@ -79,6 +79,11 @@ std::vector<Shape> shapes() {
        [](const Tensor& x) {
          return x.slice(0, 0, 1).expand({2, 4, 6}) > x.t().to(torch::kDouble).t();
        }},
+      {"repeated row and a wider type, as truth values",
+       [](const Tensor& x) {
+         const Tensor square = x.slice(1, 0, x.size(0));
+         return torch::logical_xor(square.slice(0, 0, 1).expand_as(square), square.to(torch::kDouble).t());
+       }},
       {"sum over a part", [](const Tensor& x) { return x.slice(1, 0, 6, 2) + 1; }},
       {"channels last",
        [](const Tensor& x) {

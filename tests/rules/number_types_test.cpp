@@ -134,6 +134,13 @@ TEST(HalfPrecision, HasItsOwnTypeInGradients) {
   }
 }
 
+TEST(Integers, ThatWereComparedInPlaceAreReadAsOtherTypes) {
+  const Tensor x = torch::arange(4, torch::kLong);
+  expect_like_one_device(x, kCut, [](const Tensor& t) {
+    return t.clone().greater_(torch::ones({4}).requires_grad_()).view(torch::kDouble);
+  });
+}
+
 TEST(ComplexNumbers, OfWhichOneIsSelectedHaveNoGradient) {
   const Tensor x = torch::full({}, c10::complex<double>(1, 2), torch::kComplexDouble);
   for (const bool needs_gradient : {false, true})

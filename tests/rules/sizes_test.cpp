@@ -197,6 +197,17 @@ TEST(Axes, MoreThanTheAlphabetHasLettersAreGathered) {
   }
 }
 
+TEST(Norms, OfNoElementsThatHaveNoneAreRefused) {
+  const Tensor none = torch::zeros({0}), rows = torch::zeros({4, 0});
+  for (const double order : {-1.0, -HUGE_VAL, HUGE_VAL, 0.0, 2.0}) {
+    SCOPED_TRACE(order);
+    expect_like_one_device(none, kCut, [&](const Tensor& t) { return t.norm(order); });
+    expect_like_one_device(none, kCut, [&](const Tensor& t) { return t.dist(t, order); });
+    expect_like_one_device(rows, kRowsCut, [&](const Tensor& t) { return t.norm(order, 0); });
+    expect_like_one_device(rows, kRowsCut, [&](const Tensor& t) { return torch::linalg_vector_norm(t, order); });
+  }
+}
+
 TEST(Devices, MoreThan256EachHaveTheirOwnPiece) {
   for (const int devices : {256, 257, 300}) {
     SCOPED_TRACE(devices);

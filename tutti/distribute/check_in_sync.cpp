@@ -11,6 +11,7 @@
 #include "tutti/core/str.h"
 #include "tutti/distribute/replica_context.h"
 #include "tutti/tensor/across_processes.h"
+#include "tutti/tensor/comparable.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/view.h"
 
@@ -30,7 +31,8 @@ std::string number(const Tensor& element) {
 }
 
 // Where two components differ first, in row-major order: "[0, 2]: 1 and 3"; empty if they do not.
-std::string first_difference(const Tensor& first, const Tensor& other) {
+std::string first_difference(const Tensor& of_first, const Tensor& of_other) {
+  const Tensor first = comparable(of_first), other = comparable(of_other);
   if (at::equal(first, other)) return {};
   const Tensor unequal = at::ne(first, other).logical_and(at::isnan(first).logical_and(at::isnan(other)).logical_not());
   const Tensor places = unequal.nonzero();

@@ -48,6 +48,16 @@ TEST_F(CheckInSync, ShowsDigitsEnoughToTellValuesApart) {
   EXPECT_THAT(error_of([&] { check_in_sync(made); }), HasSubstr("replica 1 has at []: 1.00000012, replica 0 has 1;"));
 }
 
+TEST_F(CheckInSync, KnowsHalvesOfComplexNumbers) {
+  const Variable made = make(at::zeros({2}, at::kComplexHalf), {.trainable = false});
+  strategy.run([&] { made.fill_(1); });
+  check_in_sync(made);  // equal, each in a buffer of its own
+  strategy.run([&] {
+    if (replica() == 1) made[1].fill_(2);
+  });
+  EXPECT_THAT(error_of([&] { check_in_sync(made); }), HasSubstr("replica 1 has at [1]: (2,0), replica 0 has (1,0)"));
+}
+
 TEST_F(CheckInSync, LooksAtAListAndSaysWhichOfIt) {
   auto linear = strategy.build([] { return torch::nn::Linear(2, 1); });
   check_in_sync(linear->parameters());

@@ -8,6 +8,7 @@
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/tensor/comparable.h"
 #include "tutti/tensor/cut.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/registration.h"
@@ -64,7 +65,7 @@ class Packer {
   void check_copies() const {
     for (int device = 0; device < num_devices(); ++device) {
       const int first = first_with(distinct_, device);
-      if (!at::equal(component(device).to(component(first).device()), component(first)))
+      if (!at::equal(comparable(component(device).to(component(first).device())), comparable(component(first))))
         refuse_pack(str("components ", first, " and ", device, " differ; in the layout ", layout_.to_string(), " on ",
                         layout_.mesh().to_string(), " they are copies of one value"));
     }

@@ -45,6 +45,12 @@ TEST_P(Pack, JoinsUnevenPieces) {
   EXPECT_TRUE(at::equal(corner, value.slice(0, 3).slice(1, 2)));
 }
 
+TEST_P(Pack, ComparesCopiesOfHalvesOfComplexNumbers) {
+  const Tensor half = at::zeros({2}, at::kComplexHalf);
+  EXPECT_EQ(pack({half, half, half, half}, layout({kUnsharded}), {.check_copies = true}).scalar_type(),
+            at::kComplexHalf);
+}
+
 TEST_P(Pack, CopiesTheComponents) {
   const Tensor component = at::zeros({2});
   const Tensor packed = pack({component, component, component, component}, layout({"x"}));

@@ -46,9 +46,8 @@ torch::jit::Stack result_of_elements(at::ArrayRef<at::IValue> arguments) {
   return {config.build().output()};
 }
 
-// The type in which an op on elements computes: that of its result, or what truth values are found in.
-at::ScalarType computed_type(at::ArrayRef<at::IValue> arguments, const Tensor& result) {
-  if (result.scalar_type() != at::kBool) return result.scalar_type();
+// The type that these operands have together.
+at::ScalarType promoted_type(at::ArrayRef<at::IValue> arguments) {
   at::native::ResultTypeState types{};
   for (const at::IValue& value : arguments) {
     if (value.isTensor() && value.toTensor().defined())
@@ -80,12 +79,14 @@ torch::jit::Stack results_without_memory(const c10::OperatorHandle& op, const Op
     if (auto results = results_of_kernel(info.name, arguments)) return *std::move(results);
     torch::jit::Stack results = check_sizes(op, arguments);
     if (info.rule != pointwise) return results;
-    if (results.empty()) return result_of_elements(arguments);
     torch::jit::Stack cast(arguments.begin(), arguments.end());
-    const bool is_one_tensor = results.size() == 1 && results[0].isTensor() && results[0].toTensor().defined();
-    if (is_one_tensor && cast_operands(computed_type(arguments, results[0].toTensor()), cast))
-      return check_sizes(op, cast);
-    return results;
+    if (results.empty()) {  // as of logical_xor, which LibTorch computes on a device alone
+      cast_operands(promoted_type(arguments), cast);
+      return result_of_elements(cast);
+    }
+    if (results.size() != 1 || !results[0].isTensor() || !results[0].toTensor().defined()) return results;
+    const at::ScalarType type = results[0].toTensor().scalar_type();  // truth values are found in that of the operands
+    return cast_operands(type == at::kBool ? promoted_type(arguments) : type, cast) ? check_sizes(op, cast) : results;
   } catch (const std::exception&) {
     if ((info.is_view && !names_strides(info.name)) || info.decomposition) throw;
     return {};

@@ -16,7 +16,9 @@ Tensor without_memory(const Tensor& tensor) {
   Tensor result =
       at::empty_strided(tensor.sizes(), tensor.strides(), at::TensorOptions(at::kMeta).dtype(tensor.dtype()));
   if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) result.unsafeGetTensorImpl()->set_wrapped_number(true);
-  if (at::GradMode::is_enabled() && tensor.requires_grad()) result.set_requires_grad(true);
+  const bool can_require_grad =
+      tensor.is_floating_point() || tensor.is_complex();  // integers seem to, once compared in place
+  if (at::GradMode::is_enabled() && can_require_grad && tensor.requires_grad()) result.set_requires_grad(true);
   return result;
 }
 

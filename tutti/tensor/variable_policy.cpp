@@ -7,14 +7,16 @@
 #include <algorithm>
 
 #include "tutti/core/error.h"
+#include "tutti/tensor/comparable.h"
 #include "tutti/tensor/sum_buffers.h"
 
 namespace tutti {
 namespace {
 
 bool agree(c10::ArrayRef<Tensor> values) {
+  const Tensor first = comparable(values[0]);
   return std::all_of(values.begin() + 1, values.end(),
-                     [&](const Tensor& value) { return at::equal(value.to(values[0].device()), values[0]); });
+                     [&](const Tensor& value) { return at::equal(comparable(value.to(first.device())), first); });
 }
 
 // The mean of equal floats is not always that float: elements that agree stay as they are, for others that share their

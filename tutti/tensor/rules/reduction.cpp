@@ -333,6 +333,10 @@ Results decompose_norm(at::ArrayRef<IValue> a) {
     self = self.to(type);
   }
   const double order = a[1].isNone() ? 2 : a[1].toScalar().toDouble();
+  const bool has_identity = order >= 0 && !std::isinf(order);
+  TORCH_CHECK(has_identity || std::ranges::none_of(axes, [&](int64_t axis) { return self.size(axis) == 0; }),
+              "norm: there is no norm of order ", order,
+              " of no elements, for the operation does not have an identity");
   const at::ScalarType type = c10::toRealValueType(self.scalar_type());
   return {{in_type(norm_of(in_sum_type(self).abs(), order, axes, keep), type)}};
 }
