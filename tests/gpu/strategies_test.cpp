@@ -109,6 +109,29 @@ TEST_F(Strategies, MirroredTakesAllGpusByDefault) {
   for (const Device& device : strategy.devices()) EXPECT_EQ(device.type, DeviceType::gpu);
 }
 
+// On a machine with several GPUs.
+TEST_F(Strategies, NcclSumsBetweenSeveralGpus) {
+  const auto gpus = list_physical_devices(DeviceType::gpu);
+  if (gpus.size() < 2 || !gpu_device(0).is_cuda()) GTEST_SKIP() << "needs two GPUs, and NCCL";
+  MirroredStrategy strategy;
+  EXPECT_TRUE(dynamic_cast<const NcclAllReduce*>(&strategy.cross_device_ops())) << "the default";
+  expect_like_plain(with(strategy), 2e-5);
+  const auto sums = strategy.run([] {
+    const auto context = get_replica_context();
+    std::vector<Tensor> all;
+    for (const auto dtype : {torch::kFloat, torch::kDouble, torch::kHalf, torch::kBFloat16, torch::kComplexFloat,
+                             torch::kChar, torch::kByte, torch::kInt, torch::kLong, torch::kShort})
+      all.push_back(context.all_reduce(ReduceOp::sum,
+                                       torch::ones({1000}, gpu_device(context.replica_id_in_sync_group())).to(dtype)));
+    return all;
+  });
+  for (size_t r = 0; r < gpus.size(); ++r)
+    for (const Tensor& sum : sums[r]) {
+      EXPECT_EQ(sum.device(), gpu_device(static_cast<int>(r)));
+      EXPECT_TRUE(torch::equal(sum.cpu(), torch::full_like(sum.cpu(), static_cast<int64_t>(gpus.size()))));
+    }
+}
+
 TEST_F(Strategies, CentralStorageKeepsParametersOnTheHostOrTheGpu) {
   for (const char* home : {"CPU:0", "GPU:0"}) {
     SCOPED_TRACE(home);

@@ -4,6 +4,7 @@
 // numbers rounded at each step; a member that is gone leaves the others waiting. What NCCL would be undone by, it
 // complains of: see fake_nccl_complaint. It chooses no way, and says nothing of how fast or exact NCCL is.
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <cstring>
 #include <deque>
@@ -78,6 +79,7 @@ struct Communicator {
   uint64_t num_collectives = 0;
   std::map<Reduction, double> scales = {};
   Reduction last_reduction = 100;
+  uint64_t caller = 0;  // the thread that last called for it outside of a group
 };
 
 namespace {
@@ -89,6 +91,8 @@ struct Fake {
   NcclFault fault = NcclFault::none;
   int fault_rank = -1, version = 22907;
   int (*ask_device)() = nullptr;
+  void* (*see)(const void*) = nullptr;  // what lies in a device's memory
+  int (*place)(const void*) = nullptr;  // the device whose memory it is; -1: the host's
   uint64_t num_ids = 0;
   std::map<uint64_t, std::shared_ptr<Clique>> cliques;
   std::map<Communicator*, std::shared_ptr<Communicator>> alive;
@@ -120,6 +124,18 @@ struct Group {
   std::string names = {};
 };
 thread_local Group group;
+
+// A thread that waited for one member's call would not come to make the other's.
+bool is_called_for_two(Communicator& member) {
+  static std::atomic<uint64_t> num_threads = 0;
+  thread_local const uint64_t number = ++num_threads;
+  if (group.depth > 0) return false;
+  member.caller = number;
+  for (const Communicator* other : member.clique->members)
+    if (other && other != &member && other->caller == number) return true;
+  return false;
+}
+constexpr const char* kCalledForTwo = "a thread calls for two members outside of a group";
 
 size_t size_of(DataType type) {
   switch (type) {
@@ -289,10 +305,21 @@ void run_on_stream(void* argument) {
   fake().changed.notify_all();
 }
 
+// Where this library finds what a device has in its memory. Returns whether it is the member's own device.
+bool find_memory(const Communicator& member, const void*& pointer) {
+  const int device = pointer && fake().place ? fake().place(pointer) : -1;
+  if (device >= 0) pointer = fake().see(pointer);
+  return device < 0 || device == member.device;
+}
+
 Result begin(Communicator& member, std::vector<Request> requests) {
   if (member.clique->num_joined < member.clique->size) return fake().complain("a call before all have joined");
   if (!member.begun.empty()) return fake().complain("a call before the last one was taken over");
-  for (const Request& request : requests) {
+  for (Request& request : requests) {
+    const void* output = request.output;
+    if (!find_memory(member, request.input) || !find_memory(member, output))
+      return fake().complain("a call with another device's memory");
+    request.output = const_cast<void*>(output);
     if (!request.stream) return fake().complain("a call on no stream");
     if (request.stream->device != member.device) return fake().complain("a call on another device's stream");
     if (request.stream != requests[0].stream) return fake().complain("a group of calls on several streams");
@@ -318,6 +345,7 @@ Result start(Communicator* handle, const Request& request) {
     group.requests[handle].push_back(request);
     return Result::success;
   }
+  if (is_called_for_two(*member)) return fake().complain(kCalledForTwo);
   if (member->rank == 0) fake().calls += name;
   return begin(*member, {request});
 }
@@ -411,6 +439,7 @@ Result ncclCommInitRankConfig(Communicator** made, int size, UniqueId id, int ra
   if (clique.size != size || rank < 0 || rank >= size || clique.members[static_cast<size_t>(rank)])
     return fake().complain("a rank that does not fit");
   auto member = std::make_shared<Communicator>(Communicator{found->second, rank, fake().ask_device()});
+  if (is_called_for_two(*member)) return fake().complain(kCalledForTwo);
   *made = clique.members[static_cast<size_t>(rank)] = member.get();
   ++clique.num_joined;
   find_duplicates(clique, *member);
@@ -523,7 +552,8 @@ Result ncclGroupEnd() {
     const auto member = fake().find(handle);
     if (!member) return Result::invalid_argument;
     if (member->rank == 0) fake().calls += group.names + " ncclGroupEnd";
-    result = begin(*member, std::move(requests));
+    const Result begun = begin(*member, std::move(requests));
+    if (result == Result::success || result == Result::in_progress) result = begun;
   }
   return result;
 }
@@ -557,6 +587,10 @@ void fake_nccl_set_version(int version) {
   fake().version = version;
 }
 void fake_nccl_ask_device(int (*ask)()) { fake().ask_device = ask; }
+void fake_nccl_see_memory(void* (*see)(const void*), int (*place)(const void*)) {
+  fake().see = see;
+  fake().place = place;
+}
 int fake_nccl_num_alive() {
   const Lock lock(fake().mutex);
   return static_cast<int>(fake().alive.size());

@@ -8,6 +8,7 @@
 
 #include "tests/support/error_of.h"
 #include "tests/support/simulated_devices.h"
+#include "tests/support/simulated_memory.h"
 #include "tutti/collectives/local/local_group.h"
 #include "tutti/collectives/nccl/nccl_group.h"
 #include "tutti/core/str.h"
@@ -44,6 +45,8 @@ FakeNccl::FakeNccl(NcclFault fault, int rank) {
   library_ = dlopen(path_.c_str(), RTLD_NOW | RTLD_LOCAL);
   EXPECT_TRUE(library_) << dlerror();
   function<void(int (*)())>("fake_nccl_ask_device")(current_simulated_device);
+  function<void(void* (*)(const void*), int (*)(const void*))>("fake_nccl_see_memory")(
+      [](const void* pointer) -> void* { return seen_by_kernels(pointer); }, simulated_device_of);
   set(fault, rank);
 }
 

@@ -3,6 +3,7 @@
 #include "tutti/collectives/processes.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/distribute/default_cross_device_ops.h"
 #include "tutti/distribute/in_process_all_reduce.h"
 #include "tutti/distribute/initial_values.h"
 #include "tutti/distribute/process_all_reduce.h"
@@ -68,7 +69,7 @@ ParallelCall helped_by(const std::weak_ptr<ReplicaRunner>& runner) {
 
 // How gradients become one. The variables keep it.
 struct GradientReduction {
-  SharedCrossDeviceOps given;  // empty: one pass over memory in this process
+  SharedCrossDeviceOps given;  // or this strategy's default; empty: one pass over memory in this process
   Destinations devices;
   ParallelCall parallel;
   JoinedProcesses joined;
@@ -96,11 +97,11 @@ struct LocalStrategy::State {
         processes(joined.processes),
         mesh(replica_mesh(name, devices, options, processes)),
         runner(std::make_shared<ReplicaRunner>(strategy, mesh, processes)),
-        reduction{.given = given,
+        reduction{.given = processes ? SharedCrossDeviceOps() : cross_device_ops_of(name, mesh, std::move(given)),
                   .devices = mesh.devices(),
                   .parallel = helped_by(runner),
                   .joined = {.processes = joined.processes, .bytes_per_pack = joined.bytes_per_pack}},
-        ops(given.get() ? std::move(given) : own_ops()),
+        ops(reduction.given.get() ? reduction.given : own_ops()),
         sum(group_of(ReduceOp::sum, reduction)),
         mean(group_of(ReduceOp::mean, reduction)) {
     made = std::move(joined.new_variables);

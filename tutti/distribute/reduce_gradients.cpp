@@ -2,15 +2,25 @@
 
 #include <ATen/ops/zeros_like.h>
 
+#include <iterator>
+
 #include "tutti/tensor/torch_device.h"
 
 namespace tutti {
 namespace {
 
+// One on each device: those that replicas left are in the order of the devices.
 PerReplica<Tensor> with_missing_as_zero(const BufferSum& item, const std::vector<Device>& devices) {
-  std::vector<Tensor> values(item.values.begin(), item.values.end());
-  while (values.size() < devices.size())
-    values.push_back(at::zeros_like(values[0]).to(torch_device(devices[values.size()])));
+  std::vector<Tensor> values;
+  size_t next = 0;  // of those that there are
+  for (size_t i = 0; i < devices.size(); ++i) {
+    const c10::Device device = torch_device(devices[i]);
+    const size_t left = item.values.size() - next;
+    if (left == devices.size() - i || (left > 0 && item.values[next].device() == device))
+      values.push_back(item.values[next++]);
+    else
+      values.push_back(at::zeros_like(item.values[0]).to(device));
+  }
   return PerReplica(std::move(values));
 }
 
@@ -27,8 +37,12 @@ void reduce_gradients(const CrossDeviceOps& ops, const Destinations& devices, st
     requests.push_back({with_missing_as_zero(item, devices.devices()), devices});
     pending.push_back(&item);
   }
-  const auto results = ops.batch_reduce(op, std::move(requests));
-  for (size_t i = 0; i < pending.size(); ++i) pending[i]->result = results[i][0];
+  auto results = ops.batch_reduce(op, std::move(requests));
+  for (size_t i = 0; i < pending.size(); ++i) {
+    pending[i]->result = std::move(results[i][0]);
+    pending[i]->copies.assign(std::make_move_iterator(results[i].begin() + 1),
+                              std::make_move_iterator(results[i].end()));
+  }
 }
 
 }  // namespace tutti

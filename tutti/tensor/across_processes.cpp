@@ -20,6 +20,7 @@
 #include "tutti/tensor/call_recorder.h"
 #include "tutti/tensor/dtype_of.h"
 #include "tutti/tensor/of_meshes.h"
+#include "tutti/tensor/packed.h"
 #include "tutti/tensor/spec.h"
 #include "tutti/tensor/tensor_bytes.h"
 
@@ -29,12 +30,6 @@ namespace {
 OfMeshes<Processes>& processes_of_meshes() {
   static auto& all = *new OfMeshes<Processes>;  // tensors may be read while static objects end
   return all;
-}
-
-constexpr int64_t kAlignment = 64;  // bytes, of a result in its pack
-
-int64_t padded(const Tensor& value) {
-  return (static_cast<int64_t>(value.nbytes()) + kAlignment - 1) / kAlignment * kAlignment;
 }
 
 Dtype required_dtype(const char* name, const Tensor& value) {
@@ -56,15 +51,6 @@ Tensor& reusable(Tensor& pack, int64_t bytes, at::ScalarType dtype, c10::Device 
   if (!is_free || pack.scalar_type() != dtype || pack.numel() != count || pack.device() != device)
     pack = at::empty({count}, at::TensorOptions(device).dtype(dtype));
   return pack;
-}
-
-// A contiguous tensor of these sizes at a place of the pack, in bytes. Not a view: it has a version of its own.
-// Contiguous, since the order in which another process has the elements is not known here.
-Tensor in_pack(const Tensor& pack, int64_t offset, at::IntArrayRef sizes) {
-  Tensor tensor = at::empty({0}, pack.options());
-  tensor.set_(pack.storage(), offset / static_cast<int64_t>(pack.element_size()), sizes,
-              c10::contiguous_strides(sizes));
-  return tensor;
 }
 
 void sum_sparse(Processes& processes, BufferSum& item, const char* name, std::source_location where) {
@@ -108,7 +94,7 @@ std::vector<Column> columns_of(const Processes& processes, std::span<BufferSum> 
     if (found == columns.end())
       found = columns.insert(columns.end(), {value.scalar_type(), device, items[i].divisor, {}, {}});
     found->items.push_back(i);
-    found->bytes.push_back(padded(value));
+    found->bytes.push_back(packed_bytes(value));
   }
   return columns;
 }
@@ -150,7 +136,9 @@ void sum_over_processes(Processes& processes, std::span<BufferSum> items, int64_
       int64_t offset = 0;
       for (const size_t member : members) {
         BufferSum& item = items[column.items[member]];
-        Tensor place = in_pack(pack, offset, item.values[0].sizes());
+        // Contiguous, since the order in which another process has the elements is not known here.
+        const at::IntArrayRef sizes = item.values[0].sizes();
+        Tensor place = in_pack(pack, offset, sizes, c10::contiguous_strides(sizes));
         sums.push_back({.values = std::move(item.values), .result = std::move(place)});
         offset += column.bytes[member];
       }

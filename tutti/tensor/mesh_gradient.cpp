@@ -97,6 +97,18 @@ const Tensor& plain(const Tensor& gradient) {
   return is_mesh_tensor(gradient) ? mesh_impl(gradient).read()[0] : gradient;
 }
 
+// A sum as a value of the mesh, whose devices keep what the reduction left on them.
+Tensor replicated(const MeshShape* shape, BufferSum& sum) {
+  const Spec* const spec = intern_replicated(shape, sum.result.sizes());
+  const auto is_copy_for = [&](size_t i) { return sum.copies[i - 1].device() == spec->device_of(static_cast<int>(i)); };
+  bool is_everywhere = sum.copies.size() + 1 == static_cast<size_t>(spec->num_components);
+  for (size_t i = 1; is_everywhere && i <= sum.copies.size(); ++i) is_everywhere = is_copy_for(i);
+  if (sum.copies.empty() || !is_everywhere) return make_mesh_tensor(shape, std::move(sum.result));
+  Components components{std::move(sum.result)};
+  for (Tensor& copy : sum.copies) components.push_back(std::move(copy));
+  return make_mesh_tensor(spec, std::move(components));
+}
+
 }  // namespace
 
 GradientGroup::GradientGroup(ReduceOp op, Reduction reduction, std::shared_ptr<Processes> processes)
@@ -150,7 +162,7 @@ void GradientGroup::reduce() {
   if (!sums.empty()) reduction_(sums);
   for (size_t i = 0; i < pending.size(); ++i) {
     if (processes_ || pending[i]->leaves_.size() > 1) bytes += bytes_of(sums[i].result);
-    pending[i]->accumulate(std::move(sums[i].result));
+    pending[i]->accumulate(replicated(pending[i]->self_->mesh_shape(), sums[i]));
   }
   if (bytes > 0) communicated(counter_, bytes);
   pending.clear();
@@ -336,9 +348,8 @@ void MeshMeta::accumulate(Tensor reduced) {
   if (!self_->spec()->replicated())
     throw Error(ErrorCode::unimplemented, str("a variable of layout ", self_->spec()->layout().to_string(),
                                               " got gradients in replica view; only replicated variables can"));
-  Tensor total = make_mesh_tensor(self_->mesh_shape(), std::move(reduced));
-  if (const Tensor rest = rest_of_global_gradient(); rest.defined()) total = rest.add(total);
-  set_global_gradient(std::move(total));
+  if (const Tensor rest = rest_of_global_gradient(); rest.defined()) reduced = rest.add(reduced);
+  set_global_gradient(std::move(reduced));
 }
 
 void MeshMeta::share() {

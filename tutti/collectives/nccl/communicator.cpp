@@ -1,5 +1,8 @@
 #include "tutti/collectives/nccl/communicator.h"
 
+#include <sched.h>
+
+#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <thread>
@@ -14,8 +17,13 @@ namespace tutti::nccl {
 namespace {
 
 using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
 
 constexpr auto kTimeToLeave = 2s;
+
+// Who waits yields for so long between two looks, then sleeps for a part of the time that it has waited.
+constexpr auto kYielding = 200us;
+constexpr Clock::duration kShortestNap = 50us, kLongestNap = 1ms;
 
 // How NCCL adds a dtype; a complex number is two real ones.
 struct Summand {
@@ -80,8 +88,19 @@ class Scaled {
 
 }  // namespace
 
+void rest_from_looking(Clock::duration waited) {
+  if (waited < kYielding)
+    sched_yield();
+  else
+    std::this_thread::sleep_for(std::clamp(waited / 16, kShortestNap, kLongestNap));
+}
+
+std::string gpu_name(c10::Device device) { return str("GPU:", static_cast<int>(device.index())); }
+
+bool is_summable(Dtype dtype) { return summand_of(dtype).has_value(); }
+
 void require_summable(const Collective& call) {
-  if (is_sum(call) && !summand_of(call.dtype))
+  if (is_sum(call) && !is_summable(call.dtype))
     throw Error(ErrorCode::unimplemented,
                 str(to_string(call), ": NCCL does not add ", to_string(call.dtype), "; convert it to int32 first"),
                 call.where);
@@ -165,25 +184,33 @@ void Communicator::abort() noexcept {
   if (communicator_) library_.call.CommAbort(std::exchange(communicator_, nullptr));
 }
 
+void Communicator::begin_to_leave() noexcept {
+  if (!communicator_ || is_leaving_) return;
+  is_leaving_ = true;
+  give_up_unless([&] { check(library_.call.CommFinalize(communicator_), "ncclCommFinalize"); });
+}
+
 void Communicator::leave() {
-  check(library_.call.CommFinalize(communicator_), "ncclCommFinalize");
-  const auto deadline = std::chrono::steady_clock::now() + kTimeToLeave;
+  const auto deadline = Clock::now() + kTimeToLeave;
   while (!is_settled()) {
-    if (std::chrono::steady_clock::now() > deadline)
-      throw Error(ErrorCode::deadline_exceeded, "NCCL does not let go of its members");
+    if (Clock::now() > deadline) throw Error(ErrorCode::deadline_exceeded, "NCCL does not let go of its members");
     std::this_thread::sleep_for(100us);
   }
   check(library_.call.CommDestroy(std::exchange(communicator_, nullptr)), "ncclCommDestroy");
 }
 
-Communicator::~Communicator() {
-  if (!communicator_) return;
+void Communicator::give_up_unless(FunctionRef<void()> step) noexcept {
   try {
-    leave();
+    step();
   } catch (const std::exception& error) {
     warn(str("while rank ", rank_, " left the others: ", error.what()));
     abort();
   }
+}
+
+Communicator::~Communicator() {
+  begin_to_leave();
+  if (communicator_) give_up_unless([&] { leave(); });
 }
 
 }  // namespace tutti::nccl

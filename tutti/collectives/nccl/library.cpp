@@ -13,7 +13,6 @@
 namespace tutti::nccl {
 namespace {
 
-constexpr const char* kVariable = "TUTTI_NCCL_LIBRARY";
 constexpr const char* kName = "libnccl.so.2";
 
 ErrorCode code_of(abi::Result result) {
@@ -28,12 +27,12 @@ ErrorCode code_of(abi::Result result) {
 }
 
 std::string path_of(const cluster::Environment& environment) {
-  if (!environment.has(kVariable)) return kName;
-  const std::filesystem::path path = environment.text(kVariable);
+  if (!environment.has(kLibraryVariable)) return kName;
+  const std::filesystem::path path = environment.text(kLibraryVariable);
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(path, ignored))
     throw Error(ErrorCode::not_found,
-                str(kVariable, " names \"", path.string(), "\", which is no file; correct it or unset it"));
+                str(kLibraryVariable, " names \"", path.string(), "\", which is no file; correct it or unset it"));
   return std::filesystem::canonical(path);
 }
 
@@ -45,9 +44,9 @@ class Symbols {
   void find(const char* name, Function*& function) const {
     function = reinterpret_cast<Function*>(dlsym(library_, name));
     if (!function)
-      throw Error(
-          ErrorCode::failed_precondition,
-          str(path_, " has no function ", name, ": it is no NCCL, or one before 2.14; name another by ", kVariable));
+      throw Error(ErrorCode::failed_precondition,
+                  str(path_, " has no function ", name, ": it is no NCCL, or one before 2.14; name another by ",
+                      kLibraryVariable));
   }
 
  private:
@@ -60,10 +59,9 @@ void* open(const std::string& path) {
   const std::string why = dlerror();
   if (path != kName) throw Error(ErrorCode::failed_precondition, str("NCCL cannot be loaded: ", why));
   throw Error(ErrorCode::not_found,
-              str("CommunicationImplementation::nccl needs NVIDIA's library ", kName,
-                  ", which a CUDA build of LibTorch "
-                  "brings, and the system says: ",
-                  why, "; name it by ", kVariable, ", or take CommunicationImplementation::auto_"));
+              str("NCCL is NVIDIA's library ", kName,
+                  ", which a CUDA build of LibTorch brings, and the system says: ", why, "; name it by ",
+                  kLibraryVariable, ", or do without (CommunicationImplementation::auto_, ReductionToOneDevice)"));
 }
 
 Library load_from(const std::string& path) {
@@ -75,8 +73,9 @@ Library load_from(const std::string& path) {
   symbols.find("ncclGetLastError", call.GetLastError);
   library.check(call.GetVersion(&library.version), "ncclGetVersion");
   if (library.version < abi::kOldestVersion)
-    throw Error(ErrorCode::failed_precondition, str(path, " is NCCL ", version_text(library.version),
-                                                    ", and 2.14 or newer is required; name another by ", kVariable));
+    throw Error(ErrorCode::failed_precondition,
+                str(path, " is NCCL ", version_text(library.version),
+                    ", and 2.14 or newer is required; name another by ", kLibraryVariable));
   symbols.find("ncclGetUniqueId", call.GetUniqueId);
   symbols.find("ncclCommInitRankConfig", call.CommInitRankConfig);
   symbols.find("ncclCommFinalize", call.CommFinalize);

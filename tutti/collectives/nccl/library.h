@@ -22,6 +22,9 @@ struct Library {
   void check(abi::Result result, const char* function, abi::Communicator* communicator = nullptr) const;
 };
 
+// Names a library to be taken, and no other.
+constexpr const char* kLibraryVariable = "TUTTI_NCCL_LIBRARY";
+
 // The library that TUTTI_NCCL_LIBRARY names, a file, else the libnccl.so.2 that a CUDA build of LibTorch has brought or
 // that the system finds. Throws: not_found where there is none; failed_precondition for what cannot be loaded, lacks a
 // function, or is older than NCCL 2.14. A failed attempt may be repeated.

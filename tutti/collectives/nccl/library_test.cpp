@@ -25,7 +25,7 @@ std::string error_with(const std::string& path) {
 TEST(NcclLibrary, ThatIsNowhereIsMissedByName) {
   if (dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL)) GTEST_SKIP() << "this system has an NCCL";
   EXPECT_THAT(error_of([] { load(cluster::Environment()); }),
-              AllOf(StartsWith("not_found: CommunicationImplementation::nccl needs NVIDIA's library libnccl.so.2"),
+              AllOf(StartsWith("not_found: NCCL is NVIDIA's library libnccl.so.2"),
                     HasSubstr("name it by TUTTI_NCCL_LIBRARY"), HasSubstr("CommunicationImplementation::auto_")));
 }
 

@@ -4,12 +4,9 @@
 #include <c10/core/Event.h>
 #include <c10/core/Stream.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
-#include <sched.h>
 
-#include <algorithm>
 #include <cstring>
 #include <optional>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -24,19 +21,11 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-// Who waits for a stream yields for so long between two looks, then sleeps for a part of the time that it has waited.
-constexpr auto kYieldingForStream = 200us;
-constexpr Clock::duration kShortestStreamSleep = 50us, kLongestStreamSleep = 1ms;
-
 // Members that have done their part of a call may leave while others still do theirs.
 constexpr auto kTimeToEndWithout = 1s;
 
-void rest_from_stream(Clock::duration waited) {
-  if (waited < kYieldingForStream)
-    sched_yield();
-  else
-    std::this_thread::sleep_for(std::clamp(waited / 16, kShortestStreamSleep, kLongestStreamSleep));
-}
+// A call that is as short as usual ends without a look at the others.
+constexpr auto kWithoutALook = 200us;
 
 // What a member tells the others before any of them begins to join.
 struct Greeting {
@@ -45,7 +34,7 @@ struct Greeting {
   char failure[1024] = {};
 };
 
-std::string gpu_name(c10::Device device) { return str("GPU:", static_cast<int>(device.index())); }
+using nccl::gpu_name;
 
 void require_device(c10::Device device) {
   const bool is_known = c10::impl::hasDeviceGuardImpl(device.type());
@@ -198,7 +187,7 @@ void NcclGroup::wait_until(const Collective& call, FunctionRef<bool()> is_done) 
   while (!is_done()) {
     const auto now = Clock::now();
     const Clock::duration waited = now - begin;
-    if (const auto obstacle = waited < kYieldingForStream ? std::nullopt : companion_->obstacle_to(call)) {
+    if (const auto obstacle = waited < kWithoutALook ? std::nullopt : companion_->obstacle_to(call)) {
       if (!without_since) without_since = now;
       if (obstacle->code() != ErrorCode::unavailable || now - *without_since > kTimeToEndWithout) throw *obstacle;
     }
@@ -207,7 +196,7 @@ void NcclGroup::wait_until(const Collective& call, FunctionRef<bool()> is_done) 
                   str("all members have come, and after ", timeout_.count(), " ms NCCL has not ended it; look at the ",
                       "GPUs and at what links them (NCCL_DEBUG=INFO), or raise CommunicationOptions::timeout"),
                   call.where);
-    rest_from_stream(waited);
+    nccl::rest_from_looking(waited);
   }
 }
 

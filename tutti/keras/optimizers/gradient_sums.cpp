@@ -56,6 +56,7 @@ void GradientSums::release() {
   for (BufferSum& item : items_) {
     item.values.clear();
     item.result.reset();
+    item.copies.clear();
   }
   owners_.clear();
   sums_.clear();
