@@ -72,6 +72,8 @@ void run(int rounds, bool shares_memory) {
     });
   });
   coordinator.run([&] {
+    std::printf("%d rounds, through %s\n", rounds, shares_memory ? "shared memory" : "sockets");
+    std::fflush(stdout);
     const auto many = [&](int count, const auto& schedule) {
       return [&coordinator, count, schedule] {
         for (int i = 0; i < count; ++i) schedule();

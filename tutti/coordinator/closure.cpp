@@ -25,10 +25,16 @@ void Closure::cancel() {
             "failed, or because the coordinator ended")));
 }
 
-const std::vector<uint8_t>& Closure::message() const {
+namespace {
+
+[[noreturn]] void refuse_elsewhere() {
   throw Error(ErrorCode::internal, "ClusterCoordinator: a function of this process is to be called in another one");
 }
-void Closure::read_result(ByteReader&) { message(); }
+
+}  // namespace
+
+void Closure::write_message(ByteWriter&) const { refuse_elsewhere(); }
+void Closure::read_result(ByteReader&) { refuse_elsewhere(); }
 
 void Closure::receive(ByteReader& result) {
   read_result(result);

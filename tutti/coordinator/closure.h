@@ -22,9 +22,10 @@ class Closure {
   void cancel();
 
   // Of one that another process calls: its number, from 1 on, which it keeps; and what is sent there, until it has
-  // ended.
+  // ended: the function's number, and the arguments as text.
   int64_t number = 0;
-  virtual const std::vector<uint8_t>& message() const;
+  virtual void write_message(ByteWriter& writer) const;
+  virtual size_t message_bytes() const { return 0; }
   // The call was made there: takes its result. Throws: data_loss for what is none; it is not ended then.
   void receive(ByteReader& result);
   // The call was made there, and threw this.

@@ -9,6 +9,12 @@
 
 namespace tutti::coordinator {
 
+namespace {
+
+constexpr size_t kFewTogether = 8, kManyBytes = size_t{1} << 20;  // more closures than a few only of fewer bytes
+
+}  // namespace
+
 ClosureQueue::ClosureQueue(size_t capacity, std::chrono::nanoseconds spin) : capacity_(capacity), spin_(spin) {
   if (capacity == 0) throw Error(ErrorCode::invalid_argument, "ClusterCoordinator: the queue holds no closure");
 }
@@ -89,12 +95,14 @@ bool ClosureQueue::take(Batch& batch, size_t most, size_t num_workers) {
   if (stopped_) return false;
   const size_t count = std::clamp(waiting_.size() / (2 * num_workers), size_t{1}, most);
   const bool was_full = waiting_.size() >= capacity_;
-  for (size_t i = 0; i < count; ++i) {
+  size_t bytes = 0;
+  while (batch.closures.size() < count && (batch.closures.size() < kFewTogether || bytes < kManyBytes)) {
+    bytes += waiting_.front()->message_bytes();
     batch.closures.push_back(std::move(waiting_.front()));
     waiting_.pop_front();
   }
   batch.generation = generation_.load(std::memory_order_relaxed);
-  under_way_ += count;
+  under_way_ += batch.closures.size();
   has_work_.store(!waiting_.empty(), std::memory_order_relaxed);
   if (was_full) room_.notify_all();
   return true;

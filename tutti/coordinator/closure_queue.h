@@ -39,7 +39,8 @@ class ClosureQueue {
     std::vector<std::shared_ptr<Closure>> closures;
     uint64_t generation = 0;
   };
-  // Waits for closures and takes up to `most` of them, fewer where other workers would go empty. False: the end.
+  // Waits for closures and takes up to `most` of them, fewer where other workers would go empty, or where what is sent
+  // of them is long. False: the end.
   bool take(Batch& batch, size_t most, size_t num_workers);
   bool is_cancelled(const Batch& batch) const {
     return generation_.load(std::memory_order_acquire) != batch.generation;

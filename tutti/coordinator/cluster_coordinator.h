@@ -25,7 +25,7 @@ namespace tutti {
 
 struct CoordinatorOptions {
   int64_t queue_capacity = 262'144;  // functions that wait; then schedule does. TF's
-  // Handed to a worker before the first of them has ended. Default: 8, and in a cluster up to 64 of such that end in
+  // Handed to a worker before the first of them has ended. Default: 8, and in a cluster up to 1024 of such that end in
   // less than a millisecond together.
   std::optional<int> functions_under_way = {};
 };
@@ -209,19 +209,14 @@ class ClusterCoordinator {
   // A function that a worker in another process calls.
   template <class R, class... P, class... Args>
   RemoteValue<R> schedule_elsewhere(const WorkerFunction<R(P...)>& function, const Args&... arguments) {
-    ByteWriter own, message;
-    if constexpr (coordinator::can_travel<R> && (coordinator::can_be_sent<P, Args>() && ...))
+    if constexpr (coordinator::can_travel<R> && (coordinator::can_be_sent<P, Args>() && ...)) {
+      ByteWriter own;
       (coordinator::write_argument<P>(own, arguments), ...);
-    else
-      refuse_in_cluster(function.name().c_str(), "what it takes or returns");
-    message.number(function.number());
-    message.text({reinterpret_cast<const char*>(own.bytes().data()), own.bytes().size()});
-    if constexpr (coordinator::can_travel<R>) {
-      auto call = std::make_shared<coordinator::RemoteCall<R>>(message.bytes());
+      auto call = std::make_shared<coordinator::RemoteCall<R>>(function.number(), std::move(own));
       put(call);
       return RemoteValue<R>(std::move(call));
     } else {
-      throw Error(ErrorCode::internal, "schedule: refused before");
+      refuse_in_cluster(function.name().c_str(), "what it takes or returns");
     }
   }
 

@@ -13,6 +13,7 @@
 #include "tutti/coordinator/per_worker_table.h"
 #include "tutti/coordinator/remote_value.h"
 #include "tutti/coordinator/value_bytes.h"
+#include "tutti/core/error.h"
 
 // Calls that another process makes. Both have the function, by number; what travels are arguments and results.
 namespace tutti::coordinator {
@@ -21,7 +22,7 @@ using Bytes = std::vector<uint8_t>;
 
 // A function as a worker calls it for others: its arguments and its result are bytes. Empty for one whose arguments or
 // result do not travel.
-using NamedCall = std::function<Bytes(ByteReader& arguments, const PerWorkerTable& values, int worker)>;
+using NamedCall = std::function<ByteWriter(ByteReader& arguments, const PerWorkerTable& values, int worker)>;
 
 template <class P>
 inline constexpr bool can_be_read = is_of_worker<P> || can_travel<std::remove_cvref_t<P>>;
@@ -85,7 +86,7 @@ NamedCall named_call(std::shared_ptr<const std::function<R(P...)>> function) {
         std::apply(call, arguments);
       else
         write_value<R>(result, std::apply(call, arguments));
-      return result.bytes();
+      return result;
     };
   } else {
     return {};
@@ -96,18 +97,26 @@ NamedCall named_call(std::shared_ptr<const std::function<R(P...)>> function) {
 template <class R>
 class RemoteCall final : public Result<R> {
  public:
-  explicit RemoteCall(Bytes message) : message_(std::move(message)) {}
-  const Bytes& message() const override { return message_; }
+  RemoteCall(int function, ByteWriter arguments) : function_(function), arguments_(std::move(arguments)) {}
+
+  void write_message(ByteWriter& writer) const override {
+    writer.number(function_);
+    writer.text({reinterpret_cast<const char*>(arguments_.bytes().data()), arguments_.bytes().size()});
+  }
+  size_t message_bytes() const override { return arguments_.bytes().size(); }
 
  private:
-  void run(int) override { Closure::message(); }  // throws
-  void drop_arguments() override { message_ = {}; }
+  void run(int) override {
+    throw Error(ErrorCode::internal, "ClusterCoordinator: a function of another process is to be called in this one");
+  }
+  void drop_arguments() override { arguments_ = {}; }
   void read_result(ByteReader& result) override {
     if constexpr (!std::is_void_v<R>) this->value_.emplace(read_value<R>(result));
     result.finish();
   }
 
-  Bytes message_;
+  const int function_;
+  ByteWriter arguments_;
 };
 
 }  // namespace tutti::coordinator

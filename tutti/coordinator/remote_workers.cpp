@@ -19,6 +19,11 @@ namespace {
 constexpr std::chrono::milliseconds kLookForReturn(50);
 constexpr std::chrono::milliseconds kLongBatch(1);
 
+int64_t least_number(const ClosureQueue::Batch& batch) {
+  const auto number = [](const auto& closure) { return closure->number; };
+  return number(*std::ranges::min_element(batch.closures, {}, number));
+}
+
 // Of who was told that a run begins.
 void require_ready(Link& link, Link::Clock::time_point deadline) {
   const Bytes answer = link.receive(deadline);
@@ -109,6 +114,7 @@ void RemoteWorkers::tell_all(const std::shared_ptr<const Bytes>& message) {
 }
 
 void RemoteWorkers::before_functions() {
+  if (has_changed_) return;
   const std::lock_guard lock(values_);
   if (has_changed_) return;
   try {
@@ -122,7 +128,7 @@ void RemoteWorkers::before_functions() {
 
 void RemoteWorkers::after_functions() {
   const std::lock_guard lock(values_);
-  if (!std::exchange(has_changed_, false)) return;
+  if (!has_changed_.exchange(false)) return;
   {
     const std::lock_guard open(mutex_);
     open_.clear();  // those that were cancelled after their worker was lost
@@ -214,26 +220,33 @@ void RemoteWorkers::call(int worker, ClosureQueue::Batch& batch, size_t& num_end
     const auto num_left = static_cast<int64_t>(batch.closures.size() - num_ended);
     for (int64_t left = reader.number_in(1, num_left); left > 0; --left) {
       const auto size = static_cast<size_t>(reader.count(1));
-      ByteReader answer({static_cast<const uint8_t*>(reader.raw(size)), size}, "the answer of a worker");
+      ByteReader answer({reader.raw(size), size}, "an answer");  // so short that it takes no memory
       end(*batch.closures[num_ended], answer);
       ++num_ended;
     }
     reader.finish();
   }
+  const std::lock_guard lock(mutex_);
+  forget(batch);
 }
 
 Bytes RemoteWorkers::message_of(const ClosureQueue::Batch& batch) {
   ByteWriter writer = servers::message_of(Kind::call);
-  const std::lock_guard lock(mutex_);
-  for (const auto& closure : batch.closures) {
-    if (closure->number == 0) closure->number = ++calls_.last_number;
-    open_.insert(closure->number);
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& closure : batch.closures) {
+      if (closure->number == 0)
+        closure->number = ++calls_.last_number;
+      else
+        open_.erase(closure->number);  // of a worker that was lost
+    }
+    open_.insert(least_number(batch));
+    writer.number(*open_.begin());
   }
-  writer.number(*open_.begin());
   writer.number(static_cast<int64_t>(batch.closures.size()));
   for (const auto& closure : batch.closures) {
     writer.number(closure->number);
-    writer.raw(closure->message().data(), closure->message().size());
+    closure->write_message(writer);
   }
   return writer.bytes();
 }
@@ -243,10 +256,8 @@ bool RemoteWorkers::is_lost(int worker) {
   return calls_.lost_workers.contains(worker);
 }
 
-void RemoteWorkers::forget(const Closure& closure) {
-  const std::lock_guard lock(mutex_);
-  open_.erase(closure.number);
-}
+// With the lock: none of the batch is open any more.
+void RemoteWorkers::forget(const ClosureQueue::Batch& batch) { open_.erase(least_number(batch)); }
 
 // By what its worker answers.
 void RemoteWorkers::end(Closure& closure, ByteReader& reader) {
@@ -254,7 +265,6 @@ void RemoteWorkers::end(Closure& closure, ByteReader& reader) {
   if (kind != Kind::done && kind != Kind::failed && kind != Kind::skipped) reader.damaged("it is none");
   std::exception_ptr error;
   if (kind == Kind::failed) error = servers::read_error(reader);
-  forget(closure);
   if (kind == Kind::skipped) return closure.cancel();
   if (kind == Kind::done) {
     try {
@@ -278,6 +288,8 @@ void RemoteWorkers::lose(int worker, const Error& error, ClosureQueue::Batch& ba
                                                     batch.closures.end());
   {
     const std::lock_guard lock(mutex_);
+    forget(batch);
+    for (const auto& closure : again) open_.insert(closure->number);
     calls_.lost_workers.insert(worker);
     calls_.last_loss = error.what();
   }

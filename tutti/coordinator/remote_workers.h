@@ -15,7 +15,7 @@
 
 namespace tutti::coordinator {
 
-constexpr size_t kWindow = 8, kGreatestWindow = 64;  // closures that a worker has at once, where nothing else is said
+constexpr size_t kWindow = 8, kGreatestWindow = 1024;  // closures that a worker has at once, where nothing else is said
 
 // The coordinator's side of workers and servers in processes of their own. A thread for each worker gives it closures
 // of the queue, several at once, and takes what came of them. Those of a worker that is lost go back to the queue; what
@@ -23,7 +23,7 @@ constexpr size_t kWindow = 8, kGreatestWindow = 64;  // closures that a worker h
 // none is left for the time after which a silent one is lost, or a server is lost, the queue is broken.
 class RemoteWorkers {
  public:
-  // `window`: how many closures a worker has at once; where it is none, 8, and up to 64 of those that end in no time.
+  // `window`: how many closures a worker has at once; where it is none, 8, and up to 1024 of those that end in no time.
   RemoteWorkers(servers::ServedTraining& training, const NamedFunctions& named, ClosureQueue& queue,
                 std::optional<size_t> window);
   // The queue must have been stopped.
@@ -49,7 +49,7 @@ class RemoteWorkers {
   Bytes message_of(const ClosureQueue::Batch& batch);
   void end(Closure& closure, ByteReader& answer);
   void lose(int worker, const Error& error, ClosureQueue::Batch& batch, size_t num_ended);
-  void forget(const Closure& closure);
+  void forget(const ClosureQueue::Batch& batch);
   bool is_lost(int worker);
   bool await(int worker);
   bool take_in(int worker);
@@ -62,12 +62,13 @@ class RemoteWorkers {
   ClosureQueue& queue_;
   const size_t least_window_, greatest_window_;
   std::mutex values_;  // of the variables here
-  bool has_changed_ = false;
+  std::atomic<bool> has_changed_ = false;
   std::mutex mutex_;
   servers::ServedTraining::Calls& calls_;
   std::shared_ptr<const Bytes> begin_;  // of the run that is under way
   std::map<int, int> coming_;           // workers that are being taken in, and how many begins they have to answer
-  std::set<int64_t> open_;              // numbers of closures that workers have, or had when they were lost
+  // The least number of closures that a worker has, for each; and those that one had when it was lost.
+  std::set<int64_t> open_;
   std::atomic<int> num_left_;
   std::vector<std::thread> threads_;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <exception>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "tutti/core/error.h"
@@ -94,11 +95,18 @@ class Answers {
  public:
   explicit Answers(Link& coordinator) : coordinator_(coordinator) {}
 
-  void add(const Bytes& answer) {
+  // `what` of an answer follows its kind.
+  void add(Kind kind, const Bytes& what = {}) {
     ++count_;
-    writer_.number(static_cast<int64_t>(answer.size()));
-    writer_.raw(answer.data(), answer.size());
+    writer_.number(static_cast<int64_t>(sizeof(int64_t) + what.size()));
+    writer_.number(static_cast<int64_t>(kind));
+    writer_.raw(what.data(), what.size());
     if (writer_.bytes().size() > kMostBytes) send();
+  }
+  void add_failed(const std::exception_ptr& error, const std::string& whose) {
+    ByteWriter what;
+    servers::write_error(what, error, whose);
+    add(Kind::failed, what.bytes());
   }
   void send() {
     if (count_ == 0) return;
@@ -160,33 +168,37 @@ class WorkerService : TaskService {
     const int64_t first_open = reader.number();
     bool has_failed = false;
     Answers answers(coordinator_);
+    const WorkerGuard guard(training_.links().position());
+    const RemoteReadsGuard reads(training_.worker());
+    auto sent = Link::Clock::now(), now = sent;
     for (int64_t left = reader.count(3 * sizeof(int64_t)); left > 0; --left) {
       const int64_t number = reader.number();
       const auto function = reader.number_in(0, static_cast<int64_t>(named_.functions.size()) - 1);
-      const std::string arguments = reader.text();
+      const auto size = static_cast<size_t>(reader.count(1));
+      const std::span<const uint8_t> arguments(reader.raw(size), size);
       if (has_failed) {
-        answers.add(servers::message_of(Kind::skipped).bytes());
+        answers.add(Kind::skipped);
         continue;
       }
       auto& took = took_[static_cast<size_t>(function)];
-      if (took > kQuick) answers.send();  // those before it shall not wait for it
-      const auto begin = Link::Clock::now();
+      if (took > kQuick || now - sent > kLongestWait) {  // those before it shall not wait for it
+        answers.send();
+        sent = now;
+      }
       try {
-        const Bytes result = call(number, first_open, static_cast<int>(function), arguments);
-        ByteWriter writer = servers::message_of(Kind::done);
-        writer.raw(result.data(), result.size());
-        answers.add(writer.bytes());
+        answers.add(Kind::done, call(number, first_open, static_cast<int>(function), arguments).bytes());
       } catch (const servers::ServerLost&) {
-        answers.add(failed_answer(std::current_exception(), ""));
+        answers.add_failed(std::current_exception(), "");
         answers.send();
         require_coordinator();
         throw;
       } catch (...) {
         has_failed = true;
         const std::string& name = named_.functions[static_cast<size_t>(function)].name;
-        answers.add(failed_answer(std::current_exception(), str(own_name(), ": function '", name, '\'')));
+        answers.add_failed(std::current_exception(), str(own_name(), ": function '", name, '\''));
       }
-      took = Link::Clock::now() - begin;
+      const auto begin = std::exchange(now, Link::Clock::now());
+      took = now - begin;
     }
     reader.finish();
     answers.send();
@@ -201,21 +213,16 @@ class WorkerService : TaskService {
     }
   }
 
-  Bytes call(int64_t number, int64_t first_open, int function, const std::string& arguments) {
-    const int worker = training_.links().position();
-    ByteReader reader({reinterpret_cast<const uint8_t*>(arguments.data()), arguments.size()}, "a function's arguments");
+  ByteWriter call(int64_t number, int64_t first_open, int function, std::span<const uint8_t> arguments) {
+    ByteReader reader(arguments, "arguments");  // so short that it takes no memory
     training_.worker().begin(function, number, first_open);
-    Bytes result;
-    {
-      const WorkerGuard guard(worker);
-      const RemoteReadsGuard reads(training_.worker());
-      result = named_.functions[static_cast<size_t>(function)].call(reader, *named_.values, worker);
-    }
+    const auto& named = named_.functions[static_cast<size_t>(function)];
+    ByteWriter result = named.call(reader, *named_.values, training_.links().position());
     training_.worker().finish();
     return result;
   }
 
-  static constexpr std::chrono::microseconds kQuick{100};
+  static constexpr std::chrono::microseconds kQuick{100}, kLongestWait{200};  // of an answer that could travel
   // The last call of each function.
   std::vector<Link::Clock::duration> took_ =
       std::vector<Link::Clock::duration>(named_.functions.size(), Link::Clock::duration::max());

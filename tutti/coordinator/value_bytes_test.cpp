@@ -103,7 +103,7 @@ TEST(NamedCall, TakesArgumentsAndPerWorkerValuesAsBytes) {
   for (const double expected : {14.5, 15.5}) {
     ByteReader reader(arguments.bytes(), "arguments");
     const auto result = call(reader, *values, 1);
-    ByteReader results(result, "a result");
+    ByteReader results(result.bytes(), "a result");
     EXPECT_EQ(read_value<double>(results), expected);
   }
 }

@@ -47,7 +47,12 @@ void WorkerCopies::begin(int function, int64_t call, int64_t first_open) {
   call_ = call;
   first_open_ = first_open;
   num_pushed_ = 0;
-  begin_moment();
+  has_begun_ = false;
+  if (const auto read = read_by_.find(function); read != read_by_.end()) begin_moment();
+}
+
+void WorkerCopies::begin_moment_once() {
+  if (!has_begun_) begin_moment();
 }
 
 void WorkerCopies::next_moment() {
@@ -57,6 +62,7 @@ void WorkerCopies::next_moment() {
 }
 
 void WorkerCopies::begin_moment() {
+  has_begun_ = true;
   ++moment_;
   std::set<int> wanted = read_by_[function_];
   for (int number = 0; number < state_.num_tensors(); ++number) {
@@ -113,6 +119,7 @@ void WorkerCopies::refuse_whole(int number) const {
 
 void WorkerCopies::read(const Tensor& tensor) {
   const std::lock_guard lock(mutex_);
+  begin_moment_once();
   const auto number = state_.find(tensor);
   if (!number || is_whole(*number)) return;
   if (state_[*number].is_elsewhere) refuse_whole(*number);
@@ -122,6 +129,7 @@ void WorkerCopies::read(const Tensor& tensor) {
 
 std::optional<LookedUpRows> WorkerCopies::read_rows(const Tensor& table, const Tensor& ids) {
   const std::lock_guard lock(mutex_);
+  begin_moment_once();
   const auto number = state_.find(table);
   if (!number || is_whole(*number)) return {};
   const ServedTensor& of = state_[*number];
@@ -274,6 +282,7 @@ void WorkerCopies::send_push(int optimizer, double scale, std::span<const int> n
 void WorkerCopies::push(int optimizer, std::span<const Tensor> gradients, std::span<const Tensor> variables,
                         double scale) {
   const std::lock_guard lock(mutex_);
+  begin_moment_once();
   const GlobalViewGuard global_view;
   const at::NoGradGuard no_grad;
   std::vector<int> numbers;
@@ -298,6 +307,7 @@ void WorkerCopies::push(int optimizer, std::span<const Tensor> gradients, std::s
 
 void WorkerCopies::finish() {
   const std::lock_guard lock(mutex_);
+  if (!has_begun_) return;
   const GlobalViewGuard global_view;
   const at::NoGradGuard no_grad;
   std::vector<int> numbers;

@@ -22,7 +22,7 @@ class WorkerCopies final : public RemoteReads {
   WorkerCopies(const ServedState& state, const std::vector<std::unique_ptr<Link>>& servers, ServerRequests::Renew renew)
       : state_(state), requests_(servers, std::move(renew)) {}
 
-  // A call of a function. Calls below `first_open` are over.
+  // A call of a function. Calls below `first_open` are over. Brings nothing for one that has read nothing before.
   void begin(int function, int64_t call, int64_t first_open);
   // Pushes what the function changed in buffers, as differences. Throws: failed_precondition where it wrote to a
   // trained variable in place; as push.
@@ -53,6 +53,7 @@ class WorkerCopies final : public RemoteReads {
   LookedUpRows look_up(int number, std::vector<int64_t> rows);
   [[noreturn]] void refuse_whole(int number) const;
   void begin_moment();
+  void begin_moment_once();
   bool is_whole(int number) { return copy(number).whole_in == moment_; }
   std::optional<Bytes> push_message(int server, int optimizer, double scale, std::span<const int> numbers,
                                     std::span<const at::Tensor> gradients);
@@ -69,6 +70,7 @@ class WorkerCopies final : public RemoteReads {
   int function_ = 0;
   int64_t call_ = -1, first_open_ = 0, num_pushed_ = 0;
   int64_t moment_ = 0;
+  bool has_begun_ = false;  // the moment: with the first tensor that the call has to do with
 };
 
 }  // namespace tutti::servers
