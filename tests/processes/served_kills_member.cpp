@@ -1,7 +1,9 @@
 // What served_kills_test.py starts as chief, workers and servers: functions that count on every server, while all
 // workers but the first are killed at random, and with --cut-ms the connections of all to servers are cut that often,
-// or with --cut-chief 1 those to the chief. The chief looks at the history.
-//   served_kills_member --seed N [--calls N] [--slow-ms MS] [--cut-ms MS] [--cut-chief 1] [--sockets 1]
+// or with --cut-chief 1 those of workers to the chief, or with --cut-servers 1 those of servers to it. The chief looks
+// at the history.
+//   served_kills_member --seed N [--calls N] [--slow-ms MS] [--cut-ms MS [--cut-chief 1 | --cut-servers 1]] [--sockets
+//   1]
 #include <ATen/ops/zeros.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -28,7 +30,8 @@ namespace {
 using namespace tutti;
 
 constexpr int64_t kServers = 2, kCallsBeforeDeath = 40;
-constexpr int64_t kLastCalls = 20;  // after which the chief ends, and nobody can come to it again
+constexpr int64_t kCallsBetweenJoins = 10;  // where connections of the chief to servers are cut
+constexpr int64_t kLastCalls = 20;          // after which the chief ends, and nobody can come to it again
 
 // Element s * calls + i tells how often call i was counted on server s, in each of two updates.
 struct Counts : torch::nn::Module {
@@ -127,7 +130,7 @@ void check(std::vector<Seen> history, const Counts& counts, int64_t calls, int64
 struct Options {
   uint64_t seed = 0;
   int64_t calls = 300, slow_ms = 0, cut_ms = 0;
-  bool cut_chief = false, sockets = false;
+  bool cut_chief = false, cut_servers = false, sockets = false;
 };
 
 void count(ParameterServerStrategy& strategy, const Options& options) {
@@ -147,7 +150,8 @@ void count(ParameterServerStrategy& strategy, const Options& options) {
       coordinator.function("add", [&, &counts = counts, &optimizer = optimizer](std::set<int64_t>& own, int64_t i) {
         const auto num_before = static_cast<int64_t>(own.size());
         if (current_worker_index() > 0) death.look(num_before);
-        const bool is_cut = options.cut_ms > 0 && !(options.cut_chief && i > calls - kLastCalls);
+        const bool is_cut =
+            options.cut_ms > 0 && !options.cut_servers && !(options.cut_chief && i > calls - kLastCalls);
         if (is_cut && !cuts) cuts.emplace(seed, options.cut_ms, options.cut_chief);
         if (!is_cut) cuts.reset();
         std::this_thread::sleep_for(std::chrono::milliseconds(options.slow_ms));
@@ -164,15 +168,23 @@ void count(ParameterServerStrategy& strategy, const Options& options) {
         own.insert(i);
         return Seen{int64_t{getpid()}, num_before, counted[0]};
       });
+  if (options.cut_servers && cluster::from_environment().task_type() == "ps")
+    cuts.emplace(seed, options.cut_ms, /*of_chief=*/true);
   coordinator.run([&, &counts = counts, &optimizer = optimizer] {
     const auto begin = std::chrono::steady_clock::now();
     std::vector<RemoteValue<Seen>> all;
-    for (int64_t i = 0; i < calls; ++i) all.push_back(coordinator.schedule(add, made, i));
+    for (int64_t i = 0; i < calls; ++i) {
+      all.push_back(coordinator.schedule(add, made, i));
+      if (options.cut_servers && i % kCallsBetweenJoins == 0) coordinator.join();
+    }
     coordinator.join();
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
     check(coordinator.fetch(all), *counts, calls, optimizer.iterations());
     std::cout << "the history of " << calls << " calls is right, which took " << took.count() << " s\n" << std::flush;
   });
+  if (!options.cut_servers) return;
+  cuts.reset();
+  coordinator.run([] {});  // with servers that may have missed how the run before has ended
 }
 
 }  // namespace
@@ -185,6 +197,7 @@ int main(int argc, char** argv) {
     if (argv[i] == std::string("--slow-ms")) options.slow_ms = std::stoll(argv[i + 1]);
     if (argv[i] == std::string("--cut-ms")) options.cut_ms = std::stoll(argv[i + 1]);
     if (argv[i] == std::string("--cut-chief")) options.cut_chief = true;
+    if (argv[i] == std::string("--cut-servers")) options.cut_servers = true;
     if (argv[i] == std::string("--sockets")) options.sockets = true;
   }
   try {

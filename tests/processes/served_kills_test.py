@@ -99,6 +99,19 @@ class ServedKills(unittest.TestCase):
         self.assertIn("worker 0 has come again; there are 1", ends["chief 0"][2])
         print(f"{cuts} connections to the chief were made again", flush=True)
 
+    def test_a_chief_whose_connections_to_servers_are_cut_goes_on(self):
+        for every_ms, more in ((200, ["--sockets", "1"]), (50, [])):
+            options = ["--seed", str(SEED), "--calls", "300", "--slow-ms", "10", "--cut-ms", str(every_ms),
+                       "--cut-servers", "1", *more]
+            with Tasks([MEMBER, *options], workers=1, servers=2) as tasks:
+                ends = tasks.wait()
+            self.check(SEED, ends, 300, [])
+            cuts = sum(ends[f"ps {index}"][2].count("chief 0 is lost") for index in (0, 1))
+            renewed = ends["chief 0"][2].count("it is connected to again")
+            print(f"cut every {every_ms} ms {more}: {cuts} connections, of which the chief missed {renewed}", flush=True)
+            self.assertGreater(cuts, 5)
+            self.assertGreater(renewed, 5)
+
 
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1])

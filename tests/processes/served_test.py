@@ -35,11 +35,12 @@ def free_ports(count):
 class Tasks:
     """The processes of a cluster that TF_CONFIG tells each of them, by name: "ps 1"."""
 
-    def __init__(self, command, workers, servers, evaluator=False):
+    def __init__(self, command, workers, servers, evaluator=False, environments=None):
         ports = iter(free_ports(1 + workers + servers))
         counts = {"chief": 1, "worker": workers, "ps": servers}
         spec = {job: [f"127.0.0.1:{next(ports)}" for _ in range(count)] for job, count in counts.items()}
-        self.command, self.configs, self.processes = command, {}, {}
+        self.command, self.environments = command, environments or {}
+        self.configs, self.processes = {}, {}
         for job, count in (counts | {"evaluator": int(evaluator)}).items():
             for index in range(count):
                 name = f"{job} {index}"
@@ -57,8 +58,9 @@ class Tasks:
         """A process of the task; one that it had has ended."""
         if name in self.processes:
             self.end(name)
-        self.processes[name] = subprocess.Popen(self.command, env=CLEAN | {"TF_CONFIG": self.configs[name]},
-                                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        environment = CLEAN | {"TF_CONFIG": self.configs[name]} | self.environments.get(name, {})
+        self.processes[name] = subprocess.Popen(self.command, env=environment, stdout=subprocess.PIPE,
+                                                stderr=subprocess.PIPE, text=True)
 
     def end(self, name):
         process = self.processes[name]

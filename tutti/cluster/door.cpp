@@ -171,11 +171,22 @@ namespace {
   throw Error(static_cast<ErrorCode>(verdict.code), str(whom, " refuses this process: ", verdict.text));
 }
 
+// What this process offers to share; null, and why, where the system gives it none.
+std::unique_ptr<rpc::SharedMemory> make_memory(std::string& why) {
+  try {
+    return rpc::SharedMemory::create();
+  } catch (const Error& error) {
+    why = error.what();
+    return nullptr;
+  }
+}
+
 // One visit. Throws unavailable where nobody is there, or nobody of this cluster.
 std::unique_ptr<rpc::Stream> visit(const std::string& address, const std::string& whom, PeerHello hello,
                                    const Security& security, Door::Clock::time_point deadline, rpc::Carriage over) {
   hello.nonce = rpc::random_nonce();
-  auto memory = over == rpc::Carriage::shared_memory ? rpc::SharedMemory::create() : nullptr;
+  std::string refusal;
+  auto memory = over == rpc::Carriage::shared_memory ? make_memory(refusal) : nullptr;
   if (memory) hello.memory = memory->offer();
   auto stream = rpc::connect(address, security.credentials);
   std::vector<uint8_t> said = encode(hello);
@@ -193,9 +204,10 @@ std::unique_ptr<rpc::Stream> visit(const std::string& address, const std::string
   const Verdict verdict = decode_verdict(stream->receive(deadline).bytes(kMaxHelloBytes));
   if (!verdict.is_welcome) throw_refusal(whom, verdict);
   if (memory && verdict.shares_memory) return rpc::share_memory(std::move(stream), std::move(memory), 0);
-  if (memory && !verdict.text.empty())
-    warn(str(to_string(hello.task), " and ", whom,
-             " are on one host and share no memory, so that sockets carry what they send: ", verdict.text));
+  if (memory) refusal = verdict.text;
+  if (!refusal.empty())
+    warn(
+        str(to_string(hello.task), " and ", whom, " share no memory, so that sockets carry what they send: ", refusal));
   return stream;
 }
 

@@ -43,6 +43,7 @@ RemoteWorkers::RemoteWorkers(servers::ServedTraining& training, const NamedFunct
       greatest_window_(window.value_or(kGreatestWindow)),
       calls_(training.calls()),
       num_left_(training.links().num_workers() - static_cast<int>(calls_.lost_workers.size())) {
+  training.renew_servers_by([this](int server) { renew_server(server); });
   for (int worker = 0; worker < training.links().num_workers(); ++worker)
     threads_.emplace_back([this, worker] { serve(worker); });
 }
@@ -59,7 +60,14 @@ void RemoteWorkers::begin_run() {
   for (const std::string& line : lines) writer.text(line);
   const std::vector<int> told = tell_of_begin(writer.bytes());
   const auto deadline = Link::Clock::now() + training_.links().options().connect_timeout;
-  for (const auto& link : training_.links().servers()) require_ready(*link, deadline);
+  for (int server = 0; server < training_.links().num_servers(); ++server) {
+    try {
+      require_ready(*training_.links().servers()[static_cast<size_t>(server)], deadline);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::unavailable) throw;
+      servers::connect_again([this](int lost) { renew_server(lost); }, server, error);
+    }
+  }
   for (const int worker : told) {
     try {
       require_ready(*training_.links().workers()[static_cast<size_t>(worker)], deadline);
@@ -186,8 +194,7 @@ bool RemoteWorkers::take_in(int worker) {
   Link& link = *training_.links().workers()[static_cast<size_t>(worker)];
   std::unique_lock lock(mutex_);
   if (!training_.renew_worker(worker)) return false;
-  for (const auto& end : calls_.ends) link.send(end);
-  if (begin_) link.send(begin_);
+  tell_of_runs(link);
   coming_[worker] = begin_ ? 1 : 0;
   for (; coming_[worker] > 0; --coming_[worker]) {
     lock.unlock();
@@ -204,6 +211,31 @@ bool RemoteWorkers::take_in(int worker) {
   calls_.lost_workers.erase(worker);
   warn(str("ClusterCoordinator: worker ", worker, " has come again; there are ", ++num_left_));
   return true;
+}
+
+// With the lock. To one that may have missed some of that.
+void RemoteWorkers::tell_of_runs(Link& link) {
+  for (const auto& end : calls_.ends) link.send(end);
+  if (begin_) link.send(begin_);
+}
+
+// A server connects again by itself, as often as its connection is lost; so what waits at the door may be lost too.
+void RemoteWorkers::renew_server(int server) {
+  Link& link = *training_.links().servers()[static_cast<size_t>(server)];
+  for (int renewals = 1;; ++renewals) {
+    auto stream = training_.connect_to_server(server);
+    {
+      const std::lock_guard lock(mutex_);
+      link.renew(std::move(stream));
+      tell_of_runs(link);
+      if (!begin_) return;
+    }
+    try {
+      return require_ready(link, Link::Clock::now() + training_.links().options().connect_timeout);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::unavailable || renewals == servers::ServerRequests::kMaxRenewals) throw;
+    }
+  }
 }
 
 void RemoteWorkers::call(int worker, ClosureQueue::Batch& batch, size_t& num_ended) {

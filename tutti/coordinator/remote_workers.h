@@ -19,8 +19,9 @@ constexpr size_t kWindow = 8, kGreatestWindow = 1024;  // closures that a worker
 
 // The coordinator's side of workers and servers in processes of their own. A thread for each worker gives it closures
 // of the queue, several at once, and takes what came of them. Those of a worker that is lost go back to the queue; what
-// they had pushed counts once. One that comes again, in another process or over another connection, is taken in. Where
-// none is left for the time after which a silent one is lost, or a server is lost, the queue is broken.
+// they had pushed counts once. One that comes again, in another process or over another connection, is taken in, and so
+// is a server over another connection. Where no worker is left for the time after which a silent one is lost, or a
+// server is lost, the queue is broken.
 class RemoteWorkers {
  public:
   // `window`: how many closures a worker has at once; where it is none, 8, and up to 1024 of those that end in no time.
@@ -53,6 +54,8 @@ class RemoteWorkers {
   bool is_lost(int worker);
   bool await(int worker);
   bool take_in(int worker);
+  void renew_server(int server);
+  void tell_of_runs(servers::Link& link);
   std::vector<int> tell_of_begin(Bytes message);
   void tell_of_end(Bytes message);
   void tell_all(const std::shared_ptr<const Bytes>& message);

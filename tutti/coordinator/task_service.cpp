@@ -43,6 +43,17 @@ class TaskService {
   TaskService& operator=(const TaskService&) = delete;
 
  protected:
+  // Over another connection where one is lost, as long as the coordinator can be reached. That knows a task that comes
+  // again by its place alone, and tells of all runs that are over.
+  void connect_again(const Error& lost) {
+    try {
+      training_.renew_coordinator();
+    } catch (const Error& error) {
+      throw Error(ErrorCode::unavailable, str(lost.what(), ", and cannot be reached again: ", error.what()));
+    }
+    num_known_ends_ = training_.num_runs();
+    warn(str(own_name(), ": ", lost.what(), "; it has connected again"));
+  }
   std::string own_name() const {
     const bool is_worker = training_.links().role() == servers::Role::worker;
     return str(is_worker ? "worker " : "ps ", training_.links().position());
@@ -78,9 +89,10 @@ class TaskService {
   ServedTraining& training_;
   const NamedFunctions& named_;
   Link& coordinator_;
-  int64_t num_known_ends_ = 0;  // that are told once more
 
  private:
+  int64_t num_known_ends_ = 0;  // that are told once more
+
   [[noreturn]] static void rethrow_as_cancelled(const std::exception_ptr& error) {
     try {
       std::rethrow_exception(error);
@@ -142,9 +154,8 @@ class WorkerService : TaskService {
   }
 
  private:
-  // The next message; over another connection where one is lost, as long as the coordinator can be reached. That knows
-  // a worker that comes again by its place alone, tells of all runs that are over, calls others for what was under way
-  // here, and waits for no answers of before.
+  // The next message. The coordinator calls others for what was under way here over a connection that is lost, and
+  // waits for no answers of before.
   Bytes receive() {
     while (true) {
       try {
@@ -153,15 +164,6 @@ class WorkerService : TaskService {
         connect_again(error);
       }
     }
-  }
-  void connect_again(const Error& lost) {
-    try {
-      training_.renew_coordinator();
-    } catch (const Error& error) {
-      throw Error(ErrorCode::unavailable, str(lost.what(), ", and cannot be reached again: ", error.what()));
-    }
-    num_known_ends_ = training_.num_runs();
-    warn(str(own_name(), ": ", lost.what(), "; it has connected again"));
   }
 
   void call_all(ByteReader& reader) {
@@ -247,7 +249,7 @@ class ServerService : TaskService {
     while (true) {
       const uint32_t seen = news_.value();
       bool has_come = false;
-      if (const auto message = coordinator_.take()) {
+      if (const auto message = take_of_coordinator()) {
         has_come = true;
         if (auto result = answer_coordinator(*message)) return *std::move(result);
       }
@@ -255,7 +257,7 @@ class ServerService : TaskService {
       if (Link::Clock::now() >= look_at_) take_in_workers();
       if (has_come) continue;
       news_.wait_past(seen, std::chrono::nanoseconds(0), look_at_ - Link::Clock::now());
-      coordinator_.check_silence(since);
+      if (!coordinator_.is_new()) coordinator_.check_silence(since);
     }
   }
 
@@ -264,6 +266,16 @@ class ServerService : TaskService {
   void for_each_link(const F& f) {
     f(coordinator_);
     for (const auto& worker : training_.links().workers()) f(*worker);
+  }
+
+  // The coordinator takes another connection when it next asks something, which may be long after.
+  std::optional<Bytes> take_of_coordinator() {
+    try {
+      return coordinator_.take();
+    } catch (const Error& error) {
+      connect_again(error);
+      return {};
+    }
   }
 
   std::optional<Bytes> answer_coordinator(const Bytes& message) {

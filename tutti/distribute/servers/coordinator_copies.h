@@ -12,8 +12,9 @@ namespace tutti::servers {
 // begins. One thread.
 class CoordinatorCopies {
  public:
-  CoordinatorCopies(const ServedState& state, const std::vector<std::unique_ptr<Link>>& servers)
-      : state_(state), requests_(servers) {}
+  CoordinatorCopies(const ServedState& state, const std::vector<std::unique_ptr<Link>>& servers,
+                    ServerRequests::Renew renew)
+      : state_(state), requests_(servers, std::move(renew)) {}
 
   // Brings what has changed on the servers.
   void pull();

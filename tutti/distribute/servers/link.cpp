@@ -70,7 +70,7 @@ void Link::renew(std::unique_ptr<rpc::Stream> stream) {
   }
   arriving_.clear();
   is_arriving_ = is_whole_ = false;
-  heard_ = Clock::now();
+  heard_ = renewed_ = Clock::now();
 }
 
 void Link::send(const std::shared_ptr<const Bytes>& message) {

@@ -33,6 +33,8 @@ class Link {
   // From now on over another connection to the same task; what has not come whole is forgotten. For the thread that
   // receives.
   void renew(std::unique_ptr<rpc::Stream> stream);
+  // Whether nothing has come over it yet.
+  bool is_new() const { return heard_ == renewed_; }
 
   // Ends the connection, for both. For the thread that receives.
   void cut(const std::string& why);
@@ -59,7 +61,7 @@ class Link {
   std::unique_ptr<rpc::Stream> stream_;  // the receiving thread changes it, and reads it without the lock; null: cut
   std::string cut_;                      // why
   std::function<void()> on_event_;
-  Clock::time_point heard_ = Clock::now();
+  Clock::time_point heard_ = Clock::now(), renewed_ = {};
   Bytes arriving_;
   uint64_t announced_ = 0;  // bytes of the message that is arriving
   bool is_arriving_ = false, is_whole_ = false;

@@ -10,7 +10,7 @@ ServedTraining::ServedTraining(std::shared_ptr<cluster::Cluster> cluster, const 
                                Partitioner partitioner, std::optional<int64_t> largest_copy)
     : links_(std::move(cluster), options),
       state_(links_.num_servers(), std::move(partitioner), links_.role() == Role::worker ? largest_copy : std::nullopt),
-      coordinator_(state_, links_.servers()),
+      coordinator_(state_, links_.servers(), [this](int server) { renew_server_(server); }),
       worker_(state_, links_.servers(), [this](int server) { links_.renew_server(server); }),
       server_(state_, links_.position()) {}
 

@@ -27,6 +27,10 @@ class ServedTraining final : public NewVariables, public ServedUpdates {
   // As TaskLinks's.
   bool renew_worker(int position) { return links_.renew_worker(position); }
   void renew_coordinator() { links_.renew_coordinator(); }
+  std::unique_ptr<rpc::Stream> connect_to_server(int position) { return links_.connect_to_server(position); }
+  // How the coordinator connects to a server again, which it has to tell what that may have missed. To be set before
+  // it asks one.
+  void renew_servers_by(ServerRequests::Renew renew) { renew_server_ = std::move(renew); }
   const ServedState& state() const { return state_; }
   // Each for the task of that role.
   CoordinatorCopies& coordinator() { return coordinator_; }
@@ -62,6 +66,7 @@ class ServedTraining final : public NewVariables, public ServedUpdates {
 
  private:
   TaskLinks links_;
+  ServerRequests::Renew renew_server_;
   ServedState state_;
   CoordinatorCopies coordinator_;
   WorkerCopies worker_;

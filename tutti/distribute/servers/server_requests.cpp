@@ -7,12 +7,6 @@
 #include "tutti/core/str.h"
 
 namespace tutti::servers {
-namespace {
-
-constexpr int kMaxRenewals = 100;
-
-}  // namespace
-
 void ServerRequests::ask(FunctionRef<std::optional<Bytes>(int server)> write,
                          FunctionRef<void(int server, ByteReader& reader)> read) {
   const std::lock_guard lock(mutex_);
@@ -45,18 +39,21 @@ Bytes ServerRequests::receive(int server, const std::shared_ptr<const Bytes>& re
     try {
       return link.receive();
     } catch (const Error& error) {
-      if (!renew_) throw ServerLost(error);
       if (renewals == kMaxRenewals)
         throw ServerLost(Error(error.code(), str(error.what(), ", as after each of ", renewals, " new connections")));
-      try {
-        renew_(server);
-      } catch (const Error& why) {
-        throw ServerLost(Error(error.code(), str(error.what(), " (it cannot be reached again: ", why.what(), ')')));
-      }
-      warn(str(error.what(), "; it is connected to again"));
+      connect_again(renew_, server, error);
     }
     link.send(request);
   }
+}
+
+void connect_again(const ServerRequests::Renew& renew, int server, const Error& lost) {
+  try {
+    renew(server);
+  } catch (const Error& why) {
+    throw ServerLost(Error(lost.code(), str(lost.what(), " (it cannot be reached again: ", why.what(), ')')));
+  }
+  warn(str(lost.what(), "; it is connected to again"));
 }
 
 void pull_tensors(ServerRequests& requests, const ServedState& state, KnownVersions& known,

@@ -20,8 +20,9 @@ namespace tutti::servers {
 class ServerRequests {
  public:
   using Renew = std::function<void(int server)>;  // throws what went wrong
+  static constexpr int kMaxRenewals = 100;        // of one server, which answers nothing in them
 
-  explicit ServerRequests(const std::vector<std::unique_ptr<Link>>& servers, Renew renew = {})
+  ServerRequests(const std::vector<std::unique_ptr<Link>>& servers, Renew renew)
       : servers_(servers), renew_(std::move(renew)) {}
 
   int num_servers() const { return static_cast<int>(servers_.size()); }
@@ -37,6 +38,9 @@ class ServerRequests {
   const Renew renew_;
   std::mutex mutex_;
 };
+
+// Connects to a server again, whose connection was lost by that. Throws: ServerLost where it cannot be reached.
+void connect_again(const ServerRequests::Renew& renew, int server, const Error& lost);
 
 // The versions that a task knows of the tensors of each server; 0: none.
 class KnownVersions {

@@ -82,8 +82,11 @@ void TaskLinks::renew_coordinator() {
 }
 
 void TaskLinks::renew_server(int position) {
-  const cluster::Task peer = task_at(cluster_->spec(), "ps", position);
-  servers_[static_cast<size_t>(position)]->renew(connect(peer, options_.silence / kAliveSigns));
+  servers_[static_cast<size_t>(position)]->renew(connect_to_server(position));
+}
+
+std::unique_ptr<rpc::Stream> TaskLinks::connect_to_server(int position) {
+  return connect(task_at(cluster_->spec(), "ps", position), options_.silence / kAliveSigns);
 }
 
 void TaskLinks::say_alive() {

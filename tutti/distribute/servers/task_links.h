@@ -43,10 +43,12 @@ class TaskLinks {
   // Not in a worker: whether that one has come again, in another process or with another connection, which its link is
   // then. For the thread that receives from it.
   bool renew_worker(int position);
-  // In a worker: connects to the coordinator again, or to a server. Throw: what went wrong. For the thread that
-  // receives from it.
+  // Connect again to the coordinator, or in a worker to a server. Throw: what went wrong. For the thread that receives
+  // from it.
   void renew_coordinator();
   void renew_server(int position);
+  // Not in a server: another connection, which its link is not yet. Throws: likewise.
+  std::unique_ptr<rpc::Stream> connect_to_server(int position);
 
  private:
   void link_to(const char* job, std::vector<std::unique_ptr<Link>>& links);
