@@ -586,8 +586,8 @@ void fake_nccl_set_version(int version) {
   const Lock lock(fake().mutex);
   fake().version = version;
 }
-void fake_nccl_ask_device(int (*ask)()) { fake().ask_device = ask; }
-void fake_nccl_see_memory(void* (*see)(const void*), int (*place)(const void*)) {
+void fake_nccl_show_devices(int (*ask_device)(), void* (*see)(const void*), int (*place)(const void*)) {
+  fake().ask_device = ask_device;
   fake().see = see;
   fake().place = place;
 }

@@ -7,8 +7,8 @@
 #include <thread>
 
 #include "tests/support/error_of.h"
+#include "tests/support/nccl_devices.h"
 #include "tests/support/simulated_devices.h"
-#include "tests/support/simulated_memory.h"
 #include "tutti/collectives/local/local_group.h"
 #include "tutti/collectives/nccl/nccl_group.h"
 #include "tutti/core/str.h"
@@ -44,9 +44,7 @@ FakeNccl::FakeNccl(NcclFault fault, int rank) {
   open(path_.c_str(), O_RDONLY | O_CLOEXEC);  // stays: the loader takes a later file of the same inode for this one
   library_ = dlopen(path_.c_str(), RTLD_NOW | RTLD_LOCAL);
   EXPECT_TRUE(library_) << dlerror();
-  function<void(int (*)())>("fake_nccl_ask_device")(current_simulated_device);
-  function<void(void* (*)(const void*), int (*)(const void*))>("fake_nccl_see_memory")(
-      [](const void* pointer) -> void* { return seen_by_kernels(pointer); }, simulated_device_of);
+  show_simulated_devices_to(library_);
   set(fault, rank);
 }
 

@@ -3,6 +3,7 @@
 #include <ATen/DeviceAccelerator.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <dlfcn.h>
 
 #include <cstdlib>
 #include <memory>
@@ -10,6 +11,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "tests/support/nccl_devices.h"
 #include "tests/support/simulated_accelerator.h"
 #include "tutti/device/gpu.h"
 #include "tutti/device/logical_devices.h"
@@ -82,10 +84,16 @@ void register_factories() {
   }
 }
 
+void register_simulated() {
+  register_simulated_accelerator();
+  if (const char* const path = std::getenv("TUTTI_NCCL_LIBRARY"))
+    show_simulated_devices_to(dlopen(path, RTLD_NOW | RTLD_LOCAL));
+}
+
 // Before main(): gtest asks for the parameters of tests before anything else, and they may make backward passes.
 [[maybe_unused]] const bool kIsThere = [] {
   if (kind() == Kind::cpu) return true;
-  if (num_gpus() == 0) register_simulated_accelerator();
+  if (num_gpus() == 0) register_simulated();
   if (kind() == Kind::cpu_and_gpu) return true;
   register_factories();
   c10::impl::tls_set_dispatch_key_included(kFactoryKey, true);

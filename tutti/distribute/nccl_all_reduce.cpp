@@ -58,7 +58,10 @@ class TensorsOnGpus {
  public:
   // Copies the values there; adds up those of one GPU.
   TensorsOnGpus(const Devices& gpus, std::span<const ReduceRequest> requests, std::vector<size_t> members)
-      : gpus_(gpus), members_(std::move(members)), places_(gpus.size()) {
+      : gpus_(gpus),
+        members_(std::move(members)),
+        num_values_(static_cast<int64_t>(requests[members_[0]].values.size())),
+        places_(gpus.size()) {
     int64_t bytes = 0;
     for (const size_t member : members_) bytes += packed_bytes(requests[member].values[0]);
     for (size_t gpu = 0; gpu < gpus_.size(); ++gpu) {
@@ -77,10 +80,15 @@ class TensorsOnGpus {
     }
   }
 
-  nccl::Pack pack(double divisor) const {
-    nccl::Pack pack{.dtype = *dtype_of(packs_[0].scalar_type()), .count = packs_[0].numel(), .divisor = divisor};
+  nccl::Pack pack() const {
+    nccl::Pack pack{.dtype = *dtype_of(packs_[0].scalar_type()), .count = packs_[0].numel()};
     for (const Tensor& buffer : packs_) pack.buffers.push_back(buffer.mutable_data_ptr());
     return pack;
+  }
+
+  // Sums by NCCL are done: these are their means.
+  void divide() {
+    for (Tensor& pack : packs_) pack.div_(num_values_);
   }
 
   // Gives each destination a tensor of its own: a place in a pack, or a copy of one.
@@ -116,6 +124,7 @@ class TensorsOnGpus {
 
   const Devices& gpus_;
   std::vector<size_t> members_;
+  int64_t num_values_;                       // of each request
   std::vector<Tensor> packs_;                // by GPU
   std::vector<std::vector<Tensor>> places_;  // by GPU, then by member
 };
@@ -225,14 +234,17 @@ void NcclAllReduce::sum_between(const std::vector<c10::Device>& gpus, ReduceOp o
   for (const Column& column : columns_of(requests, members))
     for (std::vector<size_t>& of_pack : packs_of(column, options_.num_packs)) {
       tensors.emplace_back(gpus, requests, std::move(of_pack));
-      packs.push_back(tensors.back().pack(op == ReduceOp::mean ? static_cast<double>(column.num_values) : 1));
+      packs.push_back(tensors.back().pack());
     }
   try {
     cliques_->sum(gpus, packs);
   } catch (const Error& error) {
     throw Error(error.code(), str("NcclAllReduce, ", describe_sum(requests, members), ": ", error.what()));
   }
-  for (const TensorsOnGpus& of_pack : tensors) of_pack.hand_out(requests, results);
+  for (TensorsOnGpus& of_pack : tensors) {
+    if (op == ReduceOp::mean) of_pack.divide();
+    of_pack.hand_out(requests, results);
+  }
 }
 
 }  // namespace tutti

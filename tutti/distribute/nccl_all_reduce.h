@@ -23,8 +23,8 @@ struct NcclAllReduceOptions {
 //
 // GPUs join when they first have something to sum. A call takes part in their current streams, all its packs at once,
 // and returns when all have the sums; a failure is an error that names the GPU and what was reduced, and the next call
-// joins them anew. Sums have the same bits on all GPUs and in every run, but are not taken in the order of the
-// replicas, and a mean adds values that were multiplied by 1 / n. TF: tf.distribute.NcclAllReduce.
+// joins them anew. Sums have the same bits on all GPUs and in every run, but of three GPUs or more they are not taken
+// in the order of the replicas. TF: tf.distribute.NcclAllReduce.
 class NcclAllReduce final : public CrossDeviceOps {
  public:
   // Throws: invalid_argument for num_packs < 0; not_found, failed_precondition as nccl::load, which reads the

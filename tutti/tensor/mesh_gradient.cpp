@@ -92,9 +92,11 @@ class GradientKinds {
   int64_t sum_;
 };
 
-// The buffer of a gradient that global view has.
-const Tensor& plain(const Tensor& gradient) {
-  return is_mesh_tensor(gradient) ? mesh_impl(gradient).read()[0] : gradient;
+// The buffer of a gradient that global view has, on the replica's device if there is one.
+const Tensor& plain(const Tensor& gradient, size_t replica) {
+  if (!is_mesh_tensor(gradient)) return gradient;
+  const Components& buffers = mesh_impl(gradient).read();
+  return buffers[std::min(replica, buffers.size() - 1)];
 }
 
 // A sum as a value of the mesh, whose devices keep what the reduction left on them.
@@ -356,9 +358,9 @@ void MeshMeta::share() {
   if (!mutable_grad().defined()) return;
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   make_leaves();
-  const Tensor gradient = plain(grad_);
   if (!shared_) shared_ = std::make_shared<std::atomic<bool>>();
-  for (const Tensor& leaf : leaves_) {
+  for (size_t i = 0; i < leaves_.size(); ++i) {
+    const Tensor &leaf = leaves_[i], &gradient = plain(grad_, i);
     // A copy: replicas may drop theirs at once, and global view keeps none (copy_on_write.h).
     const Tensor own = gradient.to(leaf.device(), leaf.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
     leaf.mutable_grad() = own;
@@ -378,14 +380,14 @@ void MeshMeta::take_global_gradient(size_t replica) {
   if (!grad_.defined() || state.gradient == generation_ || (moves_to_first() && replica > 0)) return;
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   Tensor& own = leaves_[replica].mutable_grad();
-  const Tensor gradient = plain(grad_).to(leaves_[replica].device());
+  const Tensor gradient = plain(grad_, replica).to(leaves_[replica].device());
   const bool is_for_other_process = group_->op() == ReduceOp::sum && !group_->is_first_process();
   if (own.defined() && !is_for_other_process)
     own = gradient.add(own);
   else if (moves_to_first() && !is_for_other_process)
     own = gradient;
   else if (!moves_to_first())
-    own = share_or_copy(gradient);
+    own = share_whole_or_copy(gradient);  // of what lies in a pack with others, a copy
   if (moves_to_first()) {
     set_global_gradient({});
     global_.store(false, std::memory_order_release);

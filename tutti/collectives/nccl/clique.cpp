@@ -94,8 +94,7 @@ void Clique::start(size_t device, std::span<const Pack> packs) {
                                   .count = pack.count,
                                   .input = pack.buffers[device],
                                   .output = pack.buffers[device],
-                                  .place = BufferPlace::device,
-                                  .divisor = pack.divisor},
+                                  .place = BufferPlace::device},
                                  streams_[device].native_handle());
 }
 

@@ -22,7 +22,6 @@ struct Pack {
   Dtype dtype = Dtype::float32;
   int64_t count = 0;
   std::vector<void*> buffers = {};  // in the order of the devices
-  double divisor = 1;               // of floating-point dtypes: as that of a Collective
 };
 
 // GPUs of this process that NCCL sums between. One thread speaks for all of them.
