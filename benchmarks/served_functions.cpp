@@ -1,5 +1,6 @@
 // What handing functions to workers costs in a cluster: empty ones, a call whose result is waited for before the next
-// one, and steps of an MLP (57,794 parameters, batch 64) by Keras's SGD on the servers.
+// one, and steps of an MLP (57,794 parameters, batch 64) by Keras's SGD on the servers; beside that, gradients of such
+// an MLP of each worker's own, ten in a call: what the steps' computation alone allows.
 //
 //   OMP_NUM_THREADS=1 tutti launch --chief --workers 2 --ps 1 served_functions [ROUNDS [sockets]]
 //
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "tutti/coordinator/cluster_coordinator.h"
+#include "tutti/core/tune_allocator.h"
 #include "tutti/device/logical_devices.h"
 #include "tutti/distribute/gradients.h"
 #include "tutti/keras/optimizers/sgd.h"
@@ -33,6 +35,8 @@ struct Mlp : torch::nn::Module {
   }
   Tensor forward(const Tensor& x) { return out(at::relu(hidden(x))); }
 };
+
+constexpr int kGradientsOfCall = 10;
 
 // Prints what `figure` makes of the seconds that `round` took.
 void measure(const char* what, const char* unit, int rounds, const std::function<double(double seconds)>& figure,
@@ -71,6 +75,11 @@ void run(int rounds, bool shares_memory) {
       optimizer.apply_gradients(gradients(net->forward(x).square().mean(), weights), weights);
     });
   });
+  const auto own = coordinator.create_per_worker_value([] { return std::make_shared<Mlp>(); });
+  const auto compute = coordinator.function("compute", [&](std::shared_ptr<Mlp>& mlp, Tensor& x) {
+    for (int i = 0; i < kGradientsOfCall; ++i)
+      strategy.run([&] { gradients(mlp->forward(x).square().mean(), mlp->parameters()); });
+  });
   coordinator.run([&] {
     std::printf("%d rounds, through %s\n", rounds, shares_memory ? "shared memory" : "sockets");
     std::fflush(stdout);
@@ -90,10 +99,15 @@ void run(int rounds, bool shares_memory) {
         many(kFetched, [&] { sum = coordinator.schedule(add, sum).fetch(); }));
     measure("steps of an MLP", "per s", rounds, per_second(kSteps),
             many(kSteps, [&] { coordinator.schedule(step, batch); }));
+    measure("their computation", "per s", rounds, per_second(kSteps),
+            many(kSteps / kGradientsOfCall, [&] { coordinator.schedule(compute, own, batch); }));
   });
 }
 
 }  // namespace
 }  // namespace tutti::benchmarks
 
-int main(int argc, char** argv) { tutti::benchmarks::run(argc > 1 ? std::max(1, std::atoi(argv[1])) : 11, argc <= 2); }
+int main(int argc, char** argv) {
+  tutti::tune_allocator();
+  tutti::benchmarks::run(argc > 1 ? std::max(1, std::atoi(argv[1])) : 11, argc <= 2);
+}

@@ -159,7 +159,6 @@ void RemoteWorkers::serve(int worker) {
     const auto begin = Link::Clock::now();
     try {
       call(worker, batch, num_ended);
-      queue_.finish(batch);
       const bool was_long = Link::Clock::now() - begin > kLongBatch;
       window = was_long ? least_window_ : std::min(2 * window, greatest_window_);
     } catch (const Error& error) {
@@ -241,25 +240,46 @@ void RemoteWorkers::renew_server(int server) {
 void RemoteWorkers::call(int worker, ClosureQueue::Batch& batch, size_t& num_ended) {
   if (queue_.is_cancelled(batch)) {
     for (const auto& closure : batch.closures) closure->cancel();
-    return;
+    return queue_.finish(batch);
   }
   Link& link = *training_.links().workers()[static_cast<size_t>(worker)];
   link.send(message_of(batch));
-  while (num_ended < batch.closures.size()) {
+  size_t num_postponed = 0;  // the last ones
+  while (num_ended + num_postponed < batch.closures.size()) {
     const Bytes message = link.receive();
     ByteReader reader(message, "the answers of a worker");
     if (servers::read_kind(reader) != Kind::answers) reader.damaged("they are none");
-    const auto num_left = static_cast<int64_t>(batch.closures.size() - num_ended);
+    const auto num_left = static_cast<int64_t>(batch.closures.size() - num_ended - num_postponed);
     for (int64_t left = reader.number_in(1, num_left); left > 0; --left) {
       const auto size = static_cast<size_t>(reader.count(1));
       ByteReader answer({reader.raw(size), size}, "an answer");  // so short that it takes no memory
-      end(*batch.closures[num_ended], answer);
+      const Kind kind = servers::read_kind(answer);
+      if (kind == Kind::postponed) {
+        ++num_postponed;
+        continue;
+      }
+      if (num_postponed > 0) answer.damaged("a function was called after one that was not");
+      end(*batch.closures[num_ended], kind, answer);
       ++num_ended;
     }
     reader.finish();
   }
-  const std::lock_guard lock(mutex_);
-  forget(batch);
+  put_back(batch, num_ended);
+}
+
+// The first ones have ended, the rest are to be called again.
+void RemoteWorkers::put_back(ClosureQueue::Batch& batch, size_t num_ended) {
+  const std::vector<std::shared_ptr<Closure>> again(batch.closures.begin() + static_cast<std::ptrdiff_t>(num_ended),
+                                                    batch.closures.end());
+  {
+    const std::lock_guard lock(mutex_);
+    open_.erase(least_number(batch));
+    for (const auto& closure : again) open_.insert(closure->number);
+  }
+  if (again.empty())
+    queue_.finish(batch);
+  else
+    queue_.put_back(batch, again);
 }
 
 Bytes RemoteWorkers::message_of(const ClosureQueue::Batch& batch) {
@@ -288,12 +308,8 @@ bool RemoteWorkers::is_lost(int worker) {
   return calls_.lost_workers.contains(worker);
 }
 
-// With the lock: none of the batch is open any more.
-void RemoteWorkers::forget(const ClosureQueue::Batch& batch) { open_.erase(least_number(batch)); }
-
 // By what its worker answers.
-void RemoteWorkers::end(Closure& closure, ByteReader& reader) {
-  const Kind kind = servers::read_kind(reader);
+void RemoteWorkers::end(Closure& closure, Kind kind, ByteReader& reader) {
   if (kind != Kind::done && kind != Kind::failed && kind != Kind::skipped) reader.damaged("it is none");
   std::exception_ptr error;
   if (kind == Kind::failed) error = servers::read_error(reader);
@@ -316,18 +332,14 @@ void RemoteWorkers::end(Closure& closure, ByteReader& reader) {
 }
 
 void RemoteWorkers::lose(int worker, const Error& error, ClosureQueue::Batch& batch, size_t num_ended) {
-  const std::vector<std::shared_ptr<Closure>> again(batch.closures.begin() + static_cast<std::ptrdiff_t>(num_ended),
-                                                    batch.closures.end());
   {
     const std::lock_guard lock(mutex_);
-    forget(batch);
-    for (const auto& closure : again) open_.insert(closure->number);
     calls_.lost_workers.insert(worker);
     calls_.last_loss = error.what();
   }
-  warn(str("ClusterCoordinator: ", error.what(), "; ", again.size(), " functions of worker ", worker,
-           " are called again by the ", --num_left_, " workers that are left, or by one that comes again"));
-  queue_.put_back(batch, again);
+  warn(str("ClusterCoordinator: ", error.what(), "; ", batch.closures.size() - num_ended, " functions of worker ",
+           worker, " are called again by the ", --num_left_, " workers that are left, or by one that comes again"));
+  put_back(batch, num_ended);
 }
 
 }  // namespace tutti::coordinator

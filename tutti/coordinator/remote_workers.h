@@ -48,9 +48,9 @@ class RemoteWorkers {
   void serve(int worker);
   void call(int worker, ClosureQueue::Batch& batch, size_t& num_ended);
   Bytes message_of(const ClosureQueue::Batch& batch);
-  void end(Closure& closure, ByteReader& answer);
+  void put_back(ClosureQueue::Batch& batch, size_t num_ended);
+  void end(Closure& closure, servers::Kind kind, ByteReader& answer);
   void lose(int worker, const Error& error, ClosureQueue::Batch& batch, size_t num_ended);
-  void forget(const ClosureQueue::Batch& batch);
   bool is_lost(int worker);
   bool await(int worker);
   bool take_in(int worker);
@@ -70,7 +70,7 @@ class RemoteWorkers {
   servers::ServedTraining::Calls& calls_;
   std::shared_ptr<const Bytes> begin_;  // of the run that is under way
   std::map<int, int> coming_;           // workers that are being taken in, and how many begins they have to answer
-  // The least number of closures that a worker has, for each; and those that one had when it was lost.
+  // The least number of the closures that a worker has, for each; and those that are to be called again.
   std::set<int64_t> open_;
   std::atomic<int> num_left_;
   std::vector<std::thread> threads_;

@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include "tutti/coordinator/remote_workers.h"
 #include "tutti/core/error.h"
 #include "tutti/core/log.h"
 #include "tutti/core/str.h"
@@ -172,14 +173,16 @@ class WorkerService : TaskService {
     Answers answers(coordinator_);
     const WorkerGuard guard(training_.links().position());
     const RemoteReadsGuard reads(training_.worker());
-    auto sent = Link::Clock::now(), now = sent;
-    for (int64_t left = reader.count(3 * sizeof(int64_t)); left > 0; --left) {
+    const auto begun = Link::Clock::now();
+    auto sent = begun, now = begun;
+    const int64_t count = reader.count(3 * sizeof(int64_t));
+    for (int64_t i = 0; i < count; ++i) {
       const int64_t number = reader.number();
       const auto function = reader.number_in(0, static_cast<int64_t>(named_.functions.size()) - 1);
       const auto size = static_cast<size_t>(reader.count(1));
       const std::span<const uint8_t> arguments(reader.raw(size), size);
-      if (has_failed) {
-        answers.add(Kind::skipped);
+      if (has_failed || (i >= static_cast<int64_t>(kWindow) && now - begun > kLongBatch)) {
+        answers.add(has_failed ? Kind::skipped : Kind::postponed);
         continue;
       }
       auto& took = took_[static_cast<size_t>(function)];
@@ -225,6 +228,9 @@ class WorkerService : TaskService {
   }
 
   static constexpr std::chrono::microseconds kQuick{100}, kLongestWait{200};  // of an answer that could travel
+  // After which a batch that was to end at once is too many functions, and the rest is given back: when another one
+  // fails, they are cancelled.
+  static constexpr std::chrono::milliseconds kLongBatch{10};
   // The last call of each function.
   std::vector<Link::Clock::duration> took_ =
       std::vector<Link::Clock::duration>(named_.functions.size(), Link::Clock::duration::max());

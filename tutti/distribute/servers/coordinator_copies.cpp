@@ -8,6 +8,7 @@
 
 #include "tutti/core/crc32c.h"
 #include "tutti/core/str.h"
+#include "tutti/distribute/servers/long_message.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/view.h"
 
@@ -80,13 +81,13 @@ void CoordinatorCopies::push_writes() {
       written.push_back(number);
   const auto write = [&](int server) -> std::optional<Bytes> {
     if (written.empty()) return {};
-    ByteWriter writer = message_of(Kind::assign);
-    writer.number(static_cast<int64_t>(written.size()));
+    LongMessage message(Kind::assign);
+    message.number(static_cast<int64_t>(written.size()));
     for (const int number : written) {
-      writer.number(number);
-      state_.append(writer, number, server);
+      message.number(number);
+      state_.append(message, number, server);
     }
-    return writer.bytes();
+    return message.bytes();
   };
   requests_.ask(write, [](int, ByteReader&) {});
   for (const int number : written) checksums_[static_cast<size_t>(number)] = checksum(number);

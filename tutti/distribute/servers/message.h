@@ -23,9 +23,10 @@ enum class Kind : int64_t {
   write_numbers,
   done,  // answers
   failed,
-  skipped,  // of a function that was not called, because one before it failed
+  skipped,    // of a function that was not called, because one before it failed
+  postponed,  // of one that was not called, because those before it took long
 };
-constexpr int64_t kLastKind = static_cast<int64_t>(Kind::skipped);
+constexpr int64_t kLastKind = static_cast<int64_t>(Kind::postponed);
 
 inline ByteWriter message_of(Kind kind) {
   ByteWriter writer;

@@ -5,6 +5,7 @@
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/distribute/servers/long_message.h"
 #include "tutti/tensor/absent_memory.h"
 #include "tutti/tensor/host_memory.h"
 #include "tutti/tensor/mesh_tensor.h"
@@ -154,12 +155,12 @@ size_t ServedState::bytes_on(int number, int server) const {
   return static_cast<size_t>(rows * of.row_bytes);
 }
 
-void ServedState::append(ByteWriter& writer, int number, int server) const {
+void ServedState::append(LongMessage& message, int number, int server) const {
   const ServedTensor& of = (*this)[number];
   const char* const from = memory(number);
   for (const Shard& shard : of.shards)
     if (shard.server == server)
-      writer.raw(from + shard.first_row * of.row_bytes, static_cast<size_t>(shard.num_rows * of.row_bytes));
+      message.part(from + shard.first_row * of.row_bytes, static_cast<size_t>(shard.num_rows * of.row_bytes));
 }
 
 void ServedState::take(ByteReader& reader, int number, int server, char* memory) const {

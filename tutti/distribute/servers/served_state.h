@@ -14,6 +14,8 @@
 
 namespace tutti::servers {
 
+class LongMessage;
+
 // Rows of a tensor that lie on one server.
 struct Shard {
   int server = 0;
@@ -66,7 +68,7 @@ class ServedState {
   char* memory(int number) const;
   // The bytes of a server's rows, in their order.
   size_t bytes_on(int number, int server) const;
-  void append(ByteWriter& writer, int number, int server) const;
+  void append(LongMessage& message, int number, int server) const;
   // Writes such bytes where `memory` has the whole tensor. Throws: data_loss for another number of them.
   void take(ByteReader& reader, int number, int server, char* memory) const;
 

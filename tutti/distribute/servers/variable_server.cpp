@@ -1,11 +1,13 @@
 #include "tutti/distribute/servers/variable_server.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
 #include <cstring>
 
 #include "tutti/core/str.h"
+#include "tutti/distribute/servers/long_message.h"
 #include "tutti/tensor/mesh_tensor.h"
 
 namespace tutti::servers {
@@ -19,10 +21,10 @@ constexpr int64_t kMostUpdates = int64_t{1} << 40;  // of a call
 Bytes VariableServer::answer(const Bytes& request) {
   try {
     ByteReader reader(request, kRequest);
-    ByteWriter writer = message_of(Kind::done);
-    answer(read_kind(reader), reader, writer);
+    LongMessage message(Kind::done);
+    answer(read_kind(reader), reader, message);
     reader.finish();
-    return writer.bytes();
+    return message.bytes();
   } catch (...) {
     ByteWriter writer = message_of(Kind::failed);
     write_error(writer, std::current_exception(), str("ps ", server_));
@@ -30,19 +32,19 @@ Bytes VariableServer::answer(const Bytes& request) {
   }
 }
 
-void VariableServer::answer(Kind kind, ByteReader& reader, ByteWriter& writer) {
+void VariableServer::answer(Kind kind, ByteReader& reader, LongMessage& message) {
   const auto optimizer = [&]() -> const ServedOptimizer& {
     return state_.optimizer(static_cast<int>(reader.number_in(0, state_.num_optimizers() - 1)));
   };
   switch (kind) {
-    case Kind::pull: return pull(reader, writer);
-    case Kind::pull_rows: return pull_rows(reader, writer);
+    case Kind::pull: return pull(reader, message);
+    case Kind::pull_rows: return pull_rows(reader, message);
     case Kind::push: return push(reader);
     case Kind::assign: return assign(reader);
     case Kind::read_numbers: {
       const auto numbers = optimizer().numbers();
-      writer.number(static_cast<int64_t>(numbers.size()));
-      return writer.raw(numbers.data(), numbers.size() * sizeof(double));
+      message.number(static_cast<int64_t>(numbers.size()));
+      return message.raw(numbers.data(), numbers.size() * sizeof(double));
     }
     case Kind::write_numbers: {
       const ServedOptimizer& to = optimizer();
@@ -64,12 +66,12 @@ int VariableServer::read_tensor_number(ByteReader& reader) const {
   return static_cast<int>(reader.number_in(0, state_.num_tensors() - 1));
 }
 
-void VariableServer::pull(ByteReader& reader, ByteWriter& writer) {
+void VariableServer::pull(ByteReader& reader, LongMessage& message) {
   for (int64_t left = reader.count(2 * sizeof(int64_t)); left > 0; --left) {
     const int number = read_tensor_number(reader);
     const auto known = static_cast<uint64_t>(reader.number());
-    writer.number(static_cast<int64_t>(version(number)));
-    if (known != version(number)) state_.append(writer, number, server_);
+    message.number(static_cast<int64_t>(version(number)));
+    if (known != version(number)) state_.append(message, number, server_);
   }
 }
 
@@ -89,12 +91,12 @@ std::vector<int64_t> VariableServer::read_rows(ByteReader& reader, int number) c
   return rows;
 }
 
-void VariableServer::pull_rows(ByteReader& reader, ByteWriter& writer) {
+void VariableServer::pull_rows(ByteReader& reader, LongMessage& message) {
   const int number = read_tensor_number(reader);
   const auto row_bytes = static_cast<size_t>(state_[number].row_bytes);
   const char* const from = state_.memory(number);
   for (const int64_t row : read_rows(reader, number))
-    writer.raw(from + static_cast<size_t>(row) * row_bytes, row_bytes);
+    message.raw(from + static_cast<size_t>(row) * row_bytes, row_bytes);
 }
 
 // Of the whole tensor; zero in rows that did not come.
@@ -102,7 +104,10 @@ Tensor VariableServer::read_gradient(ByteReader& reader, int number) {
   const ServedTensor& of = state_[number];
   const bool has_rows = reader.number_in(0, 1) == 1;
   if (!has_rows && state_.bytes_on(number, server_) > reader.left()) reader.damaged("a gradient ends too early");
-  Tensor gradient = at::zeros(of.sizes, at::TensorOptions(at::kCPU).dtype(of.dtype));
+  const at::TensorOptions options = at::TensorOptions(at::kCPU).dtype(of.dtype);
+  const bool is_whole =
+      !has_rows && state_.bytes_on(number, server_) == static_cast<size_t>(of.num_rows * of.row_bytes);
+  Tensor gradient = is_whole ? at::empty(of.sizes, options) : at::zeros(of.sizes, options);
   auto* const memory = static_cast<char*>(gradient.mutable_data_ptr());
   if (!has_rows) {
     state_.take(reader, number, server_, memory);

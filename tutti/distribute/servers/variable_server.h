@@ -26,10 +26,10 @@ class VariableServer {
     int64_t call, number, first_open;
   };
 
-  void answer(Kind kind, ByteReader& reader, ByteWriter& writer);
+  void answer(Kind kind, ByteReader& reader, LongMessage& message);
   int read_tensor_number(ByteReader& reader) const;
-  void pull(ByteReader& reader, ByteWriter& writer);
-  void pull_rows(ByteReader& reader, ByteWriter& writer);
+  void pull(ByteReader& reader, LongMessage& message);
+  void pull_rows(ByteReader& reader, LongMessage& message);
   void push(ByteReader& reader);
   bool is_new(const Push& push);
   void update(ByteReader& reader, int optimizer, double scale);

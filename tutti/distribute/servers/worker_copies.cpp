@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "tutti/core/str.h"
+#include "tutti/distribute/servers/long_message.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/view.h"
 
@@ -221,17 +222,17 @@ std::vector<int64_t> WorkerCopies::rows_to_push(int number, const Tensor& gradie
   return copied.rows;
 }
 
-void WorkerCopies::append_gradient(ByteWriter& writer, int server, int number, const Tensor& gradient) {
+void WorkerCopies::append_gradient(LongMessage& message, int server, int number, const Tensor& gradient) {
   const ServedTensor& of = state_[number];
   const std::vector<int64_t> rows = rows_to_push(number, gradient);
   const bool has_rows = gradient.is_sparse() || !rows.empty();
-  writer.number(number);
-  writer.number(has_rows);
+  message.number(number);
+  message.number(has_rows);
   if (!has_rows) {
     const auto bytes = bytes_of(gradient);
     for (const Shard& shard : of.shards)
       if (shard.server == server)
-        writer.raw(bytes.data() + shard.first_row * of.row_bytes, static_cast<size_t>(shard.num_rows * of.row_bytes));
+        message.part(bytes.data() + shard.first_row * of.row_bytes, static_cast<size_t>(shard.num_rows * of.row_bytes));
     return;
   }
   std::vector<int64_t> here;
@@ -243,14 +244,14 @@ void WorkerCopies::append_gradient(ByteWriter& writer, int server, int number, c
         here.push_back(rows[place]);
         places.push_back(place);
       }
-  writer.number(static_cast<int64_t>(here.size()));
-  writer.raw(here.data(), here.size() * sizeof(int64_t));
+  message.number(static_cast<int64_t>(here.size()));
+  message.raw(here.data(), here.size() * sizeof(int64_t));
   const Tensor values = gradient.is_sparse() ? gradient.values().contiguous() : gradient;
   const auto bytes = bytes_of(values);
   const auto row_bytes = static_cast<size_t>(of.row_bytes);
   for (size_t i = 0; i < here.size(); ++i) {
     const size_t from = gradient.is_sparse() ? places[i] : static_cast<size_t>(here[i]);
-    writer.raw(bytes.data() + from * row_bytes, row_bytes);
+    message.raw(bytes.data() + from * row_bytes, row_bytes);
   }
 }
 
@@ -261,15 +262,15 @@ std::optional<Bytes> WorkerCopies::push_message(int server, int optimizer, doubl
     if (std::ranges::any_of(state_[numbers[i]].shards, [&](const Shard& shard) { return shard.server == server; }))
       here.push_back(i);
   if (here.empty()) return {};
-  ByteWriter writer = message_of(Kind::push);
-  writer.number(call_);
-  writer.number(num_pushed_);
-  writer.number(first_open_);
-  writer.number(optimizer);
-  writer.raw(&scale, sizeof scale);
-  writer.number(static_cast<int64_t>(here.size()));
-  for (const size_t i : here) append_gradient(writer, server, numbers[i], gradients[i]);
-  return writer.bytes();
+  LongMessage message(Kind::push);
+  message.number(call_);
+  message.number(num_pushed_);
+  message.number(first_open_);
+  message.number(optimizer);
+  message.raw(&scale, sizeof scale);
+  message.number(static_cast<int64_t>(here.size()));
+  for (const size_t i : here) append_gradient(message, server, numbers[i], gradients[i]);
+  return message.bytes();
 }
 
 void WorkerCopies::send_push(int optimizer, double scale, std::span<const int> numbers,

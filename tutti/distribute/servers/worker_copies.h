@@ -57,7 +57,7 @@ class WorkerCopies final : public RemoteReads {
   bool is_whole(int number) { return copy(number).whole_in == moment_; }
   std::optional<Bytes> push_message(int server, int optimizer, double scale, std::span<const int> numbers,
                                     std::span<const at::Tensor> gradients);
-  void append_gradient(ByteWriter& writer, int server, int number, const at::Tensor& gradient);
+  void append_gradient(LongMessage& message, int server, int number, const at::Tensor& gradient);
   std::vector<int64_t> rows_to_push(int number, const at::Tensor& gradient);
   void send_push(int optimizer, double scale, std::span<const int> numbers, std::span<const at::Tensor> gradients);
 
