@@ -8,7 +8,7 @@
 namespace tutti {
 
 // Code of ours that does what an op of LibTorch does, bit for bit and faster. It takes the arguments of the op's out=
-// form. Threads: any.
+// form. Threads: one at a time.
 using NativeKernel = std::function<void(const torch::jit::Stack& arguments)>;
 
 // For a call, by the op's name with its overload, with such arguments; their memory is not looked at. Null where there

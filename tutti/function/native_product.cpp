@@ -5,21 +5,17 @@
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/empty_strided.h>
 #include <ATen/ops/mm.h>
 
 #include <algorithm>
-#include <chrono>
-#include <cstring>
-#include <limits>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <tuple>
 
 #include "tutti/function/matrix_product.h"
+#include "tutti/function/native_trial.h"
 #include "tutti/tensor/parallel_ranges.h"
-#include "tutti/tensor/random_seed.h"
 
 namespace tutti {
 namespace {
@@ -102,37 +98,23 @@ void multiply_matrices_and_add(const Stack& arguments) {
   multiply_into({arguments[1].toTensor(), arguments[2].toTensor(), arguments[0].toTensor()}, arguments[5].toTensor());
 }
 
-template <class F>
-double seconds_of(F f) {
-  const auto begin = std::chrono::steady_clock::now();
-  f();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
-// Whether random numbers give LibTorch's bits each time, in less time. The last ones are so small that their products
-// have no normal exponent, or are zeros, of which MKL makes other sums on some processors.
 bool passes_a_trial(const Operands& shapes) {
-  constexpr int kRuns = 4;
-  const auto generator = make_generator(1, at::kCPU);
-  const auto numbers = [&](const at::Tensor& like, double most) {
-    if (!like.defined()) return at::Tensor();
-    at::Tensor made = at::empty_strided(like.sizes(), like.strides(), like.options());
-    return made.uniform_(-most, most, generator);
-  };
-  at::Tensor own = at::empty({shapes.a.size(0), shapes.b.size(1)}), wanted = at::empty_like(own);
-  double own_seconds = std::numeric_limits<double>::infinity(), their_seconds = own_seconds;
-  for (int run = 0; run < kRuns; ++run) {
-    const bool small = run == kRuns - 1;
-    const Operands tried{numbers(shapes.a, small ? 1e-36 : 1), numbers(shapes.b, small ? 1e-9 : 1),
-                         numbers(shapes.bias, small ? 0 : 1)};
-    own_seconds = std::min(own_seconds, seconds_of([&] { multiply_into(tried, own); }));
-    their_seconds = std::min(their_seconds, seconds_of([&] {
-                               tried.bias.defined() ? at::addmm_out(wanted, tried.bias, tried.a, tried.b)
-                                                    : at::mm_out(wanted, tried.a, tried.b);
-                             }));
-    if (std::memcmp(own.const_data_ptr(), wanted.const_data_ptr(), own.nbytes()) != 0) return false;
-  }
-  return own_seconds < their_seconds;
+  Operands tried;
+  const at::Tensor own = at::empty({shapes.a.size(0), shapes.b.size(1)});
+  at::Tensor wanted = at::empty_like(own);
+  return passes({.draw =
+                     [&](const at::Generator& generator, bool tiny) {
+                       tried = {random_like(shapes.a, tiny ? 1e-36 : 1, generator),
+                                random_like(shapes.b, tiny ? 1e-9 : 1, generator),
+                                random_like(shapes.bias, tiny ? 0 : 1, generator)};
+                     },
+                 .own = [&] { multiply_into(tried, own); },
+                 .theirs =
+                     [&] {
+                       tried.bias.defined() ? at::addmm_out(wanted, tried.bias, tried.a, tried.b)
+                                            : at::mm_out(wanted, tried.a, tried.b);
+                     },
+                 .agrees = [&] { return has_the_bits_of(own, wanted); }});
 }
 
 // One trial for each kind of product, in a process.

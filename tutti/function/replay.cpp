@@ -53,6 +53,9 @@ bool reads_shapes_alone(const Program::Call& call) {
   return call.name == "aten::ones_like" || call.name == "aten::zeros_like" || call.name == "aten::full_like";
 }
 
+// -1: an undefined tensor, as of a gradient that nobody asked for.
+int only_value(const Program::Operand& result) { return result.values.empty() ? -1 : result.values[0]; }
+
 // Whether LibTorch has nothing to do to the elements before an op reads them.
 bool has_plain_keys(const Geometry& geometry) { return !geometry.conjugate && !geometry.negative && !geometry.zero; }
 
@@ -363,7 +366,7 @@ void Replay::run_out(Step& step) {
 
 bool Replay::gave_the_same(const Step& step) const {
   for (size_t i = 0; i < step.call().results.size(); ++i) {
-    const int number = step.call().results[i].values[0];
+    const int number = only_value(step.call().results[i]);
     if (number < 0) continue;
     const Geometry& geometry = value(number).geometry;
     const Tensor& wanted = step.stack[i].toTensor();
@@ -398,7 +401,7 @@ void Replay::prove(Step& step) {
   for (const int made : step.makes)
     if (place(made) == Place::block) place(made) = Place::own;
   for (size_t i = 0; i < step.call().results.size(); ++i)  // the other form may have given it other sizes
-    if (const int number = step.call().results[i].values[0]; number >= 0)
+    if (const int number = only_value(step.call().results[i]); number >= 0)
       values_[static_cast<size_t>(number)].unsafeGetTensorImpl()->set_sizes_and_strides(
           value(number).geometry.sizes, value(number).geometry.strides, value(number).geometry.offset);
   take_results(step);
