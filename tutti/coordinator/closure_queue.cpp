@@ -1,6 +1,7 @@
 #include "tutti/coordinator/closure_queue.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "tutti/core/error.h"
@@ -128,13 +129,23 @@ void ClosureQueue::finish(Batch& batch) {
   if (under_way_ == 0) idle_.notify_all();
 }
 
+// With the lock. Those that were handed out before are called in that order, whichever worker gives them back first;
+// the others, without a number, are behind them.
+void ClosureQueue::insert_again(const std::vector<std::shared_ptr<Closure>>& again) {
+  auto at = waiting_.begin();
+  for (const auto& closure : again) {
+    while (at != waiting_.end() && (*at)->number != 0 && (*at)->number < closure->number) ++at;
+    at = std::next(waiting_.insert(at, closure));
+  }
+}
+
 void ClosureQueue::put_back(Batch& batch, std::vector<std::shared_ptr<Closure>> again) {
   bool is_over;
   {
     const Lock lock(mutex_);
     is_over = stopped_ || is_cancelled(batch);
     if (!is_over) {
-      waiting_.insert(waiting_.begin(), again.begin(), again.end());
+      insert_again(again);
       has_work_.store(!waiting_.empty(), std::memory_order_release);
     }
   }

@@ -62,6 +62,7 @@ class ClosureQueue {
 
   void throw_error(Lock& lock);
   Closures take_all();
+  void insert_again(const std::vector<std::shared_ptr<Closure>>& again);
 
   const size_t capacity_;
   const std::chrono::nanoseconds spin_;

@@ -193,6 +193,21 @@ TEST(ClosureQueue, WhatALostWorkerHadIsTakenAgainBeforeTheRest) {
   EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 3}));
 }
 
+TEST(ClosureQueue, WhatTwoWorkersGiveBackIsTakenInTheOrderOfBefore) {
+  ClosureQueue queue(8, {});
+  std::vector<int> order;
+  for (int i = 0; i < 6; ++i) queue.put(told([&order, i] { order.push_back(i); }));
+  ClosureQueue::Batch early, late;
+  ASSERT_TRUE(queue.take(early, 3, 1));
+  ASSERT_TRUE(queue.take(late, 1, 1));
+  for (int64_t i = 0; i < 3; ++i) early.closures[static_cast<size_t>(i)]->number = 1 + i;  // as who hands them out does
+  late.closures[0]->number = 4;
+  queue.put_back(late, std::vector(late.closures));
+  queue.put_back(early, std::vector(early.closures));
+  while (!queue.done()) work(queue);
+  EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 3, 4, 5}));
+}
+
 TEST(ClosureQueue, WhatALostWorkerHadIsCancelledWithTheRest) {
   ClosureQueue queue(8, {});
   const auto lost = told();

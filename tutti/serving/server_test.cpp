@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <deque>
 #include <functional>
 #include <thread>
 
@@ -334,10 +335,11 @@ template <class F>
 int lost_during(int port, std::atomic<int>& num_answered, F what) {
   std::atomic<bool> is_over = false;
   std::atomic<int> num_lost = 0;
+  std::deque<HttpClient> connections;  // all are there before the server ends
+  for (int i = 0; i < 4; ++i) connections.emplace_back(port);
   std::vector<std::thread> clients;
-  for (int i = 0; i < 4; ++i)
+  for (HttpClient& own : connections)
     clients.emplace_back([&] {
-      HttpClient own(port);
       for (auto last = std::chrono::steady_clock::now(); !is_over; last = std::chrono::steady_clock::now()) {
         const HttpAnswer got = own.post("/v1/models/m:predict", R"({"instances": [[1, 1]]})");
         if (got.status == 0 && std::chrono::steady_clock::now() - last > 500ms) return;

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <atomic>
+#include <deque>
 #include <thread>
 
 #include "tests/support/error_of.h"
@@ -137,11 +138,12 @@ TEST_F(TlsTest, HandshakesThatHaltOrMakeNoSenseEndAlone) {
 
 TEST_F(TlsTest, LosesNothingWhenItEnds) {
   start();
+  std::deque<TlsClient> connections;  // all are there before the server ends
+  for (int i = 0; i < 3; ++i) connections.emplace_back(server->port(), TlsClient::Options{});
   std::vector<std::thread> clients;
   std::atomic<int> num_answered = 0, num_lost = 0;
-  for (int i = 0; i < 3; ++i)
+  for (TlsClient& own : connections)
     clients.emplace_back([&] {
-      TlsClient own(server->port(), {});
       while (true) {
         const bool was_sent = own.send("GET /v1/models/double HTTP/1.1\r\nHost: a\r\n\r\n");
         const std::string answer = was_sent ? own.receive("}]}\n") : "";
