@@ -139,7 +139,7 @@ void ClosureQueue::insert_again(const std::vector<std::shared_ptr<Closure>>& aga
   }
 }
 
-void ClosureQueue::put_back(Batch& batch, std::vector<std::shared_ptr<Closure>> again) {
+void ClosureQueue::put_back(Batch& batch, const std::vector<std::shared_ptr<Closure>>& again) {
   bool is_over;
   {
     const Lock lock(mutex_);

@@ -52,7 +52,7 @@ class ClosureQueue {
   void finish(Batch& batch);
   // Those of the batch that are given, in their order, are to be taken again, before all that wait; the rest have
   // ended. Cancelled ones are cancelled.
-  void put_back(Batch& batch, std::vector<std::shared_ptr<Closure>> again);
+  void put_back(Batch& batch, const std::vector<std::shared_ptr<Closure>>& again);
   // As fail; and the error is thrown by every call from now on.
   void break_with(std::exception_ptr error);
 
