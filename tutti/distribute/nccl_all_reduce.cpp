@@ -218,7 +218,7 @@ std::vector<std::vector<Tensor>> NcclAllReduce::batch_reduce_implementation(
       continue;
     }
     auto found = std::ranges::find(batches, gpus, &std::pair<Devices, std::vector<size_t>>::first);
-    if (found == batches.end()) found = batches.insert(found, {std::move(gpus), {}});
+    if (found == batches.end()) found = batches.emplace(found, std::move(gpus), std::vector<size_t>());
     found->second.push_back(i);
   }
   for (const auto& [gpus, members] : batches) sum_between(gpus, op, requests, members, results);
