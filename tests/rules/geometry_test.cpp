@@ -79,6 +79,11 @@ std::vector<Shape> shapes() {
        [](const Tensor& x) {
          return x.slice(0, 0, 1).expand({2, 4, 6}) > x.t().to(torch::kDouble).t();
        }},
+      {"sum of truth values, of a repeated column",
+       [](const Tensor& x) {
+         const Tensor positive = x.slice(1, 0, x.size(0)) > 0;
+         return positive.slice(1, 0, 1).expand_as(positive) + positive.t();
+       }},
       {"repeated row and a wider type, as truth values",
        [](const Tensor& x) {
          const Tensor square = x.slice(1, 0, x.size(0));

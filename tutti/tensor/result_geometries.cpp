@@ -46,10 +46,12 @@ torch::jit::Stack result_of_elements(at::ArrayRef<at::IValue> arguments) {
   return {config.build().output()};
 }
 
-// The type that these operands have together.
-at::ScalarType promoted_type(at::ArrayRef<at::IValue> arguments) {
+// The type that the operands of a call have together. A factor, as `alpha` of add, is none.
+at::ScalarType promoted_type(const c10::FunctionSchema& schema, at::ArrayRef<at::IValue> arguments) {
   at::native::ResultTypeState types{};
-  for (const at::IValue& value : arguments) {
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (schema.arguments()[i].kwarg_only()) continue;
+    const at::IValue& value = arguments[i];
     if (value.isTensor() && value.toTensor().defined())
       types = at::native::update_result_type_state(value.toTensor(), types);
     if (value.isScalar()) types = at::native::update_result_type_state(value.toScalar(), types);
@@ -81,12 +83,13 @@ torch::jit::Stack results_without_memory(const c10::OperatorHandle& op, const Op
     if (info.rule != pointwise) return results;
     torch::jit::Stack cast(arguments.begin(), arguments.end());
     if (results.empty()) {  // as of logical_xor, which LibTorch computes on a device alone
-      cast_operands(promoted_type(arguments), cast);
+      cast_operands(promoted_type(op.schema(), arguments), cast);
       return result_of_elements(cast);
     }
     if (results.size() != 1 || !results[0].isTensor() || !results[0].toTensor().defined()) return results;
     const at::ScalarType type = results[0].toTensor().scalar_type();  // truth values are found in that of the operands
-    return cast_operands(type == at::kBool ? promoted_type(arguments) : type, cast) ? check_sizes(op, cast) : results;
+    return cast_operands(type == at::kBool ? promoted_type(op.schema(), arguments) : type, cast) ? check_sizes(op, cast)
+                                                                                                 : results;
   } catch (const std::exception&) {
     if ((info.is_view && !names_strides(info.name)) || info.decomposition) throw;
     return {};
