@@ -256,8 +256,8 @@ class Comparison {
         passed_over_.insert("bits of a number that was computed: the last ones, and a zero's sign, hang on the kernel");
       else if (far <= precision(at::kFloat) && calls_logsumexp_into())
         passed_over_.insert("LibTorch's logsumexp adds in the precision of its out=");
-      else if ((seen.is_gradient || is_result_of_gradient(seen.slot)) && hooks_written_einsum())
-        passed_over_.insert("a hook of einsum's result that is then written: LibTorch's may be a view, and forget it");
+      else if ((seen.is_gradient || is_result_of_gradient(seen.slot)) && hooks_written_product())
+        passed_over_.insert("a hook of a product that is then written: LibTorch's may be a view, and forget it");
       else if (transforms_into())
         passed_over_.insert(kUnwrittenOut);
       else if ((seen.is_gradient || is_result_of_gradient(seen.slot)) && takes_elements_around_a_view())
@@ -342,18 +342,19 @@ class Comparison {
   // Of those that copy an operand in some layouts.
   bool calls_product() const {
     return calls([](const std::string& op) {
-      return op == "einsum" || op == "scaled_dot_product_attention" || op.rfind("matmul", 0) == 0;
+      return op == "einsum" || op == "linear" || op == "scaled_dot_product_attention" || op.rfind("matmul", 0) == 0;
     });
   }
-  // Whether einsum's result has a hook and is then written in place.
-  bool hooks_written_einsum() const {
+  // Whether the result of einsum or linear has a hook and is then written in place.
+  bool hooks_written_product() const {
     std::set<int> results, hooked;
     for (const Statement& statement : program_.statements) {
       const int first =
           statement.arguments.empty() || statement.arguments[0].slots.empty() ? -1 : statement.arguments[0].slots[0];
       if (statement.kind == Statement::Kind::hook && results.count(first)) hooked.insert(first);
       if (!statement.op) continue;
-      if (op_name(*statement.op) == "einsum") results.insert(statement.result);
+      if (const std::string op = op_name(*statement.op); op == "einsum" || op == "linear")
+        results.insert(statement.result);
       if (is_written(statement.op->schema().arguments()[0]) && hooked.count(first)) return true;
     }
     return false;

@@ -12,6 +12,7 @@
 
 #include "child.h"
 #include "generate.h"
+#include "guarded_memory.h"
 #include "print.h"
 #include "shrink.h"
 #include "tutti/core/log.h"
@@ -33,7 +34,7 @@ struct Options {
   int64_t seconds = 60, programs = 0, first = 0;
   uint64_t seed = 1;
   std::string only, place;
-  bool list = false, show = false;
+  bool list = false, show = false, guard = false;
 };
 
 // What a child is at, in memory that its parent sees.
@@ -150,7 +151,8 @@ class Fuzzer {
             progress_->refused += verdict.kind == "invalid";
             for (const std::string& why : verdict.passed_over) give(str(kPassedOver, "\t", why, "\n"));
             if (verdict.is_finding())
-              give(str(i, "\t", verdict.kind, "\t", statement_names(program), "\t", error_of(verdict), "\n"));
+              give(str(i, "\t", verdict.kind, "\t", statement_names(program), "\t", error_of(verdict), "\t",
+                       verdict.text.substr(0, verdict.text.find('\n')), "\n"));
             progress_->program = i + 1;
           }
         },
@@ -161,7 +163,7 @@ class Fuzzer {
     for (std::string line; std::getline(lines, line);) {
       std::istringstream fields(line);
       int64_t index = 0;
-      std::string kind, ops, error;
+      std::string kind, ops, error, text;
       fields >> index;
       fields.get();
       std::getline(fields, kind, '\t');
@@ -171,11 +173,12 @@ class Fuzzer {
       }
       std::getline(fields, ops, '\t');
       std::getline(fields, error, '\t');
-      found(index, kind, ops, error);
+      std::getline(fields, text);
+      found(index, kind, ops, error, str("after programs from ", first, " on: ", text));
     }
     if (end.failure.empty()) return stopped;
     if (on_mesh)
-      found(stopped, "crash", progress_->op, "");
+      found(stopped, "crash", progress_->op, "", str("after programs from ", first, " on: ", end.failure));
     else
       ++passed_over_[str("LibTorch alone ", end.failure, " in ", progress_->op, ", program ", stopped)];
     return stopped + 1;
@@ -193,7 +196,9 @@ class Fuzzer {
     return false;
   }
 
-  void found(int64_t index, const std::string& kind, const std::string& ops, const std::string& error) {
+  // `where`: what it was, and where its child began.
+  void found(int64_t index, const std::string& kind, const std::string& ops, const std::string& error,
+             const std::string& where) {
     ++findings_;
     if (is_known(kind, ops, error)) {
       ++alike_["most likely one of the others"];
@@ -204,7 +209,7 @@ class Fuzzer {
           const Program program = make(index);
           Verdict verdict = check_in_child(program);
           if (!verdict.is_finding()) {
-            give(kind + " not alone\n" + "// only after other programs\n" + to_cpp(program, {kind, error}));
+            give(str(kind, " not alone\n// only ", where, "\n", to_cpp(program, {kind, error})));
             return;
           }
           const Program shortest = shrink(program, verdict, kSecondsOfShrinking);
@@ -252,7 +257,9 @@ int main(int argc, char** argv) {
           {"merged", "separate", "in parts", "replicas", "recorded", "recorded merged", "recorded separate"}));
   app.add_flag("--list", options.list, "tells the ops");
   app.add_flag("--show", options.show, "prints the programs instead of running them");
+  app.add_flag("--guard", options.guard, "a page that nobody may touch behind each tensor's memory");
   CLI11_PARSE(app, argc, argv);
+  if (options.guard) guard_memory();
   // Registered before the children are made, so that they need not do it themselves.
   tutti::configure_logical_cpus(12);
   return Fuzzer(options).run();
