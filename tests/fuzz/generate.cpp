@@ -112,18 +112,28 @@ class Generator {
   }
 
   // Whether LibTorch reads or writes past an end: a transform below autograd whose axes count from the last, a copy of
-  // fewer tensors than there are, an LSTM of other than three axes, the gradient of a convolution by thnn of images
-  // that leave gaps or repeat pixels, a batch norm that gets more or fewer numbers than there are channels, or with
-  // gaps.
+  // fewer tensors than there are, an LSTM of other than three axes or whose weights are no matrices, bags of rows of a
+  // table that has none or where no bag begins, distances between no rows, a fused optimizer whose count of steps has
+  // no element, the gradient of a convolution by thnn of images that leave gaps or repeat pixels, a batch norm that
+  // gets more or fewer numbers than there are channels, or with gaps.
   bool reaches_past_an_end(const Statement& statement) const {
     const std::string name = op_name(*statement.op);
     const auto& arguments = statement.arguments;
+    const auto tensor = [&](size_t argument) { return machine_.slots().at(arguments[argument].slots[0]); };
+    const auto any_of = [&](size_t argument, const auto& holds) {
+      const auto& slots = arguments[argument].slots;
+      return std::any_of(slots.begin(), slots.end(), [&](int slot) { return holds(machine_.slots().at(slot)); });
+    };
     if (name.rfind("_fft_", 0) == 0) {
       const std::vector<int64_t> axes = arguments[1].constant.toIntVector();
       return std::any_of(axes.begin(), axes.end(), [](int64_t axis) { return axis < 0; });
     }
-    if (name == "lstm.input") return machine_.slots().at(arguments[0].slots[0]).dim() != 3;
-    if (name == "thnn_conv2d") return !machine_.slots().at(arguments[0].slots[0]).is_non_overlapping_and_dense();
+    if (name == "lstm.input")
+      return tensor(0).dim() != 3 || any_of(2, [](const Tensor& parameter) { return parameter.dim() > 2; });
+    if (name.rfind("embedding_bag", 0) == 0) return tensor(0).numel() == 0 || tensor(2).numel() == 0;
+    if (name == "pdist") return tensor(0).numel() == 0;
+    if (name.rfind("_fused_adam", 0) == 0) return any_of(5, [](const Tensor& steps) { return steps.numel() == 0; });
+    if (name == "thnn_conv2d") return !tensor(0).is_non_overlapping_and_dense();
     if (name.rfind("_foreach_copy", 0) == 0) return arguments[0].slots.size() != arguments[1].slots.size();
     return name.find("native_batch_norm") != std::string::npos && misses_channels(statement);
   }
