@@ -91,12 +91,16 @@ class Generator {
 
   // Whether a product is written to one of its factors, which BLAS reads when it has written to them, elements are
   // written over those that are yet to be read, or what is in the memory of booleans is or may become something else.
-  // The gradient of a view that gets another geometry in place LibTorch takes of the view that it was.
+  // The gradient of a view that gets another geometry in place, or whose origin does, LibTorch takes of what it was.
   bool is_left_open(const Statement& statement) const {
     const std::string name = op_name(*statement.op);
     if (statement.op->hasTag(at::Tag::inplace_view)) {
       const Tensor& changed = machine_.slots().at(statement.arguments[0].slots[0]);
-      if (changed.is_view() && changed.requires_grad()) return true;
+      const auto is_its_view = [&](const auto& slot) {
+        const Tensor& other = slot.second;
+        return other.defined() && other.is_view() && other.requires_grad() && other.is_alias_of(changed);
+      };
+      if (std::any_of(machine_.slots().begin(), machine_.slots().end(), is_its_view)) return true;
     }
     if (reaches_past_an_end(statement)) return true;
     if (name == "view.dtype")
