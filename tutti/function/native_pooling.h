@@ -19,4 +19,10 @@ void max_pool_2x2_backward(const torch::jit::Stack& arguments);
 // Whether a max_pool2d_with_indices_backward is that of a 2 x 2 pooling.
 bool pooled_2x2(const torch::jit::Stack& arguments);
 
+// The same of relu(self), and the gradient of self, in one go. `pooled` and `where` are what the former gave.
+// Contiguous, or all with the channels last.
+void max_pool_2x2_of_relu(const at::Tensor& self, const at::Tensor& pooled, const at::Tensor& where);
+void max_pool_2x2_of_relu_backward(const at::Tensor& gradient, const at::Tensor& pooled, const at::Tensor& where,
+                                   const at::Tensor& out);
+
 }  // namespace tutti

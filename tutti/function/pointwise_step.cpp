@@ -1,73 +1,39 @@
 #include "tutti/function/pointwise_step.h"
 
-#include <cstring>
+#include <ATen/core/Tensor.h>
+
+#include "tutti/function/pointwise_pass.h"
 
 namespace tutti {
 namespace {
 
-std::vector<Tensor> copies_of(const std::vector<Tensor>& tensors) {
-  std::vector<Tensor> copies;
-  for (const Tensor& tensor : tensors) copies.push_back(tensor.clone());
-  return copies;
-}
+// A pass and the tensors that it reads and writes.
+struct PassOnTensors {
+  PointwisePass pass;
+  std::vector<Tensor> values = {};
+  std::vector<float*> first_elements = {};
 
-// Requires: dense tensors of one geometry.
-bool have_the_same_bits(const Tensor& a, const Tensor& b) {
-  return std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
-}
+  void run() {
+    for (size_t i = 0; i < values.size(); ++i)
+      first_elements[i] =
+          pass.writes(i) ? values[i].mutable_data_ptr<float>() : const_cast<float*>(values[i].const_data_ptr<float>());
+    pass.run(first_elements);
+  }
+};
 
 }  // namespace
 
-PointwiseStep::PointwiseStep(const Program& program, const CallGroup& group, FunctionRef<Tensor(int value)> tensor,
-                             FunctionRef<at::IValue(const Program::Operand&)> build)
-    : pass_(group.ops, group.kept) {
-  for (size_t i = 0; i < group.calls.size(); ++i) {
-    const Program::Call& call = *group.calls[i];
-    const int out = group.ops[i].out;
-    const int maker = program.buffers[static_cast<size_t>(program.values[static_cast<size_t>(out)].buffer)].maker;
-    const bool makes = maker >= 0 && &program.calls[static_cast<size_t>(maker)] == &call;
-    calls_.push_back({*call.op, {}, makes ? tensor(out) : Tensor()});
-    for (const Program::Operand& argument : call.arguments) calls_.back().arguments.push_back(build(argument));
+std::unique_ptr<JoinedCalls> pointwise_step(const Program& program, const CallGroup& group,
+                                            const JoinedCalls::Memory& memory) {
+  const auto on_tensors = std::make_shared<PassOnTensors>(PassOnTensors{PointwisePass(group.ops, group.kept)});
+  std::vector<Tensor> written;
+  for (size_t i = 0; i < on_tensors->pass.values().size(); ++i) {
+    on_tensors->values.push_back(memory.tensor(on_tensors->pass.values()[i]));
+    if (on_tensors->pass.writes(i)) written.push_back(on_tensors->values.back());
   }
-  for (size_t i = 0; i < pass_.values().size(); ++i) {
-    values_.push_back(tensor(pass_.values()[i]));
-    if (pass_.writes(i)) written_.push_back(values_.back());
-  }
-  first_elements_.resize(values_.size());
-}
-
-void PointwiseStep::run_pass() {
-  for (size_t i = 0; i < values_.size(); ++i)
-    first_elements_[i] =
-        pass_.writes(i) ? values_[i].mutable_data_ptr<float>() : const_cast<float*>(values_[i].const_data_ptr<float>());
-  pass_.run(first_elements_);
-}
-
-void PointwiseStep::run_calls() {
-  for (const Call& call : calls_) {
-    torch::jit::Stack stack = call.arguments;
-    call.op.callBoxed(stack);
-    if (call.result.defined()) call.result.copy_(stack[0].toTensor());
-  }
-}
-
-void PointwiseStep::prove() {
-  const std::vector<Tensor> before = copies_of(written_);
-  run_pass();
-  const std::vector<Tensor> made = copies_of(written_);
-  for (size_t i = 0; i < written_.size(); ++i) written_[i].copy_(before[i]);
-  run_calls();
-  state_ = State::proven;
-  for (size_t i = 0; i < written_.size(); ++i)
-    if (!have_the_same_bits(made[i], written_[i])) state_ = State::refuted;
-}
-
-void PointwiseStep::run() {
-  switch (state_) {
-    case State::untried: return prove();
-    case State::proven: return run_pass();
-    case State::refuted: return run_calls();
-  }
+  on_tensors->first_elements.resize(on_tensors->values.size());
+  return std::make_unique<JoinedCalls>(program, group.calls, memory, std::move(written),
+                                       [on_tensors] { on_tensors->run(); });
 }
 
 }  // namespace tutti

@@ -28,11 +28,11 @@ class DoublingStep {
       tensors_.push_back(is_argument ? x_ : at::empty(value.geometry.sizes));
     }
     result_ = tensor(program.results[0].value);
-    step_.emplace(
-        program, group, [&](int value) { return tensor(value); },
-        [&](const Program::Operand& operand) {
-          return operand.values.empty() ? operand.constant : at::IValue(tensor(operand.values[0]));
-        });
+    step_ = pointwise_step(program, group,
+                           {[&](int value) { return tensor(value); },
+                            [&](const Program::Operand& operand) {
+                              return operand.values.empty() ? operand.constant : at::IValue(tensor(operand.values[0]));
+                            }});
   }
 
   void expect_right() {
@@ -47,7 +47,7 @@ class DoublingStep {
 
   Tensor x_ = at::randn({30, 50}), result_;
   std::vector<Tensor> tensors_;
-  std::optional<PointwiseStep> step_;
+  std::unique_ptr<JoinedCalls> step_;
 };
 
 TEST(PointwiseStep, GivesWhatItsCallsGive) {

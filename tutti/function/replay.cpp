@@ -15,6 +15,8 @@
 #include "tutti/core/str.h"
 #include "tutti/distribute/intra_op_threads.h"
 #include "tutti/function/out_form.h"
+#include "tutti/function/pointwise_step.h"
+#include "tutti/function/pooling_groups.h"
 #include "tutti/function/surroundings.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/view.h"
@@ -65,7 +67,8 @@ Replay::Replay(std::shared_ptr<const Program> program, std::shared_ptr<ReplayMem
     : program_(std::move(program)), memory_(memory ? std::move(memory) : std::make_shared<ReplayMemory>()) {
   choose_places();
   make_values();
-  make_steps(group_calls(*program_, calls_to_run()));
+  make_steps(join_poolings(*program_, group_calls(*program_, calls_to_run()),
+                           [&](const Program::Operand& operand) { return build(operand); }));
   make_phases();
   plan_block();
 }
@@ -158,16 +161,19 @@ Replay::Step Replay::make_step(const CallGroup& group) {
     for (const int written : call->writes)
       if (buffer(written).maker >= 0 && &program_->calls[static_cast<size_t>(buffer(written).maker)] == call)
         step.makes.push_back(written);
-  if (group.ops.empty()) {
+  if (group.ops.empty() && !group.pooling) {
     for (const Program::Operand& argument : step.call().arguments) step.arguments.push_back(build(argument));
     choose_form(step);
   } else {
-    step.form = Form::pointwise;
-    step.pointwise = std::make_unique<PointwiseStep>(
-        *program_, group, [&](int value) { return values_[static_cast<size_t>(value)]; },
-        [&](const Program::Operand& operand) { return build(operand); });
+    step.form = Form::joined;
+    const auto tensor = [&](int number) { return values_[static_cast<size_t>(number)]; };
+    const auto argument = [&](const Program::Operand& operand) { return build(operand); };
+    const JoinedCalls::Memory memory{tensor, argument};
+    step.joined = group.pooling ? pooling_step(*program_, group, memory) : pointwise_step(*program_, group, memory);
   }
-  if (step.form == Form::pointwise || step.form == Form::out)
+  if (group.pooling && group.pooling->gradient >= 0)
+    step.also_reads = {value(group.pooling->pooled).buffer, value(group.pooling->where).buffer};
+  if (step.form == Form::joined || step.form == Form::out)
     for (const int made : step.makes)
       if (place(made) == Place::own) place(made) = Place::block;
   return step;
@@ -246,13 +252,19 @@ void Replay::plan_block() {
   std::vector<Lifetime> lifetimes;
   for (const Program::Buffer& buffer : program_->buffers) lifetimes.push_back({buffer.bytes, never, -1});
   for (int i = 0; i < never; ++i) {
-    for (const Program::Call* const call : steps_[static_cast<size_t>(i)].calls)
-      for (const auto* buffers : {&call->reads, &call->writes})
-        for (const int number : *buffers) {
-          Lifetime& life = lifetimes[static_cast<size_t>(number)];
-          life.first = std::min(life.first, i);
-          life.last = i;
-        }
+    const Step& step = steps_[static_cast<size_t>(i)];
+    const auto use = [&](const c10::SmallVector<int, 2>& buffers) {
+      for (const int number : buffers) {
+        Lifetime& life = lifetimes[static_cast<size_t>(number)];
+        life.first = std::min(life.first, i);
+        life.last = i;
+      }
+    };
+    for (const Program::Call* const call : step.calls) {
+      use(call->reads);
+      use(call->writes);
+    }
+    use(step.also_reads);
   }
   std::vector<Lifetime> in_block;
   std::vector<int> numbers;
@@ -413,7 +425,7 @@ void Replay::run_step(Step& step) {
     case Form::functional: run_functional(step); break;
     case Form::out: step.proven ? run_out(step) : prove(step); break;
     case Form::host_step: step.call().host_step(step.inputs); break;
-    case Form::pointwise: step.pointwise->run(); break;
+    case Form::joined: step.joined->run(); break;
     case Form::control_flow: run_control_flow(step); break;
   }
   step.stack.clear();

@@ -6,10 +6,11 @@
 
 #include "tutti/core/function_ref.h"
 #include "tutti/function/control_flow_step.h"
+#include "tutti/function/joined_calls.h"
 #include "tutti/function/laid_out.h"
 #include "tutti/function/memory_plan.h"
 #include "tutti/function/native_kernel.h"
-#include "tutti/function/pointwise_step.h"
+#include "tutti/function/pointwise_groups.h"
 #include "tutti/function/program.h"
 #include "tutti/function/program_runner.h"
 #include "tutti/function/replay_memory.h"
@@ -43,22 +44,23 @@ class Replay final : public ProgramRunner {
   std::vector<StepTime> step_times(at::ArrayRef<Tensor> arguments, int runs);
 
  private:
-  enum class Form { in_place, functional, out, host_step, pointwise, control_flow };
+  enum class Form { in_place, functional, out, host_step, joined, control_flow };
   struct Step {
-    std::vector<const Program::Call*> calls;  // one, or several pointwise ones
+    std::vector<const Program::Call*> calls;  // one, or several that are joined
     Form form = Form::in_place;
     bool proven = false;    // out: whether it was seen to give the bits of the functional form
     bool resolved = false;  // the kernel of the CPU key is called, past the other keys
     std::optional<c10::OperatorHandle> out_op = {};
     NativeKernel native = nullptr;  // in the place of out_op
-    std::unique_ptr<PointwiseStep> pointwise = nullptr;
+    std::unique_ptr<JoinedCalls> joined = nullptr;
     std::unique_ptr<ControlFlowStep> control_flow = nullptr;
     Stack arguments = {};
     Stack out_arguments = {};
     std::vector<Tensor> inputs = {};  // of a host step
     Stack stack = {};
-    c10::SmallVector<int, 2> makes = {};  // buffers
-    c10::SmallVector<int, 2> frees = {};  // buffers that no later step needs
+    c10::SmallVector<int, 2> makes = {};       // buffers
+    c10::SmallVector<int, 2> also_reads = {};  // buffers that its calls do not read
+    c10::SmallVector<int, 2> frees = {};       // buffers that no later step needs
 
     const Program::Call& call() const { return *calls[0]; }
   };
