@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Says how many tests ran, and names those that were skipped: count_tests.py FOLDER [SINCE].
+"""Says how many tests ran, and names those on real data, and those that were skipped: count_tests.py FOLDER [SINCE].
 
 The folder holds the results that the test binaries left, in the JSON of GoogleTest; those written before SINCE (seconds since
 1970) are of other runs.
@@ -19,7 +19,7 @@ def results(folder, since):
 
 
 def main():
-    ran, failed, skipped = 0, 0, []
+    ran, failed, skipped, on_real_data = 0, 0, [], []
     for name, test in results(sys.argv[1], float(sys.argv[2]) if len(sys.argv) > 2 else 0):
         if test["status"] != "RUN":
             continue  # switched off by a filter
@@ -29,6 +29,10 @@ def main():
         else:
             ran += 1
             failed += "failures" in test
+            if "OnRealData" in name:
+                on_real_data.append(name)
+    if on_real_data:
+        print(f"{len(on_real_data)} tests read large data sets:", *on_real_data, sep="\n  ")
     print(f"{ran} tests in C++ ran, {failed} failed, {len(skipped)} were skipped{':' if skipped else ''}", *skipped, sep="\n  ")
 
 

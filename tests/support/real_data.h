@@ -8,7 +8,7 @@
 namespace tutti {
 
 // The folder TUTTI_DATA_DIR/name with a published data set; nullopt if the variable is not set or there is none. Tests
-// that need one are named …OnRealData, so that .ci/run can tell which of them ran.
+// that need one are named …OnRealData, so that a test run can tell which of them ran.
 inline std::optional<std::filesystem::path> real_data(const std::string& name) {
   const char* data = std::getenv("TUTTI_DATA_DIR");
   const auto folder = std::filesystem::path(data ? data : "") / name;
