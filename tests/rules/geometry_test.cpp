@@ -306,6 +306,15 @@ TEST(Strides, OfConvolutionsHaveTheChannelsLastAsLibTorchDoes) {
       }
 }
 
+TEST(Strides, OfASlowConvolutionHangOnTheWholeWeights) {
+  const Tensor images = torch::arange(126.0).view({3, 7, 3, 2});
+  const Tensor weight = torch::arange(104.0).view({2, 13, 2, 2}).contiguous(at::MemoryFormat::ChannelsLast);
+  for (const Tensor& x : {images, images.contiguous(at::MemoryFormat::ChannelsLast)})
+    expect_strides_of_one_device(weight, {kUnsharded, kUnsharded, kUnsharded, "x"}, [&](const Tensor& t) {
+      return at::thnn_conv2d(x, t.slice(1, 0, 13, 2), {2, 2}, {}, {1, 1}, {0, 0});
+    });
+}
+
 TEST(Strides, OfShuffledPixelsHaveTheChannelsLastWhereTheImagesDo) {
   const Tensor images = torch::arange(96.0).view({3, 4, 2, 4});
   for (const Tensor& x : {images.slice(1, 0, 4, 2), images, images.contiguous(at::MemoryFormat::ChannelsLast)})

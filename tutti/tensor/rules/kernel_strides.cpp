@@ -58,6 +58,19 @@ torch::jit::Stack result_of_convolution(at::ArrayRef<at::IValue> arguments) {
   return {is_line ? result.squeeze(2) : result};
 }
 
+// _slow_conv2d_forward(images, weight, kernel_size, bias, stride, padding): the channels last where either has them so,
+// which a piece of weights with gaps may have, and not the whole.
+torch::jit::Stack result_of_slow_convolution(at::ArrayRef<at::IValue> arguments) {
+  const at::Tensor &images = arguments[0].toTensor(), &weight = arguments[1].toTensor();
+  if (images.dim() != 4 || weight.dim() != 4) return {};
+  const bool channels_last =
+      at::native::thnn_conv_use_channels_last(on_device(images, at::kCPU), on_device(weight, at::kCPU));
+  const auto sizes = at::native::conv_output_size(images.sizes(), weight.sizes(), arguments[5].toIntVector(),
+                                                  arguments[4].toIntVector());
+  return {at::empty(sizes, at::TensorOptions(at::kMeta).dtype(images.dtype()),
+                    channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous)};
+}
+
 // reflection_pad2d(image, [left, right, top, bottom])
 torch::jit::Stack result_of_reflection(at::ArrayRef<at::IValue> arguments) {
   const at::Tensor& image = arguments[0].toTensor();
@@ -92,6 +105,7 @@ std::optional<torch::jit::Stack> results_of_kernel(const std::string& name, at::
     return torch::jit::Stack{at::empty_like(without_memory(arguments[0].toTensor()))};
   if (name == "aten::flip") return torch::jit::Stack{at::empty_like(without_memory(arguments[0].toTensor()))};
   if (name == "aten::convolution" || name == "aten::_convolution") return result_of_convolution(arguments);
+  if (name == "aten::_slow_conv2d_forward") return result_of_slow_convolution(arguments);
   if (name == "aten::reflection_pad2d") return result_of_reflection(arguments);
   if (name == "aten::pixel_shuffle" || name == "aten::pixel_unshuffle")
     return result_of_pixels(arguments, /*to_channels=*/name == "aten::pixel_unshuffle");
