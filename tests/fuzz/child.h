@@ -8,7 +8,7 @@ namespace tutti::fuzz {
 // How a child process ended that a function ran in.
 struct ChildEnd {
   std::string text;     // what the function gave out, as far as it came
-  std::string failure;  // "ends by signal 11 (Segmentation fault)", "takes longer than 20 s"; empty: it returned
+  std::string failure;  // "ends by signal 11 (Segmentation fault)", "takes too long"; empty: it returned
 };
 
 // Runs f in a child process, which must be forked before this process has threads. f gives out text as it goes.
