@@ -281,6 +281,13 @@ TEST(Function, AnArgumentThatIsWrittenIsTheCallers) {
   }
 }
 
+// LibTorch looks whether an argument is the very tensor that it writes before it looks for elements.
+TEST(Function, TensorsWithoutElementsDoNotOverlapThatArePlainlyTwo) {
+  const auto f = function([](const Tensor& x, const Tensor& rows) { return x.detach().scatter_add_(0, rows, x); });
+  for (int call = 0; call < 4; ++call)
+    EXPECT_EQ(f(torch::zeros({3, 0}), torch::zeros({3, 0}, torch::kLong)).size(0), 3);
+}
+
 TEST(Function, CanBeReadAndCounted) {
   const auto f = function([](const Tensor& x) { return x.relu().t(); }, {.name = "f"});
   const Tensor x = torch::ones({2, 3});

@@ -131,7 +131,12 @@ void Replay::make_values() {
 
 at::IValue Replay::build(const Program::Operand& operand) const {
   using OperandKind = Program::Operand::Kind;
-  const auto tensor = [&](int value) { return value < 0 ? Tensor() : values_[static_cast<size_t>(value)]; };
+  // LibTorch takes one tensor in two places for an overlap, even where it has no elements, as two of one value had not.
+  const auto tensor = [&](int value) {
+    if (value < 0) return Tensor();
+    const Tensor& prepared = values_[static_cast<size_t>(value)];
+    return prepared.numel() ? prepared : inference_tensor_on(prepared.storage(), geometry_of(prepared));
+  };
   switch (operand.kind) {
     case OperandKind::constant: return operand.constant;
     case OperandKind::tensor: return tensor(operand.values[0]);
