@@ -1,11 +1,23 @@
 // On GPUs, which are simulated where LibTorch has none: what the simulated ones are, and what is different on GPUs.
 #include <ATen/ATen.h>
+#include <c10/core/Event.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <functional>
+#include <latch>
+#include <thread>
+
 #include "tests/support/dataset_values.h"
+#include "tests/support/simulated_devices.h"
+#include "tests/support/simulated_kernels.h"
+#include "tests/support/simulated_memory.h"
 #include "tests/support/test_devices.h"
 #include "tests/support/watchdog.h"
+#include "tutti/collectives/communications.h"
+#include "tutti/data/dataset.h"
 #include "tutti/device/gpu.h"
 #include "tutti/device/logical_devices.h"
 #include "tutti/distribute/mirrored_strategy.h"
@@ -13,6 +25,7 @@
 #include "tutti/distribute/variable.h"
 #include "tutti/tensor/copy_on_write.h"
 #include "tutti/tensor/mesh_tensor.h"
+#include "tutti/tensor/random_seed.h"
 #include "tutti/tensor/random_state.h"
 
 namespace tutti {
@@ -31,10 +44,15 @@ class OnGpus : public testing::Test {
   const Watchdog watchdog{std::chrono::seconds(60)};
 };
 
-class SimulatedAccelerator : public OnGpus {};
+class SimulatedAccelerator : public OnGpus {
+ protected:
+  void SetUp() override {
+    OnGpus::SetUp();
+    if (!IsSkipped() && gpu_device(0).is_cuda()) GTEST_SKIP() << "on a real GPU";
+  }
+};
 
 TEST_F(SimulatedAccelerator, KillsHostCodeThatReadsItsMemory) {
-  if (gpu_device(0).is_cuda()) GTEST_SKIP() << "on a real GPU";
   const at::Tensor there = on_gpu(at::ones({4}, at::kCPU));
   EXPECT_DEATH(static_cast<void>(*static_cast<volatile const float*>(there.const_data_ptr())), "");
 }
@@ -76,6 +94,128 @@ TEST_F(SimulatedAccelerator, WritesToASharesOwnMemory) {
   at::native_batch_norm(on_gpu(at::ones({8, 3}, at::kCPU)), {}, {}, mean, variance, true, 0.5, 1e-5);
   EXPECT_THAT(numbers(value), Each(0));  // whose kernel does not say that it writes
   EXPECT_THAT(numbers(mean), Each(0.5));
+}
+
+// --- batches, which are copied beside what a device computes ---
+
+class Batches : public SimulatedAccelerator {
+ protected:
+  static at::Tensor on_host(double number) { return at::full({2, 4}, number, at::kCPU); }
+  static void keep_busy(c10::Stream stream) {
+    give_stream(stream, [] { std::this_thread::sleep_for(std::chrono::milliseconds(20)); });
+  }
+  // On which batches are copied.
+  static c10::Stream copies(int gpu) {
+    return c10::impl::VirtualGuardImpl(gpu_device(gpu).type()).getStreamFromGlobalPool(gpu_device(gpu));
+  }
+};
+
+TEST_F(Batches, AreComputedWithWhenTheyHaveCome) {
+  MirroredStrategy strategy({.devices = test_devices(2)});
+  for (const int gpu : {0, 1}) {
+    keep_busy(copies(gpu));
+    const auto batches = strategy.distribute(on_host(gpu));
+    EXPECT_FALSE(copies(gpu).query()) << "the host has waited";
+    EXPECT_THAT(numbers(batches[static_cast<size_t>(gpu)] + 1), Each(gpu + 1));
+  }
+}
+
+TEST_F(Batches, HaveTheirOwnNumbersHoweverManyAreUnderWay) {
+  MirroredStrategy strategy({.devices = test_devices(2)});
+  for (const int gpu : {0, 1}) keep_busy(copies(gpu));
+  std::vector<PerReplica<at::Tensor>> batches;
+  for (int step = 0; step < 4; ++step) {
+    at::Tensor batch = on_host(step);
+    batches.push_back(strategy.distribute(batch));
+    batch.fill_(-1);
+  }
+  for (int step = 0; step < 4; ++step)
+    for (const at::Tensor& batch : batches[static_cast<size_t>(step)]) EXPECT_THAT(numbers(batch), Each(step));
+}
+
+TEST_F(Batches, LieThereUntilWhatComputesHasReadThem) {
+  MirroredStrategy strategy({.devices = test_devices(2)});
+  std::latch are_dropped(1);
+  std::array<float, 2> seen{};
+  {
+    const auto batches = strategy.distribute(on_host(7));
+    for (const int gpu : {0, 1}) {
+      const void* const memory = seen_by_kernels(batches[static_cast<size_t>(gpu)].const_data_ptr());
+      give_stream(current_simulated_stream(gpu), [&, gpu, memory] {
+        are_dropped.wait();
+        seen[static_cast<size_t>(gpu)] = *static_cast<const float*>(memory);
+      });
+      copies(gpu).synchronize();
+    }
+  }
+  are_dropped.count_down();
+  for (const int gpu : {0, 1}) current_simulated_stream(gpu).synchronize();
+  EXPECT_THAT(seen, Each(7));
+}
+
+TEST_F(OnGpus, BatchesFromAGpuGoToReplicasOnTheCpu) {
+  MirroredStrategy strategy({.devices = {"CPU:0"}});
+  EXPECT_TRUE(strategy.distribute(on_gpu(at::ones({2}, at::kCPU), 1))[0].is_cpu());
+  const auto dataset = data::from_tensor_slices(on_gpu(at::ones({4}, at::kCPU))).batch(2);
+  for (const auto& batch : strategy.distribute(dataset)) EXPECT_TRUE(batch[0].is_cpu());
+}
+
+// --- divided tensors ---
+
+class DividedOnGpus : public OnGpus {
+ protected:
+  at::Tensor divided(const at::Tensor& value, const std::vector<std::string>& specs) const {
+    return distribute_tensor(on_gpu(value), Layout(specs, mesh));
+  }
+  // Calls f, and expects that nothing moves for it.
+  static at::Tensor without_moves(const std::function<at::Tensor()>& f) {
+    const int before = num_copies_between_simulated_devices();
+    reset_communications();
+    const at::Tensor result = f();
+    EXPECT_EQ(num_copies_between_simulated_devices(), before);
+    for (const Communication& each : communications()) EXPECT_TRUE(each.free) << each.op << " for " << each.cause;
+    return result;
+  }
+
+  const Mesh mesh{{{"x", 3}}, test_devices(3)};
+};
+
+TEST_F(DividedOnGpus, AttentionTakesMasksAndStaysDivided) {
+  const auto attention = [](const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& mask,
+                            bool is_causal) {
+    return at::scaled_dot_product_attention(q, k, v, mask.defined() ? std::optional(mask) : std::nullopt, 0, is_causal);
+  };
+  const at::Tensor q = at::randn({5, 4, 6, 2}, at::kCPU), k = at::randn({5, 4, 7, 2}, at::kCPU), v = k.flip(2),
+                   seen = at::rand({6, 7}, at::kCPU) < 0.6;
+  for (const auto& specs : std::vector<std::vector<std::string>>{{"x", kUnsharded, kUnsharded, kUnsharded},
+                                                                 {kUnsharded, "x", kUnsharded, kUnsharded}})
+    for (const bool is_causal : {true, false})
+      for (const at::Tensor& mask : {at::Tensor(), seen, at::where(seen, 0.5, -2.0)}) {
+        if (is_causal && mask.defined()) continue;
+        const at::Tensor there = mask.defined() ? divided(mask, {kUnsharded, kUnsharded}) : mask;
+        const at::Tensor own_q = divided(q, specs), own_k = divided(k, specs), own_v = divided(v, specs);
+        const at::Tensor result = without_moves([&] { return attention(own_q, own_k, own_v, there, is_causal); });
+        EXPECT_EQ(layout_of(result).sharding_specs(), specs);
+        EXPECT_TRUE(at::allclose(gather(result).cpu(), attention(q, k, v, mask, is_causal), 1e-4, 1e-5));
+      }
+}
+
+TEST_F(DividedOnGpus, BernoulliDrawsWhatOneDeviceDraws) {
+  const at::Tensor p = at::rand({5, 4}, at::kCPU);
+  for (const auto& specs : std::vector<std::vector<std::string>>{{"x", kUnsharded}, {kUnsharded, "x"}}) {
+    const at::Tensor own = divided(p, specs);
+    set_random_seed(3);
+    const at::Tensor wanted = at::bernoulli(on_gpu(p)).cpu(), next = at::bernoulli(on_gpu(p)).cpu();
+    set_random_seed(3);
+    const at::Tensor result = without_moves([&] { return at::bernoulli(own); });
+    EXPECT_EQ(layout_of(result).sharding_specs(), specs);
+    EXPECT_TRUE(at::equal(gather(result).cpu(), wanted));
+    EXPECT_TRUE(at::equal(gather(without_moves([&] { return at::empty_like(own).bernoulli_(own); })).cpu(), next));
+    set_random_seed(3);
+    const at::Tensor transposed = at::bernoulli(on_gpu(p).t()).cpu();
+    set_random_seed(3);
+    EXPECT_TRUE(at::equal(gather(at::bernoulli(own.t())).cpu(), transposed));
+  }
 }
 
 using ReplicasOnGpus = OnGpus;

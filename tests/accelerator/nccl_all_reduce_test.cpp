@@ -2,6 +2,7 @@
 #include "tutti/distribute/nccl_all_reduce.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <c10/core/Stream.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <gmock/gmock.h>
@@ -18,6 +19,7 @@
 #include "tests/support/dataset_values.h"
 #include "tests/support/error_of.h"
 #include "tests/support/fake_nccl.h"
+#include "tests/support/simulated_kernels.h"
 #include "tests/support/simulated_memory.h"
 #include "tests/support/simulated_stream.h"
 #include "tests/support/test_devices.h"
@@ -26,9 +28,11 @@
 #include "tutti/device/gpu.h"
 #include "tutti/device/logical_devices.h"
 #include "tutti/distribute/central_storage_strategy.h"
+#include "tutti/distribute/gradients.h"
 #include "tutti/distribute/in_process_all_reduce.h"
 #include "tutti/distribute/mirrored_strategy.h"
 #include "tutti/distribute/variable.h"
+#include "tutti/keras/optimizers/adam.h"
 #include "tutti/tensor/mesh_tensor.h"
 
 namespace tutti {
@@ -373,6 +377,49 @@ TEST_F(StrategiesByNccl, AccumulateOverRuns) {
     const auto seen = accumulate(strategy, op), wanted = accumulate(without, op);
     for (const size_t i : {0, 1}) EXPECT_TRUE(at::equal(seen[i], wanted[i])) << seen[i] << wanted[i];
     EXPECT_THAT(numbers(seen[0]), Each(op == ReduceOp::sum ? 30 : 7.5));
+  }
+}
+
+// Each GPU has the sum, and updates its own copy of the variable by it: nothing is copied between them.
+TEST_F(StrategiesByNccl, UpdateByKerasOnEachGpuFromItsOwnSum) {
+  using keras::optimizers::Adam;
+  const auto weights_of = [](MirroredStrategy& strategy, bool are_sparse, int* num_copies) {
+    const Tensor table = strategy.build([] { return variable(at::arange(8, at::kFloat).view({4, 2}).div(8)); });
+    const Adam optimizer({.learning_rate = 0.5, .weight_decay = 0.1, .global_clipnorm = 0.25, .use_ema = true});
+    int before = 0;
+    for (int step = 0; step < 3; ++step) {
+      if (step == 1) before = num_copies_between_simulated_devices();  // the state of the variable is there
+      strategy.run([&] {
+        const int64_t id = get_replica_context().replica_id_in_sync_group();
+        const Tensor rows = at::embedding(table, at::full({2}, id, at::kLong), -1, false, are_sparse);
+        optimizer.apply_gradients(gradients((rows * static_cast<double>(1 + id)).square().sum(), {table}), {table});
+      });
+    }
+    *num_copies = num_copies_between_simulated_devices() - before;
+    for (const Tensor& component : mesh_impl(table).read())
+      EXPECT_TRUE(at::equal(component.cpu(), gather(table).cpu())) << component;
+    return gather(table.detach()).cpu();
+  };
+  for (const bool are_sparse : {false, true}) {
+    MirroredStrategy without({.devices = test_devices(3)}),
+        strategy({.devices = test_devices(3), .cross_device_ops = ops()});
+    int num_copies = 0;
+    const Tensor wanted = weights_of(without, are_sparse, &num_copies);
+    EXPECT_GT(num_copies, 0);
+    EXPECT_TRUE(at::allclose(weights_of(strategy, are_sparse, &num_copies), wanted, 1e-5, 1e-6));
+    EXPECT_EQ(num_copies == 0, !are_sparse) << num_copies;  // the rows of sparse ones are brought together
+  }
+}
+
+// What is given out stays as it is when the next sum is taken.
+TEST_F(NcclOnGpus, GivesOutSumsThatLaterOnesLeaveAlone) {
+  const NcclAllReduce by_nccl = ops();
+  const Destinations two = test_devices(2);
+  const auto first = by_nccl.reduce(ReduceOp::sum, values(2), two);
+  const auto next = by_nccl.reduce(ReduceOp::sum, {values(2)[0] * 10, values(2)[1] * 10}, two);
+  for (const size_t gpu : {0, 1}) {
+    EXPECT_THAT(numbers(first[gpu]), ElementsAre(1, 3, 5, 7, 9, 11));
+    EXPECT_THAT(numbers(next[gpu]), ElementsAre(10, 30, 50, 70, 90, 110));
   }
 }
 

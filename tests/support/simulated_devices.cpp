@@ -155,10 +155,24 @@ c10::Device simulated_device(int index) {
 
 int current_simulated_device() { return current_device; }
 
+c10::Stream current_simulated_stream(int device) {
+  return c10::Stream(c10::Stream::UNSAFE, simulated_device(device), current_streams.at(static_cast<size_t>(device)));
+}
+
 void wait_for_current_stream(int device) {
-  const c10::StreamId id = current_streams.at(static_cast<size_t>(device));
-  if (Stream* const stream = place_of(c10::Stream(c10::Stream::UNSAFE, simulated_device(device), id)))
-    stream->wait_until_idle();
+  if (Stream* const stream = place_of(current_simulated_stream(device))) stream->wait_until_idle();
+}
+
+void give_stream(c10::Stream stream, std::function<void()> work) { stream_of(stream).add(std::move(work)); }
+
+void when_done(std::vector<c10::Stream> streams, std::function<void()> work) {
+  while (!streams.empty()) {
+    Stream* const stream = place_of(streams.back());
+    streams.pop_back();
+    if (!stream || stream->is_idle()) continue;
+    return stream->add([rest = std::move(streams), work = std::move(work)] { when_done(rest, work); });
+  }
+  work();
 }
 
 }  // namespace tutti

@@ -1,6 +1,10 @@
 #pragma once
 
 #include <c10/core/Device.h>
+#include <c10/core/Stream.h>
+
+#include <functional>
+#include <vector>
 
 #include "tests/support/simulated_stream.h"
 
@@ -16,7 +20,16 @@ c10::Device simulated_device(int index);
 // The index of the calling thread's current device.
 int current_simulated_device();
 
+// The calling thread's current stream of this device.
+c10::Stream current_simulated_stream(int device);
+
 // Returns when all that the calling thread's current stream of this device was given has been done.
 void wait_for_current_stream(int device);
+
+// Has a stream do this, when it has done all that it was given before.
+void give_stream(c10::Stream stream, std::function<void()> work);
+
+// Calls `work` when these streams have done all that they were given: at once where they have.
+void when_done(std::vector<c10::Stream> streams, std::function<void()> work);
 
 }  // namespace tutti

@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <string_view>
 #include <tuple>
@@ -268,10 +269,23 @@ Tensor empty_strided(at::IntArrayRef sizes, at::IntArrayRef strides, std::option
                                            c10::dtype_or_default(dtype));
 }
 
+std::atomic<int> num_copies_between_devices = 0;
+
+// On the device's current stream. Pinned memory is kept until then, as CUDA's is.
+void copy_later(const Tensor& pinned, const Tensor& to) {
+  const int device = to.device().index();
+  give_stream(current_simulated_stream(device), [pinned, into = HostCall(device).to_host(to, true)] {
+    const Plain plain;
+    Tensor(into).copy_(pinned);
+  });
+}
+
 // Between any two places.
-Tensor copy_from(const Tensor& self, const Tensor& to, bool) {
+Tensor copy_from(const Tensor& self, const Tensor& to, bool non_blocking) {
+  if (non_blocking && self.is_cpu() && self.is_pinned()) return copy_later(self, to), to;
   for (const Tensor& tensor : {self, to})
     if (is_simulated(tensor)) wait_for_current_stream(tensor.device().index());
+  if (is_simulated(self) && is_simulated(to) && self.device() != to.device()) ++num_copies_between_devices;
   HostCall call((is_simulated(to) ? to : self).device().index());
   const Plain plain;
   Tensor into = call.to_host(to, true);
@@ -284,12 +298,13 @@ Tensor copy_from_and_resize(const Tensor& self, const Tensor& to) {
   return copy_from(self, to, false);
 }
 
-void record_stream(Tensor&, c10::Stream) {}
+void record_stream(Tensor& tensor, c10::Stream stream) { used_by(tensor.const_data_ptr(), stream); }
 
 // What at::convolution calls on kinds of devices that it does not know.
 Tensor convolution(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias, at::IntArrayRef stride,
                    at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed, at::IntArrayRef output_padding,
                    int64_t groups) {
+  wait_for_current_stream(input.device().index());
   HostCall call(input.device().index());
   const Plain plain;
   return call.to_device(at::_ops::convolution::call(
@@ -304,6 +319,7 @@ std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& gradient, 
                                                         at::IntArrayRef padding, at::IntArrayRef dilation,
                                                         bool transposed, at::IntArrayRef output_padding, int64_t groups,
                                                         std::array<bool, 3> wanted) {
+  wait_for_current_stream(input.device().index());
   HostCall call(input.device().index());
   const Plain plain;
   const auto [of_input, of_weight, of_bias] = at::_ops::convolution_backward::call(
@@ -327,6 +343,8 @@ void register_sparse() {
 }
 
 }  // namespace
+
+int num_copies_between_simulated_devices() { return num_copies_between_devices; }
 
 void register_simulated_kernels() {
   immortal_library("_", c10::DispatchKey::PrivateUse1)

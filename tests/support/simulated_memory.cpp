@@ -7,6 +7,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <vector>
@@ -49,7 +50,14 @@ class Memory final : public c10::Allocator {
     return {block, block, &Memory::free, place};
   }
 
+  void use(const void* pointer, c10::Stream stream) {
+    const std::lock_guard lock(mutex_);
+    if (const auto behind = used_.upper_bound(pointer); behind != used_.begin())
+      std::prev(behind)->second.streams.push_back(stream);
+  }
+
   void copy_data(void* to, const void* from, size_t size) const override {
+    wait_for_current_stream(simulated_device_of(from));
     std::memcpy(seen_by_kernels(to), seen_by_kernels(from), size);
   }
 
@@ -73,15 +81,25 @@ class Memory final : public c10::Allocator {
       block = region() + static_cast<size_t>(device) * kSimulatedDeviceBytes + heap.used;
       heap.used += size;
     }
-    sizes_[block] = size;
+    used_[block] = {.size = size, .streams = {current_simulated_stream(device)}};
     return block;
   }
 
   static void free(void* pointer);
+  void give_back(std::byte* block, size_t size) {
+    const std::lock_guard lock(mutex_);
+    poison(block, size);
+    heaps_.at(static_cast<size_t>(simulated_device_of(block))).free[size].push_back(block);
+  }
+
+  struct Block {
+    size_t size;
+    std::vector<c10::Stream> streams;  // that use it; first its own
+  };
 
   std::mutex mutex_;
   std::array<Heap, kSimulatedDevices> heaps_;
-  std::map<const void*, size_t> sizes_;  // of blocks in use
+  std::map<const void*, Block> used_;
 };
 
 Memory& memory() {
@@ -92,11 +110,10 @@ Memory& memory() {
 void Memory::free(void* pointer) {
   auto* const block = static_cast<std::byte*>(pointer);
   Memory& all = memory();
-  const std::lock_guard lock(all.mutex_);
-  const auto found = all.sizes_.find(block);
-  poison(block, found->second);
-  all.heaps_.at(static_cast<size_t>(simulated_device_of(block))).free[found->second].push_back(block);
-  all.sizes_.erase(found);
+  std::unique_lock lock(all.mutex_);
+  const Block known = std::move(all.used_.extract(block).mapped());
+  lock.unlock();
+  when_done(known.streams, [&all, block, size = known.size] { all.give_back(block, size); });
 }
 
 }  // namespace
@@ -106,6 +123,8 @@ c10::Allocator& simulated_memory() { return memory(); }
 std::byte* seen_by_kernels(const void* pointer) {
   return pointer ? const_cast<std::byte*>(static_cast<const std::byte*>(pointer)) + kRegion : nullptr;
 }
+
+void used_by(const void* pointer, c10::Stream stream) { memory().use(pointer, stream); }
 
 int simulated_device_of(const void* pointer) {
   const auto* const byte = static_cast<const std::byte*>(pointer);

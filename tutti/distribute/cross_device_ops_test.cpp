@@ -12,12 +12,14 @@
 #include <memory>
 
 #include "tests/support/dataset_values.h"
+#include "tests/support/test_devices.h"
 #include "tutti/device/logical_devices.h"
 #include "tutti/distribute/hierarchical_copy_all_reduce.h"
 #include "tutti/distribute/in_process_all_reduce.h"
 #include "tutti/distribute/mirrored_strategy.h"
 #include "tutti/distribute/reduction_to_one_device.h"
 #include "tutti/tensor/mesh_tensor.h"
+#include "tutti/tensor/torch_device.h"
 
 namespace tutti {
 namespace {
@@ -40,10 +42,17 @@ class Counting final : public CrossDeviceOps {
   }
 };
 
+// Values where the replicas are.
+PerReplica<Tensor> on_replicas(std::vector<Tensor> values) {
+  const auto devices = test_devices(static_cast<int>(values.size()));
+  for (size_t r = 0; r < values.size(); ++r) values[r] = values[r].to(torch_device(devices[r]));
+  return PerReplica(std::move(values));
+}
+
 PerReplica<Tensor> ramps(int replicas, at::ScalarType dtype = at::kDouble) {
   std::vector<Tensor> values;
   for (int r = 0; r < replicas; ++r) values.push_back(at::arange(6, at::kDouble).add(r).to(dtype).view({2, 3}));
-  return PerReplica(std::move(values));
+  return on_replicas(std::move(values));
 }
 
 // The rows of an embedding's gradient: IndexedSlices.
@@ -71,7 +80,7 @@ TEST_P(EachCrossDeviceOps, ReducesAnyNumberOfValuesToAnyDestinations) {
   for (int replicas = 1; replicas <= 9; ++replicas)
     for (const int destinations : {1, replicas}) {
       const auto values = ramps(replicas);
-      const auto devices = configure_logical_cpus(destinations);
+      const auto devices = test_devices(destinations);
       const double extra = (replicas - 1) / 2.0;
       for (const auto& [op, scale] : {std::pair(ReduceOp::sum, double(replicas)), std::pair(ReduceOp::mean, 1.0)}) {
         const auto results = ops.reduce(op, values, devices);
@@ -85,7 +94,7 @@ TEST_P(EachCrossDeviceOps, ReducesAnyNumberOfValuesToAnyDestinations) {
 
 TEST_P(EachCrossDeviceOps, ReducesABatchOfTensorsOfSeveralDtypesAndSizes) {
   for (const int replicas : {2, 5}) {
-    const Destinations devices = configure_logical_cpus(replicas);
+    const Destinations devices = test_devices(replicas);
     std::vector<ReduceRequest> requests;
     for (const auto dtype : {at::kDouble, at::kInt, at::kFloat}) requests.push_back({ramps(replicas, dtype), devices});
     requests.push_back({PerReplica(std::vector<Tensor>(static_cast<size_t>(replicas), at::ones({0, 4}))), devices});
@@ -104,7 +113,7 @@ TEST_P(EachCrossDeviceOps, ReducesABatchOfTensorsOfSeveralDtypesAndSizes) {
 
 TEST_P(EachCrossDeviceOps, ResultsHaveMemoryOfTheirOwn) {
   const auto values = ramps(4);
-  const auto results = ops.reduce(ReduceOp::sum, values, configure_logical_cpus(4));
+  const auto results = ops.reduce(ReduceOp::sum, values, test_devices(4));
   for (int r = 0; r < 4; ++r) results[static_cast<size_t>(r)].fill_(r);
   for (int r = 0; r < 4; ++r) EXPECT_THAT(numbers(results[static_cast<size_t>(r)]), Each(r));
   EXPECT_EQ(numbers(values[1]), numbers(at::arange(1, 7)));
@@ -123,7 +132,7 @@ TEST_P(EachCrossDeviceOps, TheMeanOfIntegersIsAFloat) {
 TEST_P(EachCrossDeviceOps, SparseValuesAreJoinedWithTheirDuplicates) {
   const PerReplica<Tensor> values{slices({0, 1}, {1, 2}), slices({1, 2}, {3, 4})};
   for (const auto& [op, scale] : {std::pair(ReduceOp::sum, 1.0), std::pair(ReduceOp::mean, 0.5)})
-    for (const Tensor& result : ops.reduce(op, values, configure_logical_cpus(2))) {
+    for (const Tensor& result : ops.reduce(op, values, test_devices(2))) {
       EXPECT_FALSE(result.is_coalesced());
       EXPECT_THAT(numbers(result._indices()), ElementsAre(0, 1, 1, 2));
       EXPECT_THAT(numbers(result._values()), ElementsAre(scale, 2 * scale, 3 * scale, 4 * scale));
@@ -132,7 +141,7 @@ TEST_P(EachCrossDeviceOps, SparseValuesAreJoinedWithTheirDuplicates) {
 }
 
 TEST_P(EachCrossDeviceOps, SparseAndDenseGoTogetherInABatch) {
-  const Destinations devices = configure_logical_cpus(2);
+  const Destinations devices = test_devices(2);
   const PerReplica<Tensor> sparse{slices({0}, {1}), slices({2, 3}, {3, 4})};
   const auto results = ops.batch_reduce(ReduceOp::sum, {{sparse, devices}, {ramps(2), devices}, {sparse, devices}});
   EXPECT_THAT(numbers(results[2][1]._indices()), ElementsAre(0, 2, 3));
@@ -141,23 +150,23 @@ TEST_P(EachCrossDeviceOps, SparseAndDenseGoTogetherInABatch) {
 
 TEST_P(EachCrossDeviceOps, GathersInReplicaOrder) {
   const PerReplica<Tensor> values{at::ones({1, 2}), at::full({2, 2}, 2.0), at::ones({0, 2})};
-  for (const Tensor& result : ops.gather(values, configure_logical_cpus(3), 0))
+  for (const Tensor& result : ops.gather(values, test_devices(3), 0))
     EXPECT_THAT(numbers(result), ElementsAre(1, 1, 2, 2, 2, 2));
   EXPECT_EQ(ops.gather(ramps(3), "CPU:0", 1)[0].sizes(), at::IntArrayRef({2, 9}));
 }
 
 TEST_P(EachCrossDeviceOps, BroadcastsCopies) {
   const Tensor value = at::ones({2});
-  const auto copies = ops.broadcast(value, configure_logical_cpus(3));
+  const auto copies = ops.broadcast(value, test_devices(3));
   copies[1].fill_(5);
   EXPECT_THAT(numbers(copies[2]), Each(1));
   EXPECT_THAT(numbers(value), Each(1));
-  EXPECT_TRUE(ops.broadcast(value, "CPU:0")[0].is_same(value));
+  EXPECT_TRUE(ops.broadcast(value, test_devices(1))[0].is_same(value));
 }
 
 TEST_P(EachCrossDeviceOps, GradientsGoThrough) {
   const PerReplica<Tensor> leaves{at::ones({2}).set_requires_grad(true), at::ones({2}).set_requires_grad(true)};
-  (ops.reduce(ReduceOp::mean, leaves, configure_logical_cpus(2))[1] * 3).sum().backward();
+  (ops.reduce(ReduceOp::mean, leaves, test_devices(2))[1] * 3).sum().backward();
   EXPECT_THAT(numbers(leaves[0].grad()), Each(1.5));
   EXPECT_THAT(numbers(leaves[1].grad()), Each(1.5));
 }
@@ -190,8 +199,9 @@ TEST_P(EachCrossDeviceOps, RefusesWhatCannotBeJoined) {
 // In float32 the order of additions shows: 2^24 + 1 is 2^24, and -2^24 + 1 is exact.
 TEST(HierarchicalCopyAllReduce, AddsTheSumsOfTheHalves) {
   const float big = 16777216;
-  const PerReplica<Tensor> values{at::full({1}, big), at::full({1}, 1.0F), at::full({1}, 1.0F), at::full({1}, -big)};
-  const Destinations devices = configure_logical_cpus(4);
+  const PerReplica<Tensor> values =
+      on_replicas({at::full({1}, big), at::full({1}, 1.0F), at::full({1}, 1.0F), at::full({1}, -big)});
+  const Destinations devices = test_devices(4);
   for (const int num_packs : {0, 1})
     for (const Tensor& sum : HierarchicalCopyAllReduce({.num_packs = num_packs}).reduce(ReduceOp::sum, values, devices))
       EXPECT_EQ(sum.item<float>(), 1);  // (2^24 + 1) + (1 - 2^24)
@@ -228,7 +238,7 @@ class Wrong final : public CrossDeviceOps {
 
 TEST(CrossDeviceOps, AnImplementationThatReturnsSomethingElseIsNamed) {
   const auto refusal = [](std::vector<std::vector<Tensor>> results) {
-    return error_of([&] { Wrong(results).reduce(ReduceOp::sum, ramps(2), configure_logical_cpus(2)); });
+    return error_of([&] { Wrong(results).reduce(ReduceOp::sum, ramps(2), test_devices(2)); });
   };
   EXPECT_THAT(refusal({}), HasSubstr("failed_precondition: CrossDeviceOps: batch_reduce_implementation returned 0"));
   EXPECT_THAT(refusal({{at::ones({2, 3})}}), HasSubstr("1 tensors for the 2 destinations"));
@@ -238,7 +248,7 @@ TEST(CrossDeviceOps, AnImplementationThatReturnsSomethingElseIsNamed) {
 // Everything that reduces under a strategy goes through the ops that it was given.
 TEST(CrossDeviceOps, AStrategyUsesThoseItWasGiven) {
   const Counting ops;
-  MirroredStrategy strategy({.devices = configure_logical_cpus(3), .cross_device_ops = ops});
+  MirroredStrategy strategy({.devices = test_devices(3), .cross_device_ops = ops});
   const auto asked = [&] { return std::exchange(*ops.requests, 0); };
 
   strategy.reduce(ReduceOp::sum, ramps(3));
@@ -260,10 +270,10 @@ TEST(CrossDeviceOps, AStrategyUsesThoseItWasGiven) {
 }
 
 TEST(Destinations, AreThoseOfATensor) {
-  MirroredStrategy strategy({.devices = configure_logical_cpus(3)});
+  MirroredStrategy strategy({.devices = test_devices(3)});
   const Tensor variable = strategy.build([] { return at::ones({2}); });
-  EXPECT_EQ(Destinations(variable).devices(), configure_logical_cpus(3));
-  EXPECT_EQ(Destinations(at::ones({2})).devices(), configure_logical_cpus(1));
+  EXPECT_EQ(Destinations(variable).devices(), test_devices(3));
+  EXPECT_EQ(Destinations(at::ones({2})).devices(), test_devices(1));
   EXPECT_EQ(Destinations({"CPU:0", "CPU:2"}).devices()[1].index, 2);
   EXPECT_EQ(Destinations("CPU:1").devices()[0].index, 1);
 }

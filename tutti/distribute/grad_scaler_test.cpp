@@ -8,8 +8,8 @@
 
 #include "tests/support/error_of.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/test_devices.h"
 #include "tutti/checkpoint/checkpoint.h"
-#include "tutti/device/logical_devices.h"
 #include "tutti/distribute/mirrored_strategy.h"
 #include "tutti/distribute/replica_context.h"
 #include "tutti/tensor/mesh_tensor.h"
@@ -25,7 +25,7 @@ Tensor loss_of(torch::nn::Linear& net, const Tensor& x) { return net->forward(x)
 // Weights after some steps, scaled by a power of two or not.
 std::vector<Tensor> trained(int replicas, bool scaled) {
   torch::manual_seed(3);
-  MirroredStrategy strategy({.devices = configure_logical_cpus(replicas)});
+  MirroredStrategy strategy({.devices = test_devices(replicas)});
   auto net = strategy.build([] { return torch::nn::Linear(4, 3); });
   torch::optim::SGD optimizer(net->parameters(), 0.1);
   GradScaler scaler({.enabled = scaled});
@@ -48,7 +48,7 @@ TEST(GradScaler, ChangesNothingWhereAllIsFinite) {
 
 // A parameter whose gradient is what the test says, in one replica of two.
 struct Chosen {
-  MirroredStrategy strategy{{.devices = configure_logical_cpus(2)}};
+  MirroredStrategy strategy{{.devices = test_devices(2)}};
   Tensor w = strategy.build([] { return torch::ones({2}).requires_grad_(); });
   torch::optim::SGD optimizer{{w}, 1.0};
 
@@ -112,9 +112,10 @@ TEST(GradScaler, SparseGradientsAreDividedToo) {
   const Tensor table = torch::ones({5, 2}).requires_grad_();
   torch::optim::SGD optimizer({table}, 1.0);
   GradScaler scaler({.init_scale = 16});
-  scaler.scale(torch::embedding(table, torch::tensor({1, 3, 1}), -1, false, /*sparse=*/true).sum()).backward();
+  scaler.scale(torch::embedding(table, moved(torch::tensor({1, 3, 1})), -1, false, /*sparse=*/true).sum()).backward();
   scaler.unscale_(optimizer);
-  EXPECT_TRUE(torch::equal(table.grad().to_dense().select(1, 0), torch::tensor({0., 2., 0., 1., 0.}, torch::kFloat)));
+  EXPECT_TRUE(
+      torch::equal(table.grad().to_dense().select(1, 0), moved(torch::tensor({0., 2., 0., 1., 0.}, torch::kFloat))));
 }
 
 TEST(GradScaler, SaysWhatIsCalledWrongly) {

@@ -3,6 +3,7 @@
 #include "tutti/collectives/processes.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/device/gpu.h"
 #include "tutti/distribute/default_cross_device_ops.h"
 #include "tutti/distribute/in_process_all_reduce.h"
 #include "tutti/distribute/initial_values.h"
@@ -182,7 +183,7 @@ data::Placer LocalStrategy::placer() const {
   const auto& devices = state_->mesh.devices();
   std::vector<c10::Device> targets;
   for (const Device& device : devices) targets.push_back(torch_device(device));
-  if (std::all_of(targets.begin(), targets.end(), [](c10::Device device) { return device.is_cpu(); })) return {};
+  if (num_gpus() == 0) return {};  // every tensor is where it shall be
   const std::vector<Upload> uploads(targets.begin(), targets.end());
   return [uploads](const Tensor& leaf, int replica) { return uploads[static_cast<size_t>(replica)](leaf); };
 }

@@ -37,7 +37,7 @@ class MeanGradients : public ThreeReplicas {
 TEST_F(MeanGradients, StayAsTheyAreWhereRunsAddZero) {
   for (const auto dtype : {at::kFloat, at::kHalf, at::kBFloat16}) {
     const Tensor w = make(dtype, 1000), factors = at::randn({1000}).mul(20'000).clamp(-60'000, 60'000).to(dtype);
-    strategy.run([&] { (w * factors).sum().backward(); });
+    strategy.run([&] { (w * moved(factors)).sum().backward(); });
     const Tensor first = gather(w.grad()).clone();
     for (int run = 0; run < 5; ++run) {
       strategy.run([&] { (w * 0).sum().backward(); });
@@ -100,7 +100,7 @@ TEST_F(ReplicaGradients, OfAllVariablesAreThereForEveryThreadThatAsks) {
 TEST_F(ReplicaGradients, ThatAreSparseStaySparse) {
   auto embedding = strategy.build([] { return torch::nn::Embedding(torch::nn::EmbeddingOptions(10, 2).sparse(true)); });
   const Tensor before = gather(embedding->weight.detach()).clone();
-  strategy.run([&] { embedding(at::tensor({1, 2 + replica()})).sum().backward(); });
+  strategy.run([&] { embedding(moved(at::tensor({1, 2 + replica()}))).sum().backward(); });
   const Tensor gradient = gather(embedding->weight.grad());
   ASSERT_TRUE(gradient.is_sparse());
   EXPECT_THAT(numbers(gradient.to_dense().select(1, 0)), ElementsAre(0, 3, 1, 1, 1, 0, 0, 0, 0, 0));

@@ -12,7 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/error_of.h"
-#include "tutti/device/logical_devices.h"
+#include "tests/support/test_devices.h"
 #include "tutti/distribute/embedding_lookup.h"
 #include "tutti/distribute/gradients.h"
 #include "tutti/distribute/mirrored_strategy.h"
@@ -34,7 +34,7 @@ ShardedVariable of_three_shards() {
 TEST(ShardedVariable, CutSharesTheWholesMemory) {
   const Tensor whole = rows_of_two(10);
   const auto cut = ShardedVariable::cut(whole, div_rows(10, 3));
-  cut.scatter_update(at::tensor({9, 0}), at::zeros({2, 2}));
+  cut.scatter_update(moved(at::tensor({9, 0})), at::zeros({2, 2}));
   EXPECT_EQ(whole.select(0, 9).abs().sum().item<float>(), 0);
   EXPECT_EQ(code_of([&] { ShardedVariable::cut(whole, {4, 4}); }), ErrorCode::invalid_argument);
   EXPECT_EQ(code_of([&] { ShardedVariable::cut(whole, {-1, 11}); }), ErrorCode::invalid_argument);
@@ -44,7 +44,7 @@ TEST(ShardedVariable, CutSharesTheWholesMemory) {
 TEST(ShardedVariable, WhatIsReadIsACopy) {
   const auto table = of_three_shards();
   for (const Tensor& read :
-       {table.value(), table.index({Slice(0, 2)}), table.index({1}), table.sparse_read(at::tensor({1}))})
+       {table.value(), table.index({Slice(0, 2)}), table.index({1}), table.sparse_read(moved(at::tensor({1})))})
     read.fill_(-1);
   EXPECT_GE(table.value().min().item<float>(), 0);
   const ShardedVariable one({variable(rows_of_two(4))});
@@ -72,7 +72,7 @@ TEST(ShardedVariable, IndexesAsTheWholeTensorDoes) {
 
 TEST(ShardedVariable, RowsHaveTheGradientsOfOneTable) {
   const auto table = of_three_shards();
-  const Tensor ids = at::tensor({9, 0, 4, 9, 5});
+  const Tensor ids = moved(at::tensor({9, 0, 4, 9, 5}));
   const Tensor weight = rows_of_two(5);
   const auto grads = gradients((table.sparse_read(ids) * weight).sum(), table.shards());
   const Tensor one = at::zeros({10, 2}).requires_grad_();
@@ -83,17 +83,23 @@ TEST(ShardedVariable, RowsHaveTheGradientsOfOneTable) {
 TEST(ShardedVariable, AFailedWriteChangesNoShard) {
   const auto table = of_three_shards();
   const Tensor before = table.value();
-  EXPECT_EQ(code_of([&] { table.scatter_add(at::tensor({0, 10}), at::ones({2, 2})); }), ErrorCode::out_of_range);
-  EXPECT_EQ(code_of([&] { table.scatter_add(at::tensor({0, 1}), at::ones({3, 2})); }), ErrorCode::invalid_argument);
-  EXPECT_EQ(code_of([&] { table.scatter_add(at::tensor({0.5f}), at::ones({1, 2})); }), ErrorCode::invalid_argument);
+  EXPECT_EQ(code_of([&] { table.scatter_add(moved(at::tensor({0, 10})), at::ones({2, 2})); }), ErrorCode::out_of_range);
+  EXPECT_EQ(code_of([&] {
+              table.scatter_add(moved(at::tensor({0, 1})), at::ones({3, 2}));
+            }),
+            ErrorCode::invalid_argument);
+  EXPECT_EQ(code_of([&] {
+              table.scatter_add(moved(at::tensor({0.5f})), at::ones({1, 2}));
+            }),
+            ErrorCode::invalid_argument);
   EXPECT_EQ(code_of([&] { table.assign(at::ones({10, 2}, at::kHalf)); }), ErrorCode::invalid_argument);
   EXPECT_EQ(code_of([&] { table.assign(Tensor()); }), ErrorCode::invalid_argument);
   EXPECT_TRUE(at::equal(table.value(), before));
 }
 
 TEST(ShardedVariable, IsReadAndWrittenInAScope) {
-  MirroredStrategy strategy({.devices = configure_logical_cpus(2)});
-  const Tensor ids = at::tensor({9, 0});
+  MirroredStrategy strategy({.devices = test_devices(2)});
+  const Tensor ids = moved(at::tensor({9, 0}));
   strategy.build([&] {
     const auto table = of_three_shards();
     table.scatter_add(ids, at::ones({2, 2}));
@@ -109,14 +115,14 @@ TEST(ShardedVariable, TakesRowsOfItself) {
   cut.assign(whole.flip(0));
   EXPECT_TRUE(at::equal(whole, expected));
   const Tensor shifted = whole.roll(1, 0).clone();
-  cut.scatter_update(at::tensor({1, 2, 3, 4, 5, 0}), whole);
+  cut.scatter_update(moved(at::tensor({1, 2, 3, 4, 5, 0})), whole);
   EXPECT_TRUE(at::equal(whole, shifted));
 }
 
 TEST(ShardedVariable, ReplicasReadAndWriteItsShards) {
-  MirroredStrategy strategy({.devices = configure_logical_cpus(2)});
+  MirroredStrategy strategy({.devices = test_devices(2)});
   const auto table = strategy.build([] { return of_three_shards(); });
-  const auto sums = strategy.run([&] { return table.sparse_read(at::tensor({0, 9})).sum(); });
+  const auto sums = strategy.run([&] { return table.sparse_read(moved(at::tensor({0, 9}))).sum(); });
   EXPECT_EQ(sums[0].item<float>(), sums[1].item<float>());
   strategy.run([&] { table.assign(at::ones({10, 2})); });
   EXPECT_TRUE(at::equal(table.value(), at::ones({10, 2})));
@@ -124,9 +130,9 @@ TEST(ShardedVariable, ReplicasReadAndWriteItsShards) {
 
 TEST(EmbeddingLookup, AnExampleWithoutWeightHasFiniteGradients) {
   const auto table = of_three_shards();
-  const Tensor places = at::tensor({0, 1, 0, 0}, at::kLong).view({2, 2});
+  const Tensor places = moved(at::tensor({0, 1, 0, 0}, at::kLong)).view({2, 2});
   const Tensor weights = at::zeros({2}).requires_grad_();
-  const Tensor ids = at::sparse_coo_tensor(places, at::tensor({1, 9}), {2, 1});
+  const Tensor ids = at::sparse_coo_tensor(places, moved(at::tensor({1, 9})), {2, 1});
   for (const Combiner combiner : {Combiner::sum, Combiner::mean, Combiner::sqrtn}) {
     const auto rows = embedding_lookup_sparse(
         table, ids, {.weights = at::sparse_coo_tensor(places, weights, {2, 1}), .combiner = combiner});
@@ -137,12 +143,12 @@ TEST(EmbeddingLookup, AnExampleWithoutWeightHasFiniteGradients) {
 
 TEST(EmbeddingLookup, RefusesWhatIsNoTableAndNoIds) {
   const auto table = of_three_shards();
-  EXPECT_EQ(code_of([&] { embedding_lookup(table, at::tensor({0.5f})); }), ErrorCode::invalid_argument);
-  EXPECT_EQ(code_of([&] { embedding_lookup(table, at::tensor({-1})); }), ErrorCode::out_of_range);
+  EXPECT_EQ(code_of([&] { embedding_lookup(table, moved(at::tensor({0.5f}))); }), ErrorCode::invalid_argument);
+  EXPECT_EQ(code_of([&] { embedding_lookup(table, moved(at::tensor({-1}))); }), ErrorCode::out_of_range);
   EXPECT_EQ(code_of([&] { embedding_lookup(table, Tensor()); }), ErrorCode::invalid_argument);
-  EXPECT_EQ(code_of([&] { embedding_lookup_sparse(table, at::tensor({1})); }), ErrorCode::invalid_argument);
+  EXPECT_EQ(code_of([&] { embedding_lookup_sparse(table, moved(at::tensor({1}))); }), ErrorCode::invalid_argument);
   const ShardedVariable vector({variable(at::zeros({4}))});
-  EXPECT_EQ(code_of([&] { embedding_lookup(vector, at::tensor({1})); }), ErrorCode::invalid_argument);
+  EXPECT_EQ(code_of([&] { embedding_lookup(vector, moved(at::tensor({1}))); }), ErrorCode::invalid_argument);
   EXPECT_EQ(embedding_lookup(table, at::zeros({2, 0}, at::kLong)).sizes(), at::IntArrayRef({2, 0, 2}));
 }
 

@@ -5,6 +5,8 @@
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/scalar_tensor.h>
 
+#include <algorithm>
+
 #include "tutti/collectives/communications.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
@@ -146,18 +148,34 @@ Operand aggregated(VariableAggregation aggregation, const std::vector<Operand>& 
   return {.value = rows, .indices = at::cat(indices)};
 }
 
+// The value, or a copy where it lies in what is written: that is written one after the other, and the first write must
+// not change what the next one reads.
+Tensor apart_from(c10::ArrayRef<Tensor> written, const Tensor& value) {
+  const bool is_part = value.defined() && value.has_storage() &&
+                       std::ranges::any_of(written, [&](const Tensor& each) { return value.is_alias_of(each); });
+  return is_part ? value.clone() : value;
+}
+Operand apart_from(c10::ArrayRef<Tensor> written, const Operand& operand) {
+  return {.value = apart_from(written, operand.value), .indices = apart_from(written, operand.indices)};
+}
+
 // The same update of every component. Components that agree are written once, in the buffer that they share.
 void write_all(const AssignCall& call, const Operand& operand) {
+  const GlobalViewGuard global_view;
   auto& impl = mesh_impl(call.variable);
   auto& values = impl.require_replica_values();
-  const auto apply = [&](const Tensor& component) {
-    const Tensor there = operand.value.to(component.device());
-    const Tensor indices = operand.indices.defined() ? operand.indices.to(component.device()) : Tensor();
+  const auto apply = [&](const Tensor& component, const Operand& own) {
+    const Tensor there = own.value.to(component.device());
+    const Tensor indices = own.indices.defined() ? own.indices.to(component.device()) : Tensor();
     call.update.apply(component, {there, indices});
   };
-  if (call.policy.on_read() || (values.diverged() && !call.update.replaces))
-    return component_update::for_each(call.variable, [&](const Tensor& component, int) { apply(component); });
-  for (const Tensor& buffer : impl.write()) apply(buffer);
+  if (call.policy.on_read() || (values.diverged() && !call.update.replaces)) {
+    const Operand own = apart_from(replica_components(call.variable), operand);
+    return component_update::for_each(call.variable, [&](const Tensor& component, int) { apply(component, own); });
+  }
+  const Components& buffers = impl.write();
+  const Operand own = apart_from(buffers, operand);
+  for (const Tensor& buffer : buffers) apply(buffer, own);
   if (!impl.is_inference()) impl.bump_version();
   impl.finish_write();
 }
@@ -234,11 +252,12 @@ void write_each(const AssignCall& call, const PerReplica<Tensor>& values) {
   if (call.policy.on_read())
     call.refuse(ErrorCode::invalid_argument,
                 "is on_read: outside of replicas it takes one value; give each component its own by Strategy::update");
-  const auto num_components = call.variable.components().size();
-  if (values.size() != num_components)
-    call.refuse(ErrorCode::invalid_argument, "has ", num_components, " components and gets ", values.size(), " values");
+  const auto components = call.variable.components();
+  if (values.size() != components.size())
+    call.refuse(ErrorCode::invalid_argument, "has ", components.size(), " components and gets ", values.size(),
+                " values");
   std::vector<Tensor> all;
-  for (const Tensor& value : values) all.push_back(checked(call, value));
+  for (const Tensor& value : values) all.push_back(apart_from(components, checked(call, value)));
   component_update::for_each(call.variable, [&](const Tensor& component, int replica) {
     call.update.apply(component, {all[static_cast<size_t>(replica)].to(component.device())});
   });

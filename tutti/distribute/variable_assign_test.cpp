@@ -114,6 +114,25 @@ TEST_F(Assign, TakesAVariableAsItsValue) {
   EXPECT_THAT(components(to.assign_add(to)), Each(ElementsAre(12)));
 }
 
+TEST_F(Assign, TakesAComponentOfItsOwnAsItWas) {
+  const Variable made = make(at::zeros({}), {.aggregation = only_first_replica});
+  strategy.update(
+      made, [](const Tensor& component, int own) { component.fill_(own); }, PerReplica<int>{1, 2, 3});
+  strategy.run([&] { made.assign_add(made); });
+  EXPECT_THAT(components(made), ElementsAre(ElementsAre(2), ElementsAre(3), ElementsAre(4)));
+  made.assign_add(made.components()[0]);
+  EXPECT_THAT(components(made), ElementsAre(ElementsAre(4), ElementsAre(5), ElementsAre(6)));
+  const auto own = made.components();
+  made.assign(PerReplica<Tensor>{own[2], own[0], own[1]});
+  EXPECT_THAT(components(made), ElementsAre(ElementsAre(6), ElementsAre(4), ElementsAre(5)));
+}
+
+TEST_F(Scatter, TakesRowsAndPlacesOfItsOwnAsTheyWere) {
+  const Variable table = make(moved(at::tensor({2, 0, 1}, at::kLong)));
+  table.scatter_add(table, table);
+  EXPECT_THAT(components(table), Each(ElementsAre(2, 1, 3)));
+}
+
 TEST_F(Assign, IsSeenByWhoHoldsAComponent) {
   const Variable made = make(at::zeros({2}), {.aggregation = mean});
   EXPECT_THAT(strategy

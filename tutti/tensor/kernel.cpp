@@ -263,7 +263,7 @@ void register_kernels() {
   for (const auto& name : c10::Dispatcher::singleton().getAllOpNames()) {
     if (name.name.rfind("aten::", 0) != 0 || asks_of_types(name.name)) continue;
     const auto op = c10::Dispatcher::singleton().findSchema(name);
-    if (!op || is_composed(*op)) continue;
+    if (!op || (is_composed(*op) && !chooses_by_device(*op))) continue;
     const std::string text = full_name(name);
     aten.impl(text.c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<MeshKernel>(*op)));
     if (makes_sparse(name.name))

@@ -18,6 +18,7 @@
 #include "tutti/tensor/call_recorder.h"
 #include "tutti/tensor/copy_on_write.h"
 #include "tutti/tensor/leaf_hooks.h"
+#include "tutti/tensor/updates/buffer_updates.h"
 #include "tutti/tensor/view.h"
 
 namespace tutti {
@@ -99,18 +100,6 @@ const Tensor& plain(const Tensor& gradient, size_t replica) {
   return buffers[std::min(replica, buffers.size() - 1)];
 }
 
-// A sum as a value of the mesh, whose devices keep what the reduction left on them.
-Tensor replicated(const MeshShape* shape, BufferSum& sum) {
-  const Spec* const spec = intern_replicated(shape, sum.result.sizes());
-  const auto is_copy_for = [&](size_t i) { return sum.copies[i - 1].device() == spec->device_of(static_cast<int>(i)); };
-  bool is_everywhere = sum.copies.size() + 1 == static_cast<size_t>(spec->num_components);
-  for (size_t i = 1; is_everywhere && i <= sum.copies.size(); ++i) is_everywhere = is_copy_for(i);
-  if (sum.copies.empty() || !is_everywhere) return make_mesh_tensor(shape, std::move(sum.result));
-  Components components{std::move(sum.result)};
-  for (Tensor& copy : sum.copies) components.push_back(std::move(copy));
-  return make_mesh_tensor(spec, std::move(components));
-}
-
 }  // namespace
 
 GradientGroup::GradientGroup(ReduceOp op, Reduction reduction, std::shared_ptr<Processes> processes)
@@ -164,7 +153,7 @@ void GradientGroup::reduce() {
   if (!sums.empty()) reduction_(sums);
   for (size_t i = 0; i < pending.size(); ++i) {
     if (processes_ || pending[i]->leaves_.size() > 1) bytes += bytes_of(sums[i].result);
-    pending[i]->accumulate(replicated(pending[i]->self_->mesh_shape(), sums[i]));
+    pending[i]->accumulate(on_mesh(pending[i]->self_->mesh_shape(), sums[i]));
   }
   if (bytes > 0) communicated(counter_, bytes);
   pending.clear();

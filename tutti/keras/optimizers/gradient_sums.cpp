@@ -6,6 +6,7 @@
 #include "tutti/distribute/reduce.h"
 #include "tutti/distribute/strategy.h"
 #include "tutti/keras/optimizers/gradient_sums_internal.h"
+#include "tutti/tensor/updates/buffer_updates.h"
 
 namespace tutti::keras::optimizers {
 
@@ -48,7 +49,7 @@ std::span<const Tensor> GradientSums::take(Brought<GradientShare> shares, const 
     owners_.push_back(i);
   }
   strategy.reduce_gradients({items_.data(), owners_.size()});
-  for (size_t k = 0; k < owners_.size(); ++k) sums_[owners_[k]] = std::move(items_[k].result);
+  for (size_t k = 0; k < owners_.size(); ++k) sums_[owners_[k]] = gradient_for(variables[owners_[k]], items_[k]);
   return sums_;
 }
 

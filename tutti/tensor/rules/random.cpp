@@ -1,17 +1,21 @@
 // Random numbers: those that one device would have drawn. Ops that fill a tensor draw for a whole one, which is then
 // cut; the others are written here by means of these, as LibTorch's CPU kernels compute them. What draws a number of
 // times that depends on its operand (multinomial, poisson, …) gathers it.
+#include <ATen/Context.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/empty_strided.h>
 #include <ATen/ops/native_dropout.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/ones_like.h>
 
 #include <algorithm>
+#include <mutex>
 
 #include "tutti/tensor/cut.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/operator_info.h"
+#include "tutti/tensor/random_seed.h"
 #include "tutti/tensor/rules/notation.h"
 #include "tutti/tensor/rules/rule_table.h"
 
@@ -86,11 +90,53 @@ void check_deviations(const Tensor& deviations) {
               "normal expects all elements of std >= 0.0");
 }
 
+// What a component holds of a whole value.
+Tensor place_in(Tensor whole, const Spec* spec, int component) {
+  for (int axis = 0; axis < spec->rank(); ++axis)
+    whole = whole.narrow(axis, spec->begin(component, axis), spec->length(component, axis));
+  return whole;
+}
+
+// On an accelerator the kernel decides which number an element gets. So each device draws for a whole tensor of which
+// it knows its own probabilities, all by the same numbers, and takes its own elements: no probability moves.
+// Requires: of one layout.
+Tensor draw_on_each_device(const Tensor& self, const Tensor& probabilities, const Generator& given) {
+  const Spec* const spec = mesh_impl(self).spec();
+  const Components& known = mesh_impl(probabilities).read_here();
+  at::Generator generator = given ? *given : at::globalContext().defaultGenerator(spec->shape->home);
+  const std::lock_guard lock(generator.mutex());
+  const Tensor before = generator.get_state();
+  Components drawn(static_cast<size_t>(spec->num_components));
+  for (int first = 0; first < spec->num_components; ++first) {
+    if (!spec->is_here(first) || drawn[static_cast<size_t>(first)].defined()) continue;
+    const c10::Device device = spec->device_of(first);
+    const auto for_each_there = [&](const auto& visit) {
+      for (int i = first; i < spec->num_components; ++i)
+        if (spec->is_here(i) && spec->device_of(i) == device) visit(i, static_cast<size_t>(i));
+    };
+    const Tensor whole = at::empty_strided(self.sizes(), self.strides(), self.options().device(device));
+    const Tensor all =
+        at::empty_strided(self.sizes(), probabilities.strides(), probabilities.options().device(device)).zero_();
+    for_each_there([&](int i, size_t place) { place_in(all, spec, i).copy_(known[place]); });
+    at::Generator own = make_generator(0, device);
+    own.set_state(before);
+    whole.bernoulli_(all, own);
+    for_each_there([&](int i, size_t place) { drawn[place] = place_in(whole, spec, i).clone(); });
+    generator.set_state(own.get_state());
+  }
+  return make_mesh_tensor(spec, std::move(drawn), self.strides());
+}
+
 // bernoulli_(self, p, generator) with a tensor of probabilities.
 DrawnResults decompose_bernoulli_in_place(at::ArrayRef<IValue> a) {
-  if (!a[1].isTensor() || !draws_in_order(a[0].toTensor())) return {};
+  if (!a[1].isTensor()) return {};
   const Tensor &self = a[0].toTensor(), &probabilities = a[1].toTensor();
   if (self.numel() == 0) return std::vector<IValue>{self};  // probabilities of any type
+  if (!draws_in_order(self)) {
+    if (!is_mesh_tensor(self) || mesh_impl(self).spec()->unreduced || self.sizes() != probabilities.sizes()) return {};
+    const Tensor like_self = relayout(probabilities, layout_of(self));
+    return std::vector<IValue>{self.copy_(draw_on_each_device(self, like_self, generator_of(a[2])))};
+  }
   check_probabilities(probabilities);
   const Tensor drawn = at::empty_like(self, probabilities.options()).uniform_(0, 1, generator_of(a[2]));
   return std::vector<IValue>{self.copy_(drawn.lt(probabilities))};
@@ -103,7 +149,6 @@ DrawnResults decompose_bernoulli(at::ArrayRef<IValue> a) {
   if (a.size() == 3 && a[1].isDouble())
     return std::vector<IValue>{
         at::empty_like(self, at::MemoryFormat::Contiguous).bernoulli_(a[1].toDouble(), generator_of(a[2]))};
-  if (!draws_in_order(self)) return {};
   if (a.size() == 3) return std::vector<IValue>{at::empty_like(self).bernoulli_(a[1].toTensor(), generator_of(a[2]))};
   return std::vector<IValue>{at::empty_like(self, at::MemoryFormat::Contiguous).bernoulli_(self, generator_of(a[1]))};
 }

@@ -6,6 +6,7 @@
 
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/strides.h"
+#include "tutti/tensor/sum_buffers.h"
 #include "tutti/tensor/updates/host_buffers.h"
 
 namespace tutti {
@@ -74,6 +75,26 @@ Tensor in_layout_of(const Tensor& variable, Tensor gradient) {
       return gradient;
   }
   return relayout(gradient, layout_of(variable));
+}
+
+Tensor on_mesh(const MeshShape* shape, BufferSum& sum) {
+  const Spec* const spec = intern_replicated(shape, sum.result.sizes());
+  const auto is_copy_for = [&](size_t i) { return sum.copies[i - 1].device() == spec->device_of(static_cast<int>(i)); };
+  bool is_everywhere = sum.copies.size() + 1 == static_cast<size_t>(spec->num_components);
+  for (size_t i = 1; is_everywhere && i <= sum.copies.size(); ++i) is_everywhere = is_copy_for(i);
+  if (sum.copies.empty() || !is_everywhere) return make_mesh_tensor(shape, std::move(sum.result));
+  Components components{std::move(sum.result)};
+  for (Tensor& copy : sum.copies) components.push_back(std::move(copy));
+  return make_mesh_tensor(spec, std::move(components));
+}
+
+Tensor gradient_for(const Tensor& variable, BufferSum& sum) {
+  if (sum.copies.empty() || !is_mesh_tensor(variable)) return std::move(sum.result);
+  if (sum.result.is_sparse()) {
+    sum.result = sum.result.to_dense();
+    for (Tensor& copy : sum.copies) copy = copy.to_dense();
+  }
+  return on_mesh(mesh_impl(variable).mesh_shape(), sum);
 }
 
 }  // namespace tutti

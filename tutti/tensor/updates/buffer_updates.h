@@ -9,6 +9,8 @@
 
 namespace tutti {
 
+struct BufferSum;
+struct MeshShape;
 using Tensor = at::Tensor;
 
 // What an update does to the gradient and the variable before its rule.
@@ -29,5 +31,10 @@ void finish_buffer_updates(const Tensor& variable);
 
 // A gradient as its variable's update wants it: on the variable's mesh and in its layout, or plain where that is plain.
 Tensor in_layout_of(const Tensor& variable, Tensor gradient);
+// The sum of what replicas left of a gradient, as a replicated value of their mesh: where the reduction gave each
+// device a copy, that is the device's component, and nothing moves.
+Tensor on_mesh(const MeshShape* shape, BufferSum& sum);
+// The same, dense, for the update of a variable; plain where that is, or where the devices got no copies.
+Tensor gradient_for(const Tensor& variable, BufferSum& sum);
 
 }  // namespace tutti
