@@ -242,7 +242,7 @@ class WorkerService : TaskService {
   }
 
   // Of an answer for others to travel with, as far as the last calls of the functions between tell.
-  static constexpr std::chrono::milliseconds kLongestWait{1};
+  static constexpr std::chrono::milliseconds kLongestWait{4};
   // After which a batch that was to end at once is too many functions, and the rest is given back: when another one
   // fails, they are cancelled.
   static constexpr std::chrono::milliseconds kLongBatch{10};

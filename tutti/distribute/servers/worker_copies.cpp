@@ -111,6 +111,7 @@ void WorkerCopies::bring(std::span<const int> numbers) {
     ByteReader reader(answer.first, "values that a server has sent along");
     reader.raw(answer.second);
     read_pull(reader, state_, known_, numbers, server, memory);
+    reader.finish();
   }
   const auto write = [&](int server) -> std::optional<LongMessage> {
     if (ahead.answers.contains(server) || !has_any(state_, numbers, server)) return {};
