@@ -113,16 +113,16 @@ class FaultyWay {
   std::unique_ptr<FaultProxy> proxy_;
 };
 
-Bytes update(int64_t call, int64_t count) {
-  ByteWriter writer = message_of(Kind::push);
-  for (const int64_t each : {call, int64_t{0}, call, int64_t{0}}) writer.number(each);  // first open: this call
+LongMessage update(int64_t call, int64_t count) {
+  LongMessage message(Kind::push);
+  for (const int64_t each : {call, int64_t{0}, call, int64_t{0}}) message.number(each);  // first open: this call
   const double scale = 1;
-  writer.raw(&scale, sizeof scale);
-  for (const int64_t each : {1, 0, 0}) writer.number(each);  // one tensor: the first one, whole
-  std::vector<double> gradient(static_cast<size_t>(count));
-  gradient[static_cast<size_t>(call)] = 1;
-  writer.raw(gradient.data(), gradient.size() * sizeof(double));
-  return writer.bytes();
+  message.raw(&scale, sizeof scale);
+  for (const int64_t each : {0, 1, 0, 0}) message.number(each);  // nothing is pulled; one tensor: the first one, whole
+  const auto gradient = std::make_shared<std::vector<double>>(static_cast<size_t>(count));
+  (*gradient)[static_cast<size_t>(call)] = 1;
+  message.part(gradient->data(), gradient->size() * sizeof(double), gradient);
+  return message;
 }
 
 TEST(ServedRequests, EachUpdateIsMadeOnceThroughLostRequestsAndLostReplies) {
@@ -139,9 +139,9 @@ TEST(ServedRequests, EachUpdateIsMadeOnceThroughLostRequestsAndLostReplies) {
   for (int64_t call = 0; call < kUpdates; ++call) {
     requests.ask([&](int) { return std::optional(update(call, kUpdates)); }, [](int, ByteReader&) {});
     const auto pull = [&](int) {
-      ByteWriter writer = message_of(Kind::pull);
-      for (const int64_t each : {1, 0, 0}) writer.number(each);
-      return std::optional(writer.bytes());
+      LongMessage message(Kind::pull);
+      for (const int64_t each : {1, 0, 0}) message.number(each);
+      return std::optional(std::move(message));
     };
     requests.ask(pull, [&](int, ByteReader& reader) {
       const int64_t version = reader.number();
@@ -181,7 +181,7 @@ void take_part(const cluster::Environment& environment, rpc::Carriage carriage) 
   for (const auto* peers : {&links.coordinators(), &links.workers(), &links.servers()})
     for (const auto& peer : *peers) peer->send(Bytes(100'000, 7));
   for (const auto* peers : {&links.coordinators(), &links.workers(), &links.servers()})
-    for (const auto& peer : *peers) EXPECT_EQ(peer->receive(), Bytes(100'000, 7));
+    for (const auto& peer : *peers) EXPECT_EQ(peer->receive().bytes(), Bytes(100'000, 7));
 }
 
 // Ports that were free a moment ago.

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <future>
 #include <random>
 #include <thread>
@@ -141,6 +142,102 @@ TEST(MemoryStream, NothingComesBeforeTheDeadlineWhereNothingIsSent) {
   EXPECT_EQ(code_of([&] { ends.one->receive(Clock::now() + 20ms); }), ErrorCode::deadline_exceeded);
 }
 
+// A long message lies in the ring as long as somebody has it, and those that come meanwhile do not touch it.
+TEST(MemoryStream, MessagesKeepTheirBytesAndRoomUntilTheyAreLetGo) {
+  Ends ends;
+  constexpr size_t kLong = SharedMemory::kRingBytes / 5;
+  const auto receive = [&] { return std::make_optional(ends.other->receive(Clock::now() + 20s)); };
+  std::vector<std::optional<Message>> held;
+  for (size_t i = 0; i < 9; ++i) ends.one->send({bytes_of(kLong + i, i)});
+  for (size_t i = 0; i < 4; ++i) held.push_back(receive());
+  std::this_thread::sleep_for(20ms);
+  EXPECT_FALSE(ends.other->has_message()) << "there is no room for another one";
+  held[2].reset();
+  held[1].reset();  // in another order than they came
+  std::this_thread::sleep_for(20ms);
+  EXPECT_FALSE(ends.other->has_message()) << "the room is behind one that is still held";
+  EXPECT_EQ(held[0]->bytes(kMaxMessageBytes), bytes_of(kLong, 0));
+  held[0].reset();
+  for (size_t i = 4; i < 7; ++i) held.push_back(receive());
+  for (const size_t i : {3, 4, 5, 6}) EXPECT_EQ(held[i]->bytes(kMaxMessageBytes), bytes_of(kLong + i, i)) << i;
+  held[3].reset();
+  held[4].reset();
+  for (size_t i = 7; i < 9; ++i) EXPECT_EQ(received(*ends.other), bytes_of(kLong + i, i)) << i;
+  ends.other.reset();
+  ends.one.reset();
+  EXPECT_EQ(held[6]->bytes(kMaxMessageBytes), bytes_of(kLong + 6, 6)) << "it outlives the stream";
+}
+
+// So that they stay in the caches.
+TEST(MemoryStream, LongMessagesThatComeOneByOneUseTheSameMemory) {
+  Ends ends;
+  const std::byte* first = nullptr;
+  for (size_t i = 0; i < 20; ++i) {
+    for (size_t k = 0; k < i; ++k) {
+      ends.one->send({bytes_of(10 * k, k)});
+      EXPECT_EQ(received(*ends.other), bytes_of(10 * k, k));
+    }
+    ends.one->send({bytes_of(200'000 + i, i)});
+    const Message message = ends.other->receive(Clock::now() + 20s);
+    EXPECT_EQ(message.bytes(kMaxMessageBytes), bytes_of(200'000 + i, i));
+    ASSERT_EQ(message.pieces().size(), 1);
+    if (!first) first = message.pieces()[0].data();
+    EXPECT_EQ(message.pieces()[0].data(), first) << i;
+  }
+}
+
+// Who waits reads what comes, and a thread where somebody listens: each of them, in turn, gets all.
+TEST(MemoryStream, NothingIsLostWhereListenersComeAndGo) {
+  Ends ends;
+  constexpr size_t kMessages = 20'000;
+  std::thread sender([&] {
+    for (size_t i = 0; i < kMessages; ++i) ends.one->send({bytes_of(i % 50, i)});
+  });
+  std::atomic<bool> ends_listening = false;
+  std::thread listener([&] {
+    while (!ends_listening) {
+      ends.other->on_event([] {});
+      std::this_thread::sleep_for(1ms);
+      ends.other->on_event(nullptr);
+      std::this_thread::sleep_for(1ms);
+    }
+  });
+  const auto begin = Clock::now();
+  for (size_t i = 0; i < kMessages; ++i) ASSERT_EQ(received(*ends.other), bytes_of(i % 50, i)) << i;
+  ends_listening = true;
+  EXPECT_LT(Clock::now() - begin, 60s);
+  sender.join();
+  listener.join();
+}
+
+TEST(MemoryStream, WhatCameBeforeSomebodyListensIsAnEvent) {
+  Ends ends;
+  ends.one->send({bytes_of(10, 1)});
+  std::promise<void> told;
+  ends.other->on_event([&, is_told = false]() mutable {
+    if (!std::exchange(is_told, true)) told.set_value();
+  });
+  EXPECT_EQ(told.get_future().wait_for(20s), std::future_status::ready);
+  EXPECT_EQ(received(*ends.other), bytes_of(10, 1));
+}
+
+// What is lent is written at once, or copied.
+TEST(MemoryStream, LentBytesAreNotNeededOnceTheyAreSent) {
+  Ends ends;
+  constexpr size_t kMessages = 30, kSize = 100'000;  // more than the ring holds
+  for (size_t i = 0; i < kMessages; ++i) {
+    Bytes lent = bytes_of(kSize, i);
+    const auto payload = Payload::lent(lent.data(), lent.size());
+    ends.one->send(
+        {.head = {7}, .payload = payload.part(0, 10), .more = {payload.part(10, 5), payload.part(15, kSize - 15)}});
+    std::ranges::fill(lent, uint8_t{0});
+  }
+  for (size_t i = 0; i < kMessages; ++i) {
+    const Bytes bytes = received(*ends.other);
+    EXPECT_EQ(Bytes(bytes.begin() + 1, bytes.end()), bytes_of(kSize, i)) << i;
+  }
+}
+
 TEST(MemoryStream, ALostConnectionEndsIt) {
   Ends ends;
   std::promise<void> told;
@@ -188,7 +285,7 @@ TEST(MemoryStream, RandomDamageHarmsNobody) {
     });
     std::mt19937_64 own(static_cast<uint64_t>(round));
     for (int i = 0; i < 20; ++i) {
-      SharedMemory::Ring& ring = ends.seen->ring_from(static_cast<int>(own() % 2));
+      const SharedMemory::Ring ring = ends.seen->ring_from(static_cast<int>(own() % 2));
       SharedMemory::Bell& bell = ends.seen->bell(static_cast<int>(own() % 2));
       const uint64_t value = own() % 3 == 0 ? own() : own() % 5000;
       switch (own() % 6) {

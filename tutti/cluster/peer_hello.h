@@ -11,7 +11,7 @@
 
 namespace tutti::cluster {
 
-constexpr int64_t kPeerVersion = 2;           // of what processes of several hosts say to each other
+constexpr int64_t kPeerVersion = 3;           // of what processes of several hosts say to each other
 constexpr size_t kMaxHelloBytes = 64 * 1024;  // of anything that is said before both are known
 constexpr size_t kMaxSpecText = 32 * 1024;
 

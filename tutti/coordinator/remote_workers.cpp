@@ -26,7 +26,7 @@ int64_t least_number(const ClosureQueue::Batch& batch) {
 
 // Of who was told that a run begins.
 void require_ready(Link& link, Link::Clock::time_point deadline) {
-  const Bytes answer = link.receive(deadline);
+  const servers::Incoming answer = link.receive(deadline);
   ByteReader reader(answer, str("the answer of ", link.name()));
   servers::require_done(reader);
   reader.finish();
@@ -246,7 +246,7 @@ void RemoteWorkers::call(int worker, ClosureQueue::Batch& batch, size_t& num_end
   link.send(message_of(batch));
   size_t num_postponed = 0;  // the last ones
   while (num_ended + num_postponed < batch.closures.size()) {
-    const Bytes message = link.receive();
+    const servers::Incoming message = link.receive();
     ByteReader reader(message, "the answers of a worker");
     if (servers::read_kind(reader) != Kind::answers) reader.damaged("they are none");
     const auto num_left = static_cast<int64_t>(batch.closures.size() - num_ended - num_postponed);

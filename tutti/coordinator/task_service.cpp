@@ -108,6 +108,7 @@ class Answers {
  public:
   explicit Answers(Link& coordinator) : coordinator_(coordinator) {}
 
+  bool is_empty() const { return count_ == 0; }
   // `what` of an answer follows its kind.
   void add(Kind kind, const Bytes& what = {}) {
     ++count_;
@@ -144,7 +145,7 @@ class WorkerService : TaskService {
 
   Bytes run() {
     while (true) {
-      const Bytes message = receive();
+      const servers::Incoming message = receive();
       ByteReader reader(message, "a message of the coordinator");
       const Kind kind = servers::read_kind(reader);
       if (kind == Kind::call)
@@ -157,7 +158,7 @@ class WorkerService : TaskService {
  private:
   // The next message. The coordinator calls others for what was under way here over a connection that is lost, and
   // waits for no answers of before.
-  Bytes receive() {
+  servers::Incoming receive() {
     while (true) {
       try {
         return coordinator_.receive();
@@ -167,6 +168,19 @@ class WorkerService : TaskService {
     }
   }
 
+  struct Call {
+    servers::WorkerCopies::Call is;
+    std::span<const uint8_t> arguments;
+  };
+  Call read_call(ByteReader& reader) const {
+    Call call;
+    call.is.number = reader.number();
+    call.is.function = static_cast<int>(reader.number_in(0, static_cast<int64_t>(named_.functions.size()) - 1));
+    const auto size = static_cast<size_t>(reader.count(1));
+    call.arguments = {reader.raw(size), size};
+    return call;
+  }
+
   void call_all(ByteReader& reader) {
     const int64_t first_open = reader.number();
     bool has_failed = false;
@@ -174,24 +188,24 @@ class WorkerService : TaskService {
     const WorkerGuard guard(training_.links().position());
     const RemoteReadsGuard reads(training_.worker());
     const auto begun = Link::Clock::now();
-    auto sent = begun, now = begun;
-    const int64_t count = reader.count(3 * sizeof(int64_t));
-    for (int64_t i = 0; i < count; ++i) {
-      const int64_t number = reader.number();
-      const auto function = reader.number_in(0, static_cast<int64_t>(named_.functions.size()) - 1);
-      const auto size = static_cast<size_t>(reader.count(1));
-      const std::span<const uint8_t> arguments(reader.raw(size), size);
+    auto waits_since = begun, now = begun;  // the first of the answers
+    std::optional<Call> next;
+    int64_t left = reader.count(3 * sizeof(int64_t));
+    if (left > 0) next = read_call(reader);
+    for (int64_t i = 0; next; ++i) {
+      const Call one = *next;
+      next.reset();
+      if (--left > 0) next = read_call(reader);
+      const int function = one.is.function;
       if (has_failed || (i >= static_cast<int64_t>(kWindow) && now - begun > kLongBatch)) {
         answers.add(has_failed ? Kind::skipped : Kind::postponed);
         continue;
       }
       auto& took = took_[static_cast<size_t>(function)];
-      if (took > kQuick || now - sent > kLongestWait) {  // those before it shall not wait for it
-        answers.send();
-        sent = now;
-      }
+      if (answers.is_empty()) waits_since = now;
+      if (took >= kLongestWait || now - waits_since + took > kLongestWait) answers.send();
       try {
-        answers.add(Kind::done, call(number, first_open, static_cast<int>(function), arguments).bytes());
+        answers.add(Kind::done, call(one, first_open, next).bytes());
       } catch (const servers::ServerLost&) {
         answers.add_failed(std::current_exception(), "");
         answers.send();
@@ -218,16 +232,17 @@ class WorkerService : TaskService {
     }
   }
 
-  ByteWriter call(int64_t number, int64_t first_open, int function, std::span<const uint8_t> arguments) {
-    ByteReader reader(arguments, "arguments");  // so short that it takes no memory
-    training_.worker().begin(function, number, first_open);
-    const auto& named = named_.functions[static_cast<size_t>(function)];
+  ByteWriter call(const Call& one, int64_t first_open, const std::optional<Call>& next) {
+    ByteReader reader(one.arguments, "arguments");  // so short that it takes no memory
+    training_.worker().begin(one.is, first_open, next ? std::optional(next->is) : std::nullopt);
+    const auto& named = named_.functions[static_cast<size_t>(one.is.function)];
     ByteWriter result = named.call(reader, *named_.values, training_.links().position());
     training_.worker().finish();
     return result;
   }
 
-  static constexpr std::chrono::microseconds kQuick{100}, kLongestWait{200};  // of an answer that could travel
+  // Of an answer for others to travel with, as far as the last calls of the functions between tell.
+  static constexpr std::chrono::milliseconds kLongestWait{4};
   // After which a batch that was to end at once is too many functions, and the rest is given back: when another one
   // fails, they are cancelled.
   static constexpr std::chrono::milliseconds kLongBatch{10};
@@ -275,7 +290,7 @@ class ServerService : TaskService {
   }
 
   // The coordinator takes another connection when it next asks something, which may be long after.
-  std::optional<Bytes> take_of_coordinator() {
+  std::optional<servers::Incoming> take_of_coordinator() {
     try {
       return coordinator_.take();
     } catch (const Error& error) {
@@ -284,7 +299,7 @@ class ServerService : TaskService {
     }
   }
 
-  std::optional<Bytes> answer_coordinator(const Bytes& message) {
+  std::optional<Bytes> answer_coordinator(const servers::Incoming& message) {
     ByteReader reader(message, "a message of the coordinator");
     const Kind kind = servers::read_kind(reader);
     if (kind == Kind::begin || kind == Kind::end) return answer(kind, reader);

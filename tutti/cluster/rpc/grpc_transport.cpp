@@ -17,14 +17,20 @@ using grpc::Slice;
 
 constexpr const char* kMethod = "/tutti/stream";
 
+// What is lent is copied.
+Slice to_slice(const Payload& payload) {
+  if (payload.is_lent()) return {payload.bytes.get(), payload.size};
+  auto* bytes = new Payload(payload);
+  return {const_cast<std::byte*>(bytes->bytes.get()), bytes->size,
+          [](void* held) { delete static_cast<Payload*>(held); }, bytes};
+}
+
 ByteBuffer to_buffer(const Outgoing& message) {
-  Slice slices[2] = {Slice(message.head.data(), message.head.size()), Slice()};
-  if (message.payload.size == 0) return {slices, 1};
-  auto* bytes = new Payload(message.payload);
-  slices[1] = Slice(
-      const_cast<std::byte*>(bytes->bytes.get()), bytes->size, [](void* held) { delete static_cast<Payload*>(held); },
-      bytes);
-  return {slices, 2};
+  std::vector<Slice> slices;
+  slices.emplace_back(message.head.data(), message.head.size());
+  if (message.payload.size > 0) slices.push_back(to_slice(message.payload));
+  for (const Payload& each : message.more) slices.push_back(to_slice(each));
+  return {slices.data(), slices.size()};
 }
 
 Message to_message(const ByteBuffer& buffer) {

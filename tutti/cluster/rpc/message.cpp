@@ -9,6 +9,31 @@
 
 namespace tutti::rpc {
 
+Payload Payload::lent(const void* bytes, size_t size) {
+  return {std::shared_ptr<const std::byte[]>(std::shared_ptr<void>(), static_cast<const std::byte*>(bytes)), size};
+}
+
+Payload Payload::part(size_t begin, size_t count) const {
+  return {std::shared_ptr<const std::byte[]>(bytes, bytes.get() + begin), count};
+}
+
+size_t Outgoing::size() const {
+  size_t sum = head.size() + payload.size;
+  for (const Payload& each : more) sum += each.size;
+  return sum;
+}
+
+void Outgoing::keep() {
+  const auto keep_one = [](Payload& each) {
+    if (!each.is_lent()) return;
+    auto own = std::make_shared_for_overwrite<std::byte[]>(each.size);
+    std::memcpy(own.get(), each.bytes.get(), each.size);
+    each.bytes = std::move(own);
+  };
+  keep_one(payload);
+  for (Payload& each : more) keep_one(each);
+}
+
 Message::Message(std::shared_ptr<const void> owner, std::vector<Piece> pieces)
     : owner_(std::move(owner)), pieces_(std::move(pieces)) {
   for (const Piece& piece : pieces_) size_ += piece.size();

@@ -21,10 +21,11 @@ class SharedMemory {
   static constexpr uint64_t kRingBytes = uint64_t{1} << 20;
 
   struct Ring {
-    alignas(64) std::atomic<uint64_t> head;            // bytes that were written, ever
-    alignas(64) std::atomic<uint64_t> tail;            // bytes that were read
-    alignas(64) std::atomic<uint32_t> waits_for_room;  // who writes
-    alignas(64) std::byte bytes[kRingBytes];
+    std::atomic<uint64_t>& head;            // bytes that were written, ever
+    std::atomic<uint64_t>& origin;          // of these, the first that lies at the start
+    std::atomic<uint64_t>& tail;            // bytes that were read, and are free to be written to
+    std::atomic<uint32_t>& waits_for_room;  // who writes
+    std::byte* bytes;                       // kRingBytes, and the same once more: what lies in a row is in one piece
   };
   // What an end sleeps on.
   struct Bell {
@@ -46,7 +47,7 @@ class SharedMemory {
 
   // Of end 0, which made it, and of end 1.
   Bell& bell(int end) const;
-  Ring& ring_from(int end) const;
+  Ring ring_from(int end) const;
 
  private:
   SharedMemory(FileDescriptor file, std::string key);

@@ -61,6 +61,16 @@ bool StreamState::is_writing() {
   return is_writing_;
 }
 
+bool StreamState::has_listener() {
+  const std::lock_guard lock(mutex_);
+  return on_event_ || discards_;
+}
+
+bool StreamState::has_news() {
+  const std::lock_guard lock(mutex_);
+  return !inbox_.empty() || end_;
+}
+
 void StreamState::other_finished() {
   const std::lock_guard lock(mutex_);
   is_finishing_ = true;
@@ -88,11 +98,22 @@ void Stream::send(Outgoing message) {
   if (state_->end_ || state_->is_finishing_) return;
   state_->outbox_.push_back(std::move(message));
   if (!state_->is_writing_) state_->write_next();
+  if (!state_->outbox_.empty()) state_->outbox_.back().keep();
+}
+
+void Stream::bring() const {
+  if (source_ && !state_->has_listener()) source_->bring();
 }
 
 std::optional<Message> Stream::take() {
+  bring();
   const std::lock_guard lock(state_->mutex_);
   if (state_->inbox_.empty()) return {};
+  return take_first();
+}
+
+// With the lock, of some that have come.
+Message Stream::take_first() {
   Message message = std::move(state_->inbox_.front());
   state_->inbox_.pop_front();
   if (state_->wire_ && std::exchange(state_->is_paused_, false)) state_->wire_->read();
@@ -100,6 +121,7 @@ std::optional<Message> Stream::take() {
 }
 
 bool Stream::has_message() const {
+  bring();
   const std::lock_guard lock(state_->mutex_);
   return !state_->inbox_.empty();
 }
@@ -112,23 +134,42 @@ std::optional<std::string> Stream::end() const {
 
 Message Stream::receive(std::chrono::steady_clock::time_point deadline) {
   std::unique_lock lock(state_->mutex_);
-  const bool has_come =
-      state_->changed_.wait_until(lock, deadline, [&] { return !state_->inbox_.empty() || state_->end_; });
-  if (!has_come) throw Error(ErrorCode::deadline_exceeded, "nothing has come");
+  const auto has_come = [&] { return !state_->inbox_.empty() || state_->end_; };
+  const auto brings = [&] { return source_ && !state_->on_event_; };
+  while (!has_come()) {
+    if (std::chrono::steady_clock::now() >= deadline) throw Error(ErrorCode::deadline_exceeded, "nothing has come");
+    if (!brings()) {
+      state_->changed_.wait_until(lock, deadline, [&] { return has_come() || brings(); });
+      continue;
+    }
+    lock.unlock();
+    source_->wait(deadline);
+    lock.lock();
+  }
   if (state_->inbox_.empty()) throw Error(ErrorCode::unavailable, *state_->end_);
-  return *take();
+  return take_first();
 }
 
 void Stream::on_event(std::function<void()> call) {
-  const std::lock_guard lock(state_->mutex_);
-  state_->on_event_ = std::move(call);
-  if (state_->on_event_ && (!state_->inbox_.empty() || state_->end_)) state_->on_event_();
+  if (call) bring();
+  {
+    const std::lock_guard lock(state_->mutex_);
+    state_->on_event_ = std::move(call);
+    if (state_->on_event_ && (!state_->inbox_.empty() || state_->end_)) state_->on_event_();
+    state_->changed_.notify_all();  // who waits, waits in another way
+  }
+  if (source_) source_->look();
 }
 
 bool Stream::close(std::chrono::milliseconds limit) {
   std::unique_lock lock(state_->mutex_);
   state_->on_event_ = nullptr;
   state_->discards_ = state_->is_finishing_ = true;
+  if (source_) {
+    lock.unlock();
+    source_->look();
+    lock.lock();
+  }
   state_->inbox_.clear();
   if (state_->wire_ && std::exchange(state_->is_paused_, false)) state_->wire_->read();
   if (!state_->is_writing_) state_->write_next();

@@ -23,13 +23,24 @@ enum class Carriage { sockets, shared_memory };
 class Wire {
  public:
   virtual void read() = 0;  // one message more
-  // One at a time. Returns whether it is done; else StreamState::written tells.
+  // One at a time. Returns whether it is done; else StreamState::written tells. What is lent is there until it returns.
   virtual bool write(const Outgoing& message) = 0;
   virtual void finish() = 0;  // nothing more will be written
   virtual void cancel() = 0;
 
  protected:
   ~Wire() = default;
+};
+
+// What a stream has whose messages can be brought by who waits for them. That spares a change of threads; as long as
+// somebody listens for events the transport brings them.
+class Source {
+ public:
+  virtual ~Source() = default;
+  virtual void bring() = 0;  // what has come
+  // The same, and waits for it, or for the end. May return before either.
+  virtual void wait(std::chrono::steady_clock::time_point deadline) = 0;
+  virtual void look() = 0;  // whether somebody listens now
 };
 
 // What a stream's owner and its transport share. The transport calls the members below from threads of its own.
@@ -42,6 +53,10 @@ class StreamState {
   bool arrived(Message message);
   void written(bool is_whole);
   bool is_writing();
+  // Whether what comes, and the end, are waited for by nobody who would call the source.
+  bool has_listener();
+  // Whether something waits to be taken, or has ended.
+  bool has_news();
   // The other side writes nothing more, and waits for this one to finish.
   void other_finished();
   void ended(const std::string& why);
@@ -65,13 +80,15 @@ class StreamState {
 // taken, and when much of it waits, the other side's sending does. Members may be called from any thread.
 class Stream {
  public:
-  // `owned` goes with the stream, once nothing will come any more.
-  explicit Stream(std::shared_ptr<StreamState> state, std::shared_ptr<void> owned = {})
-      : state_(std::move(state)), owned_(std::move(owned)) {}
+  // `source` goes with the stream, once nothing will come any more.
+  explicit Stream(std::shared_ptr<StreamState> state, std::shared_ptr<Source> source = {},
+                  Carriage carriage = Carriage::sockets)
+      : state_(std::move(state)), source_(std::move(source)), carriage_(carriage) {}
   ~Stream();  // at once: what is not sent yet may be lost
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
+  Carriage carriage() const { return carriage_; }
   // Never blocks. Of a stream that has ended: does nothing.
   void send(Outgoing message);
   // The next message that has come.
@@ -90,8 +107,12 @@ class Stream {
   bool close(std::chrono::milliseconds limit);
 
  private:
+  void bring() const;
+  Message take_first();
+
   const std::shared_ptr<StreamState> state_;
-  const std::shared_ptr<void> owned_;
+  const std::shared_ptr<Source> source_;  // or null. It locks the state, and is never called with that locked
+  const Carriage carriage_;
 };
 
 }  // namespace tutti::rpc

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "tutti/core/crc32c.h"
 #include "tutti/core/str.h"
@@ -55,9 +56,9 @@ void CoordinatorCopies::pull_numbers() {
     std::vector<double> furthest;
     requests_.ask(
         [&](int) {
-          ByteWriter writer = message_of(Kind::read_numbers);
-          writer.number(number);
-          return std::optional(writer.bytes());
+          LongMessage message(Kind::read_numbers);
+          message.number(number);
+          return std::optional(std::move(message));
         },
         [&](int, ByteReader& reader) {
           std::vector<double> numbers(static_cast<size_t>(reader.count(sizeof(double))));
@@ -79,7 +80,7 @@ void CoordinatorCopies::push_writes() {
   for (int number = 0; number < state_.num_tensors(); ++number)
     if (state_.is_alive(number) && checksum(number) != checksums_[static_cast<size_t>(number)])
       written.push_back(number);
-  const auto write = [&](int server) -> std::optional<Bytes> {
+  const auto write = [&](int server) -> std::optional<LongMessage> {
     if (written.empty()) return {};
     LongMessage message(Kind::assign);
     message.number(static_cast<int64_t>(written.size()));
@@ -87,7 +88,7 @@ void CoordinatorCopies::push_writes() {
       message.number(number);
       state_.append(message, number, server);
     }
-    return message.bytes();
+    return message;
   };
   requests_.ask(write, [](int, ByteReader&) {});
   for (const int number : written) checksums_[static_cast<size_t>(number)] = checksum(number);
@@ -102,11 +103,11 @@ void CoordinatorCopies::push_numbers() {
     if (numbers == known) continue;
     requests_.ask(
         [&](int) {
-          ByteWriter writer = message_of(Kind::write_numbers);
-          writer.number(number);
-          writer.number(static_cast<int64_t>(numbers.size()));
-          writer.raw(numbers.data(), numbers.size() * sizeof(double));
-          return std::optional(writer.bytes());
+          LongMessage message(Kind::write_numbers);
+          message.number(number);
+          message.number(static_cast<int64_t>(numbers.size()));
+          message.raw(numbers.data(), numbers.size() * sizeof(double));
+          return std::optional(std::move(message));
         },
         [](int, ByteReader&) {});
     known = numbers;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,9 +15,28 @@
 namespace tutti::servers {
 
 using Bytes = std::vector<uint8_t>;
+class LongMessage;
 
-// Messages of any size to and from one other task, each way in order. They travel in pieces with checksums; memory for
-// what is announced is taken as it comes. Who says nothing for too long, while it is waited for, is lost.
+// A message that has come whole. Its bytes stay where they came, as long as somebody has it, or its owner: in memory
+// that two tasks share they take the room of what comes next.
+class Incoming {
+ public:
+  Incoming(Bytes bytes);
+  Incoming(std::shared_ptr<const void> owner, std::span<const uint8_t> bytes)
+      : owner_(std::move(owner)), bytes_(bytes) {}
+
+  operator std::span<const uint8_t>() const { return bytes_; }
+  Bytes bytes() const { return {bytes_.begin(), bytes_.end()}; }
+  const std::shared_ptr<const void>& owner() const { return owner_; }
+
+ private:
+  std::shared_ptr<const void> owner_;
+  std::span<const uint8_t> bytes_;
+};
+
+// Messages of any size to and from one other task, each way in order. They travel in pieces with checksums, in shared
+// memory of their heads alone; memory for what is announced is taken as it comes. Who says nothing for too long, while
+// it is waited for, is lost.
 class Link {
  public:
   using Clock = std::chrono::steady_clock;
@@ -28,6 +48,8 @@ class Link {
   // Never block; any thread. To one that is lost they do nothing.
   void send(Bytes message) { send(std::make_shared<const Bytes>(std::move(message))); }
   void send(const std::shared_ptr<const Bytes>& message);
+  // Its parts need not stay.
+  void send(const LongMessage& message);
   void say_alive();
 
   // From now on over another connection to the same task; what has not come whole is forgotten. For the thread that
@@ -41,8 +63,8 @@ class Link {
 
   // For one thread. The next message that has come whole; the next one. Throw: unavailable, naming the task, where it
   // is lost; data_loss for what is no message; deadline_exceeded.
-  std::optional<Bytes> take();
-  Bytes receive(Clock::time_point deadline = Clock::time_point::max());
+  std::optional<Incoming> take();
+  Incoming receive(Clock::time_point deadline = Clock::time_point::max());
   // Throws: unavailable where nothing has come for too long since `since`, and since it was last looked for.
   void check_silence(Clock::time_point since) const;
 
@@ -52,7 +74,8 @@ class Link {
   bool close(std::chrono::milliseconds limit) { return stream_ && stream_->close(limit); }
 
  private:
-  void add(const rpc::Message& piece);
+  void send_parts(std::span<const rpc::Payload> parts);
+  std::optional<Incoming> add(const rpc::Message& piece);
   [[noreturn]] void throw_lost(const std::string& why) const;
 
   const std::string name_;
@@ -64,7 +87,7 @@ class Link {
   Clock::time_point heard_ = Clock::now(), renewed_ = {};
   Bytes arriving_;
   uint64_t announced_ = 0;  // bytes of the message that is arriving
-  bool is_arriving_ = false, is_whole_ = false;
+  bool is_arriving_ = false;
 };
 
 }  // namespace tutti::servers

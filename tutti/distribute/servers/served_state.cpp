@@ -168,7 +168,7 @@ void ServedState::take(ByteReader& reader, int number, int server, char* memory)
   for (const Shard& shard : of.shards) {
     const auto count = static_cast<size_t>(shard.num_rows * of.row_bytes);
     if (shard.server == server && count > 0)
-      std::memcpy(memory + shard.first_row * of.row_bytes, reader.raw(count), count);
+      std::memcpy(memory + shard.first_row * of.row_bytes, read_part(reader, count), count);
   }
 }
 

@@ -1,5 +1,6 @@
 #include "tutti/distribute/servers/server_requests.h"
 
+#include <algorithm>
 #include <exception>
 #include <utility>
 
@@ -7,22 +8,28 @@
 #include "tutti/core/str.h"
 
 namespace tutti::servers {
-void ServerRequests::ask(FunctionRef<std::optional<Bytes>(int server)> write,
+
+void ServerRequests::ask(FunctionRef<std::optional<LongMessage>(int server)> write,
                          FunctionRef<void(int server, ByteReader& reader)> read) {
+  ask(write, [&](int server, ByteReader& reader, const Incoming&) { read(server, reader); });
+}
+
+void ServerRequests::ask(FunctionRef<std::optional<LongMessage>(int server)> write,
+                         FunctionRef<void(int server, ByteReader& reader, const Incoming& answer)> read) {
   const std::lock_guard lock(mutex_);
-  std::vector<std::pair<int, std::shared_ptr<const Bytes>>> asked;
+  std::vector<std::pair<int, LongMessage>> asked;
   for (int server = 0; server < num_servers(); ++server)
     if (auto request = write(server)) {
-      asked.emplace_back(server, std::make_shared<const Bytes>(*std::move(request)));
+      asked.emplace_back(server, *std::move(request));
       servers_[static_cast<size_t>(server)]->send(asked.back().second);
     }
   std::exception_ptr failure;  // all answers are taken, so that the next request gets its own
   for (const auto& [server, request] : asked) {
-    const Bytes answer = receive(server, request);
+    const Incoming answer = receive(server, request);
     try {
       ByteReader reader(answer, "the answer of a server");
       require_done(reader);
-      read(server, reader);
+      read(server, reader, answer);
       reader.finish();
     } catch (...) {
       if (!failure) failure = std::current_exception();
@@ -33,7 +40,7 @@ void ServerRequests::ask(FunctionRef<std::optional<Bytes>(int server)> write,
 
 // The answer to what was sent, over as many connections as it takes, as long as there is a new one. A server that has
 // answered nothing in kMaxRenewals of them gets no more.
-Bytes ServerRequests::receive(int server, const std::shared_ptr<const Bytes>& request) {
+Incoming ServerRequests::receive(int server, const LongMessage& request) {
   Link& link = *servers_[static_cast<size_t>(server)];
   for (int renewals = 0;; ++renewals) {
     try {
@@ -56,39 +63,50 @@ void connect_again(const ServerRequests::Renew& renew, int server, const Error& 
   warn(str(lost.what(), "; it is connected to again"));
 }
 
+namespace {
+
+bool is_on(const ServedState& state, int tensor, int server) {
+  return std::ranges::any_of(state[tensor].shards, [&](const Shard& shard) { return shard.server == server; });
+}
+
+}  // namespace
+
+bool has_any(const ServedState& state, std::span<const int> tensors, int server) {
+  return std::ranges::any_of(tensors, [&](int tensor) { return is_on(state, tensor, server); });
+}
+
+void write_pull(LongMessage& message, const ServedState& state, KnownVersions& known, std::span<const int> tensors,
+                int server) {
+  message.number(std::ranges::count_if(tensors, [&](int tensor) { return is_on(state, tensor, server); }));
+  for (const int tensor : tensors) {
+    if (!is_on(state, tensor, server)) continue;
+    message.number(tensor);
+    message.number(static_cast<int64_t>(known.of(tensor, server)));
+  }
+}
+
+void read_pull(ByteReader& reader, const ServedState& state, KnownVersions& known, std::span<const int> tensors,
+               int server, FunctionRef<char*(int tensor)> memory) {
+  for (const int tensor : tensors) {
+    if (!is_on(state, tensor, server)) continue;
+    const auto version = static_cast<uint64_t>(reader.number());
+    if (version == known.of(tensor, server)) continue;
+    if (state.bytes_on(tensor, server) > reader.left()) reader.damaged("a value ends too early");
+    state.take(reader, tensor, server, memory(tensor));
+    known.of(tensor, server) = version;
+  }
+}
+
 void pull_tensors(ServerRequests& requests, const ServedState& state, KnownVersions& known,
                   std::span<const int> tensors, FunctionRef<char*(int tensor)> memory) {
-  const auto on = [&](int server) {
-    std::vector<int> here;
-    for (const int tensor : tensors)
-      for (const Shard& shard : state[tensor].shards)
-        if (shard.server == server) {
-          here.push_back(tensor);
-          break;
-        }
-    return here;
+  const auto write = [&](int server) -> std::optional<LongMessage> {
+    if (!has_any(state, tensors, server)) return {};
+    LongMessage message(Kind::pull);
+    write_pull(message, state, known, tensors, server);
+    return message;
   };
-  const auto write = [&](int server) -> std::optional<Bytes> {
-    const auto here = on(server);
-    if (here.empty()) return {};
-    ByteWriter writer = message_of(Kind::pull);
-    writer.number(static_cast<int64_t>(here.size()));
-    for (const int tensor : here) {
-      writer.number(tensor);
-      writer.number(static_cast<int64_t>(known.of(tensor, server)));
-    }
-    return writer.bytes();
-  };
-  const auto read = [&](int server, ByteReader& reader) {
-    for (const int tensor : on(server)) {
-      const auto version = static_cast<uint64_t>(reader.number());
-      if (version == known.of(tensor, server)) continue;
-      if (state.bytes_on(tensor, server) > reader.left()) reader.damaged("a value ends too early");
-      state.take(reader, tensor, server, memory(tensor));
-      known.of(tensor, server) = version;
-    }
-  };
-  requests.ask(write, read);
+  requests.ask(write,
+               [&](int server, ByteReader& reader) { read_pull(reader, state, known, tensors, server, memory); });
 }
 
 }  // namespace tutti::servers

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tutti/core/function_ref.h"
+#include "tutti/distribute/servers/long_message.h"
 #include "tutti/distribute/servers/message.h"
 #include "tutti/distribute/servers/served_state.h"
 
@@ -27,12 +28,16 @@ class ServerRequests {
 
   int num_servers() const { return static_cast<int>(servers_.size()); }
   // Sends what `write` makes for each server, at once, and gives what each answers to `read`, which reads all of it.
-  // Nothing is sent where `write` makes nothing. Throws: ServerLost; the first error that a server answers, once all
-  // have.
-  void ask(FunctionRef<std::optional<Bytes>(int server)> write, FunctionRef<void(int server, ByteReader& reader)> read);
+  // Nothing is sent where `write` makes nothing. The parts of messages stay until then. Throws: ServerLost; the first
+  // error that a server answers, once all have.
+  void ask(FunctionRef<std::optional<LongMessage>(int server)> write,
+           FunctionRef<void(int server, ByteReader& reader)> read);
+  // The same; `read` may keep an answer.
+  void ask(FunctionRef<std::optional<LongMessage>(int server)> write,
+           FunctionRef<void(int server, ByteReader& reader, const Incoming& answer)> read);
 
  private:
-  Bytes receive(int server, const std::shared_ptr<const Bytes>& request);
+  Incoming receive(int server, const LongMessage& request);
 
   const std::vector<std::unique_ptr<Link>>& servers_;
   const Renew renew_;
@@ -59,6 +64,15 @@ class KnownVersions {
  private:
   std::vector<std::vector<uint64_t>> versions_;
 };
+
+// What a pull asks of a server: those of the tensors that it has rows of, unless it is the known version that it has.
+void write_pull(LongMessage& message, const ServedState& state, KnownVersions& known, std::span<const int> tensors,
+                int server);
+// What a server answers to that: calls `memory(tensor)`, for tensors that changed, for where they go.
+void read_pull(ByteReader& reader, const ServedState& state, KnownVersions& known, std::span<const int> tensors,
+               int server, FunctionRef<char*(int tensor)> memory);
+// Whether it has rows of any.
+bool has_any(const ServedState& state, std::span<const int> tensors, int server);
 
 // Brings the rows that have changed since `known`: calls `memory(tensor)`, for tensors that changed, for where they go.
 void pull_tensors(ServerRequests& requests, const ServedState& state, KnownVersions& known,

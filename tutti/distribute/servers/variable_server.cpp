@@ -2,12 +2,13 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
 #include <ATen/ops/zeros.h>
+#include <c10/core/CPUAllocator.h>
 
 #include <cstring>
 
 #include "tutti/core/str.h"
-#include "tutti/distribute/servers/long_message.h"
 #include "tutti/tensor/mesh_tensor.h"
 
 namespace tutti::servers {
@@ -16,30 +17,46 @@ namespace {
 constexpr const char* kRequest = "a request to a server";
 constexpr int64_t kMostUpdates = int64_t{1} << 40;  // of a call
 
+// A tensor in the memory where it came. It counts as LibTorch's: an optimizer may take it as it is.
+Tensor in_place(const Incoming& request, const uint8_t* bytes, const ServedTensor& of) {
+  return at::for_blob(const_cast<uint8_t*>(bytes), of.sizes)
+      .deleter([owner = request.owner()](void*) {})
+      .allocator(c10::GetCPUAllocator())
+      .options(at::TensorOptions(at::kCPU).dtype(of.dtype))
+      .make_tensor();
+}
+
+// Somebody who keeps a gradient gets memory of its own, since messages take the room of what comes next.
+void leave_message(const Tensor& gradient) {
+  if (gradient.use_count() == 1 && gradient.storage().use_count() == 1) return;
+  c10::StorageImpl& storage = *gradient.storage().unsafeGetStorageImpl();
+  storage.set_data_ptr_noswap(storage.allocator()->clone(storage.data(), storage.nbytes()));
+}
+
 }  // namespace
 
-Bytes VariableServer::answer(const Bytes& request) {
+LongMessage VariableServer::answer(const Incoming& request) {
   try {
     ByteReader reader(request, kRequest);
     LongMessage message(Kind::done);
-    answer(read_kind(reader), reader, message);
+    answer(read_kind(reader), reader, request, message);
     reader.finish();
-    return message.bytes();
+    return message;
   } catch (...) {
     ByteWriter writer = message_of(Kind::failed);
     write_error(writer, std::current_exception(), str("ps ", server_));
-    return writer.bytes();
+    return LongMessage(std::move(writer));
   }
 }
 
-void VariableServer::answer(Kind kind, ByteReader& reader, LongMessage& message) {
+void VariableServer::answer(Kind kind, ByteReader& reader, const Incoming& request, LongMessage& message) {
   const auto optimizer = [&]() -> const ServedOptimizer& {
     return state_.optimizer(static_cast<int>(reader.number_in(0, state_.num_optimizers() - 1)));
   };
   switch (kind) {
     case Kind::pull: return pull(reader, message);
     case Kind::pull_rows: return pull_rows(reader, message);
-    case Kind::push: return push(reader);
+    case Kind::push: return push(reader, request, message);
     case Kind::assign: return assign(reader);
     case Kind::read_numbers: {
       const auto numbers = optimizer().numbers();
@@ -67,12 +84,14 @@ int VariableServer::read_tensor_number(ByteReader& reader) const {
 }
 
 void VariableServer::pull(ByteReader& reader, LongMessage& message) {
-  for (int64_t left = reader.count(2 * sizeof(int64_t)); left > 0; --left) {
-    const int number = read_tensor_number(reader);
-    const auto known = static_cast<uint64_t>(reader.number());
-    message.number(static_cast<int64_t>(version(number)));
-    if (known != version(number)) state_.append(message, number, server_);
-  }
+  for (int64_t left = reader.count(2 * sizeof(int64_t)); left > 0; --left) pull_one(reader, message);
+}
+
+void VariableServer::pull_one(ByteReader& reader, LongMessage& message) {
+  const int number = read_tensor_number(reader);
+  const auto known = static_cast<uint64_t>(reader.number());
+  message.number(static_cast<int64_t>(version(number)));
+  if (known != version(number)) state_.append(message, number, server_);
 }
 
 // Rows of this server, each behind the one before.
@@ -100,14 +119,19 @@ void VariableServer::pull_rows(ByteReader& reader, LongMessage& message) {
 }
 
 // Of the whole tensor; zero in rows that did not come.
-Tensor VariableServer::read_gradient(ByteReader& reader, int number) {
+Tensor VariableServer::read_gradient(ByteReader& reader, const Incoming& request, int number) {
   const ServedTensor& of = state_[number];
   const bool has_rows = reader.number_in(0, 1) == 1;
   if (!has_rows && state_.bytes_on(number, server_) > reader.left()) reader.damaged("a gradient ends too early");
-  const at::TensorOptions options = at::TensorOptions(at::kCPU).dtype(of.dtype);
-  const bool is_whole =
-      !has_rows && state_.bytes_on(number, server_) == static_cast<size_t>(of.num_rows * of.row_bytes);
-  Tensor gradient = is_whole ? at::empty(of.sizes, options) : at::zeros(of.sizes, options);
+  const auto all_bytes = static_cast<size_t>(of.num_rows * of.row_bytes);
+  if (!has_rows && of.shards.size() == 1 && all_bytes > 0) {
+    const uint8_t* const bytes = read_part(reader, all_bytes);
+    if (reinterpret_cast<uintptr_t>(bytes) % c10::elementSize(of.dtype) == 0) return in_place(request, bytes, of);
+    Tensor gradient = at::empty(of.sizes, at::TensorOptions(at::kCPU).dtype(of.dtype));
+    std::memcpy(gradient.mutable_data_ptr(), bytes, all_bytes);
+    return gradient;
+  }
+  Tensor gradient = at::zeros(of.sizes, at::TensorOptions(at::kCPU).dtype(of.dtype));
   auto* const memory = static_cast<char*>(gradient.mutable_data_ptr());
   if (!has_rows) {
     state_.take(reader, number, server_, memory);
@@ -135,30 +159,33 @@ bool VariableServer::is_new(const Push& push) {
   return true;
 }
 
-void VariableServer::push(ByteReader& reader) {
+void VariableServer::push(ByteReader& reader, const Incoming& request, LongMessage& message) {
   const Push push{.call = reader.number(), .number = reader.number_in(0, kMostUpdates), .first_open = reader.number()};
   const auto optimizer = static_cast<int>(reader.number_in(-1, state_.num_optimizers() - 1));
   double scale;
   std::memcpy(&scale, reader.raw(sizeof scale), sizeof scale);
-  if (!is_new(push)) {
+  const auto num_pulled = static_cast<size_t>(reader.count(2 * sizeof(int64_t)));
+  ByteReader pulled({reader.raw(num_pulled * 2 * sizeof(int64_t)), num_pulled * 2 * sizeof(int64_t)}, kRequest);
+  if (is_new(push)) {
+    try {
+      update(reader, request, optimizer, scale);
+    } catch (...) {
+      made_[push.call].failure = std::current_exception();
+      throw;
+    }
+  } else {
     reader.raw(reader.left());
-    return;
   }
-  try {
-    update(reader, optimizer, scale);
-  } catch (...) {
-    made_[push.call].failure = std::current_exception();
-    throw;
-  }
+  while (pulled.left() > 0) pull_one(pulled, message);
 }
 
-void VariableServer::update(ByteReader& reader, int optimizer, double scale) {
+void VariableServer::update(ByteReader& reader, const Incoming& request, int optimizer, double scale) {
   std::vector<int> numbers;
   std::vector<Tensor> gradients, variables;
   for (int64_t left = reader.count(2 * sizeof(int64_t)); left > 0; --left) {
     numbers.push_back(read_tensor_number(reader));
     variables.push_back(state_.tensor(numbers.back()));
-    gradients.push_back(read_gradient(reader, numbers.back()));
+    gradients.push_back(read_gradient(reader, request, numbers.back()));
   }
   reader.finish();
   const at::NoGradGuard no_grad;
@@ -167,8 +194,15 @@ void VariableServer::update(ByteReader& reader, int optimizer, double scale) {
     if (optimizer >= 0)
       for (const int changed : state_.changed_by(optimizer, variable)) ++version(changed);
   }
-  if (optimizer >= 0) state_.optimizer(optimizer).apply(gradients, variables, scale);
-  for (size_t i = 0; optimizer < 0 && i < variables.size(); ++i) variables[i].add_(gradients[i]);
+  std::exception_ptr failure;
+  try {
+    if (optimizer >= 0) state_.optimizer(optimizer).apply(gradients, variables, scale);
+    for (size_t i = 0; optimizer < 0 && i < variables.size(); ++i) variables[i].add_(gradients[i]);
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  for (const Tensor& gradient : gradients) leave_message(gradient);
+  if (failure) std::rethrow_exception(failure);
 }
 
 void VariableServer::assign(ByteReader& reader) {

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "tutti/distribute/servers/message.h"
+#include "tutti/distribute/servers/long_message.h"
 #include "tutti/distribute/servers/served_state.h"
 
 namespace tutti::servers {
@@ -17,8 +17,8 @@ class VariableServer {
  public:
   VariableServer(ServedState& state, int server) : state_(state), server_(server) {}
 
-  // The answer, which may be an error. Requests are not believed.
-  Bytes answer(const Bytes& request);
+  // The answer, which may be an error. Its parts are the values, until the next one. Requests are not believed.
+  LongMessage answer(const Incoming& request);
 
  private:
   // Whose update it is. Calls below `first_open` are over, and count no more.
@@ -26,14 +26,16 @@ class VariableServer {
     int64_t call, number, first_open;
   };
 
-  void answer(Kind kind, ByteReader& reader, LongMessage& message);
+  void answer(Kind kind, ByteReader& reader, const Incoming& request, LongMessage& message);
   int read_tensor_number(ByteReader& reader) const;
   void pull(ByteReader& reader, LongMessage& message);
+  void pull_one(ByteReader& reader, LongMessage& message);
   void pull_rows(ByteReader& reader, LongMessage& message);
-  void push(ByteReader& reader);
+  // What is pulled with it is what it has made of it.
+  void push(ByteReader& reader, const Incoming& request, LongMessage& message);
   bool is_new(const Push& push);
-  void update(ByteReader& reader, int optimizer, double scale);
-  at::Tensor read_gradient(ByteReader& reader, int number);
+  void update(ByteReader& reader, const Incoming& request, int optimizer, double scale);
+  at::Tensor read_gradient(ByteReader& reader, const Incoming& request, int number);
   void assign(ByteReader& reader);
   std::vector<int64_t> read_rows(ByteReader& reader, int number) const;
   uint64_t& version(int number);

@@ -8,6 +8,8 @@
 #include <ATen/ops/zeros.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <cstring>
 #include <limits>
 #include <random>
 
@@ -44,6 +46,7 @@ class Served : public testing::Test {
     for (const int64_t each : {call, number, first_open, optimizer}) writer.number(each);
     const double scale = 1;
     writer.raw(&scale, sizeof scale);
+    writer.number(0);  // nothing is pulled
     return writer;
   }
   // Of ones, for rows.
@@ -59,7 +62,7 @@ class Served : public testing::Test {
     return writer.bytes();
   }
   std::string error_of_answer(const Bytes& request) {
-    const Bytes answer = server.answer(request);
+    const Bytes answer = server.answer(request).bytes();
     ByteReader reader(answer, "an answer");
     return error_of([&] { require_done(reader); });
   }
@@ -89,7 +92,7 @@ TEST_F(Served, RowsGoOnceToWhoKnowsTheVersion) {
   const auto pulled = [&](int64_t version) {
     ByteWriter writer = message_of(Kind::pull);
     for (const int64_t each : {int64_t{1}, int64_t{0}, version}) writer.number(each);
-    return server.answer(writer.bytes());
+    return server.answer(writer.bytes()).bytes();
   };
   const Bytes first = pulled(0);
   ByteReader reader(first, "an answer");
@@ -111,6 +114,67 @@ TEST_F(Served, AnUpdateCountsOnceForEachCallHoweverOftenItComes) {
   EXPECT_EQ(at(0), -2);
   error_of_answer(push_rows(6, 0, 5, {0}));
   EXPECT_EQ(at(0), -3);
+}
+
+TEST_F(Served, WhatIsPulledWithAnUpdateIsWhatItHasMade) {
+  const auto push_and_pull = [&](int64_t known) {
+    ByteWriter writer = message_of(Kind::push);
+    for (const int64_t each : {5, 0, 5, 0}) writer.number(each);
+    const double scale = 1;
+    writer.raw(&scale, sizeof scale);
+    for (const int64_t each : {int64_t{1}, int64_t{0}, known}) writer.number(each);  // pulls tensor 0
+    for (const int64_t each : {1, 0, 1, 1, 7}) writer.number(each);                  // and pushes its row 7
+    const std::vector<float> ones(2, 1);
+    writer.raw(ones.data(), ones.size() * sizeof(float));
+    return server.answer(writer.bytes()).bytes();
+  };
+  const Bytes first = push_and_pull(1);
+  EXPECT_EQ(at(7), -1);
+  ByteReader reader(first, "an answer");
+  require_done(reader);
+  const int64_t version = reader.number();
+  EXPECT_EQ(version, 2);
+  std::vector<float> rows(10);
+  std::memcpy(rows.data(), reader.raw(rows.size() * sizeof(float)), rows.size() * sizeof(float));
+  reader.finish();
+  EXPECT_THAT(rows, ElementsAre(0, 0, 0, 0, 0, 0, 0, 0, -1, -1));
+  EXPECT_EQ(push_and_pull(1), first) << "of an update that was made before too";
+  EXPECT_EQ(push_and_pull(version).size(), 2 * sizeof(int64_t));
+  EXPECT_EQ(at(7), -1);
+}
+
+// Else it would keep messages from coming, or read what comes.
+TEST_F(Served, AGradientThatAnOptimizerKeepsHasMemoryOfItsOwn) {
+  ServedState whole(1, {});
+  whole.add_variable(w);
+  const auto memory = std::make_shared<std::vector<double>>(1000);
+  const auto* const begin = reinterpret_cast<const char*>(memory->data());
+  std::vector<Tensor> kept;
+  bool throws = false;
+  whole.add_optimizer({.name = "keeps", .variables = {w}, .slots = {{}}, .apply = [&](auto gradients, auto, double) {
+                         const auto* const bytes = static_cast<const char*>(gradients[0].const_data_ptr());
+                         EXPECT_TRUE(bytes > begin && bytes < begin + 1000) << "it was copied";
+                         kept.push_back(gradients[0].view({20}));
+                         if (throws) throw Error(ErrorCode::internal, "after all");
+                       }});
+  VariableServer alone(whole, 0);
+  for (const int64_t call : {1, 2}) {
+    throws = call == 2;
+    LongMessage message(Kind::push);
+    for (const int64_t each : {call, int64_t{0}, int64_t{0}, int64_t{0}}) message.number(each);
+    const double scale = 1;
+    message.raw(&scale, sizeof scale);
+    for (const int64_t each : {0, 1, 0, 0}) message.number(each);
+    const std::vector<float> ones(20, 1);
+    message.part(ones.data(), ones.size() * sizeof(float));
+    const Bytes bytes = message.bytes();
+    std::memcpy(memory->data(), bytes.data(), bytes.size());
+    alone.answer(Incoming(memory, {reinterpret_cast<const uint8_t*>(begin), bytes.size()}));
+    EXPECT_EQ(memory.use_count(), 1);
+    std::ranges::fill(*memory, 7.0);
+  }
+  ASSERT_EQ(kept.size(), 2);
+  for (const Tensor& gradient : kept) EXPECT_TRUE(at::equal(gradient, at::ones({20})));
 }
 
 TEST_F(Served, CallsThatAreOverCountNoMore) {

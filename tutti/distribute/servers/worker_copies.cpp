@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "tutti/core/str.h"
-#include "tutti/distribute/servers/long_message.h"
+#include "tutti/tensor/host_memory.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/view.h"
 
@@ -31,6 +31,9 @@ Tensor traveling(const Tensor& gradient, const ServedTensor& of, size_t position
     throw Error(ErrorCode::invalid_argument,
                 str("apply_gradients: gradient ", position, " has shape ", str_list(gradient.sizes()),
                     ", its variable has ", str_list(of.sizes), "; they must be equal"));
+  if (!is_mesh_tensor(gradient) && in_host_memory(gradient) && gradient.is_contiguous() &&
+      gradient.scalar_type() == of.dtype)
+    return gradient;
   const Tensor plain = gather(gradient).detach().to(at::kCPU, of.dtype);
   return plain.is_sparse() && plain.sparse_dim() == 1 ? plain.coalesce() : plain.to_dense().contiguous();
 }
@@ -42,14 +45,15 @@ WorkerCopies::Copy& WorkerCopies::copy(int number) {
   return copies_[static_cast<size_t>(number)];
 }
 
-void WorkerCopies::begin(int function, int64_t call, int64_t first_open) {
+void WorkerCopies::begin(Call call, int64_t first_open, std::optional<Call> next) {
   const std::lock_guard lock(mutex_);
-  function_ = function;
+  if (!ahead_.tensors.empty() && next_->number != call.number) ahead_ = {};
   call_ = call;
+  next_ = next;
   first_open_ = first_open;
   num_pushed_ = 0;
   has_begun_ = false;
-  if (const auto read = read_by_.find(function); read != read_by_.end()) begin_moment();
+  if (read_by_.contains(call.function)) begin_moment();
 }
 
 void WorkerCopies::begin_moment_once() {
@@ -58,30 +62,36 @@ void WorkerCopies::begin_moment_once() {
 
 void WorkerCopies::next_moment() {
   const std::lock_guard lock(mutex_);
-  finish();
+  if (has_begun_) push_differences();
+  ahead_ = {};
   begin_moment();
 }
 
 void WorkerCopies::begin_moment() {
   has_begun_ = true;
   ++moment_;
-  std::set<int> wanted = read_by_[function_];
   for (int number = 0; number < state_.num_tensors(); ++number) {
-    if (!state_.is_alive(number)) {
-      wanted.erase(number);
-      continue;
-    }
-    const bool is_variable = state_.find(state_.tensor(number)).has_value();
+    if (!state_.is_alive(number)) continue;
     Copy& copied = copy(number);
-    if (is_variable && state_[number].is_elsewhere) {
+    if (state_[number].is_elsewhere) {
       copied.values = {};
       copied.places.clear();
-    } else if (is_variable && !state_[number].is_trained) {
-      wanted.insert(number);
     }
     copied.writes = mesh_impl(state_.tensor(number)).writes();
   }
-  bring(std::vector<int>(wanted.begin(), wanted.end()));
+  bring(wanted_by(call_.function));
+}
+
+// What it read in the calls before, and all buffers.
+std::vector<int> WorkerCopies::wanted_by(int function) {
+  std::set<int> wanted = read_by_[function];
+  for (int number = 0; number < state_.num_tensors(); ++number) {
+    if (!state_.is_alive(number))
+      wanted.erase(number);
+    else if (!state_[number].is_elsewhere && !state_[number].is_trained && state_.find(state_.tensor(number)))
+      wanted.insert(number);
+  }
+  return {wanted.begin(), wanted.end()};
 }
 
 // Replicas may be computing, on what they have read: nobody has read these yet.
@@ -90,11 +100,27 @@ void WorkerCopies::bring(std::span<const int> numbers) {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   const at::NoGradGuard no_grad;
   std::vector<int> changed_buffers;
-  pull_tensors(requests_, state_, known_, numbers, [&](int number) {
+  const auto memory = [&](int number) {
     if (state_[number].is_trained) return state_.memory(number);
     if (std::ranges::find(changed_buffers, number) == changed_buffers.end()) changed_buffers.push_back(number);
     return static_cast<char*>(mesh_impl(state_.tensor(number)).overwrite()[0].mutable_data_ptr());
-  });
+  };
+  Ahead ahead = std::exchange(ahead_, {});
+  if (!std::ranges::equal(ahead.tensors, numbers)) ahead = {};
+  for (const auto& [server, answer] : ahead.answers) {
+    ByteReader reader(answer.first, "values that a server has sent along");
+    reader.raw(answer.second);
+    read_pull(reader, state_, known_, numbers, server, memory);
+    reader.finish();
+  }
+  const auto write = [&](int server) -> std::optional<LongMessage> {
+    if (ahead.answers.contains(server) || !has_any(state_, numbers, server)) return {};
+    LongMessage message(Kind::pull);
+    write_pull(message, state_, known_, numbers, server);
+    return message;
+  };
+  requests_.ask(write,
+                [&](int server, ByteReader& reader) { read_pull(reader, state_, known_, numbers, server, memory); });
   for (const int number : changed_buffers) {
     auto& impl = mesh_impl(state_.tensor(number));
     if (!impl.is_inference()) impl.bump_version();
@@ -124,7 +150,7 @@ void WorkerCopies::read(const Tensor& tensor) {
   const auto number = state_.find(tensor);
   if (!number || is_whole(*number)) return;
   if (state_[*number].is_elsewhere) refuse_whole(*number);
-  read_by_[function_].insert(*number);
+  read_by_[call_.function].insert(*number);
   bring(std::vector<int>{*number});
 }
 
@@ -185,6 +211,7 @@ LookedUpRows WorkerCopies::look_up(int number, std::vector<int64_t> rows) {
 // Each row behind the one before.
 void WorkerCopies::bring_rows(int number, std::span<const int64_t> rows, FunctionRef<char*(int64_t row)> place) {
   if (rows.empty()) return;
+  ahead_ = {};  // what is brought later goes before
   const ServedTensor& of = state_[number];
   const auto rows_on = [&](int server) {
     std::vector<int64_t> here;
@@ -195,14 +222,14 @@ void WorkerCopies::bring_rows(int number, std::span<const int64_t> rows, Functio
     return here;
   };
   requests_.ask(
-      [&](int server) -> std::optional<Bytes> {
+      [&](int server) -> std::optional<LongMessage> {
         const auto here = rows_on(server);
         if (here.empty()) return {};
-        ByteWriter writer = message_of(Kind::pull_rows);
-        writer.number(number);
-        writer.number(static_cast<int64_t>(here.size()));
-        writer.raw(here.data(), here.size() * sizeof(int64_t));
-        return writer.bytes();
+        LongMessage message(Kind::pull_rows);
+        message.number(number);
+        message.number(static_cast<int64_t>(here.size()));
+        message.raw(here.data(), here.size() * sizeof(int64_t));
+        return message;
       },
       [&](int server, ByteReader& reader) {
         for (const int64_t row : rows_on(server))
@@ -230,9 +257,11 @@ void WorkerCopies::append_gradient(LongMessage& message, int server, int number,
   message.number(has_rows);
   if (!has_rows) {
     const auto bytes = bytes_of(gradient);
+    const auto owner = std::make_shared<const Tensor>(gradient);
     for (const Shard& shard : of.shards)
       if (shard.server == server)
-        message.part(bytes.data() + shard.first_row * of.row_bytes, static_cast<size_t>(shard.num_rows * of.row_bytes));
+        message.part(bytes.data() + shard.first_row * of.row_bytes, static_cast<size_t>(shard.num_rows * of.row_bytes),
+                     owner);
     return;
   }
   std::vector<int64_t> here;
@@ -255,29 +284,43 @@ void WorkerCopies::append_gradient(LongMessage& message, int server, int number,
   }
 }
 
-std::optional<Bytes> WorkerCopies::push_message(int server, int optimizer, double scale, std::span<const int> numbers,
-                                                std::span<const Tensor> gradients) {
+std::optional<LongMessage> WorkerCopies::push_message(int server, int optimizer, double scale,
+                                                      std::span<const int> numbers, std::span<const Tensor> gradients,
+                                                      std::span<const int> wanted) {
   std::vector<size_t> here;
   for (size_t i = 0; i < numbers.size(); ++i)
     if (std::ranges::any_of(state_[numbers[i]].shards, [&](const Shard& shard) { return shard.server == server; }))
       here.push_back(i);
   if (here.empty()) return {};
   LongMessage message(Kind::push);
-  message.number(call_);
+  message.number(call_.number);
   message.number(num_pushed_);
   message.number(first_open_);
   message.number(optimizer);
   message.raw(&scale, sizeof scale);
+  write_pull(message, state_, known_, wanted, server);
   message.number(static_cast<int64_t>(here.size()));
   for (const size_t i : here) append_gradient(message, server, numbers[i], gradients[i]);
-  return message.bytes();
+  return message;
 }
 
+// With the last update that the function is about to make, as its last call had it, comes what the next call is to
+// read: that call was there before, so what it reads need not be later.
 void WorkerCopies::send_push(int optimizer, double scale, std::span<const int> numbers,
                              std::span<const Tensor> gradients) {
-  requests_.ask([&](int server) { return push_message(server, optimizer, scale, numbers, gradients); },
-                [](int, ByteReader&) {});
+  ahead_ = {};
+  const auto last = pushes_of_.find(call_.function);
+  const bool is_last = last != pushes_of_.end() && num_pushed_ + 1 == last->second;
+  Ahead ahead;
+  if (next_ && is_last && read_by_.contains(next_->function)) ahead.tensors = wanted_by(next_->function);
+  requests_.ask([&](int server) { return push_message(server, optimizer, scale, numbers, gradients, ahead.tensors); },
+                [&](int server, ByteReader& reader, const Incoming& answer) {
+                  if (!has_any(state_, ahead.tensors, server)) return;
+                  ahead.answers.try_emplace(server, answer, reader.position());
+                  reader.raw(reader.left());
+                });
   ++num_pushed_;
+  ahead_ = std::move(ahead);
 }
 
 void WorkerCopies::push(int optimizer, std::span<const Tensor> gradients, std::span<const Tensor> variables,
@@ -309,6 +352,11 @@ void WorkerCopies::push(int optimizer, std::span<const Tensor> gradients, std::s
 void WorkerCopies::finish() {
   const std::lock_guard lock(mutex_);
   if (!has_begun_) return;
+  push_differences();
+  pushes_of_[call_.function] = num_pushed_;
+}
+
+void WorkerCopies::push_differences() {
   const GlobalViewGuard global_view;
   const at::NoGradGuard no_grad;
   std::vector<int> numbers;
@@ -319,6 +367,7 @@ void WorkerCopies::finish() {
     if (state_[number].is_trained || state_[number].is_elsewhere) {
       if (impl.writes() == copy(number).writes) continue;
       known_.forget(number);
+      ahead_ = {};
       throw Error(
           ErrorCode::failed_precondition,
           str("a worker's function wrote in place to variable ", number, " of shape ", str_list(state_[number].sizes),

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <span>
 #include <unordered_map>
@@ -22,8 +24,14 @@ class WorkerCopies final : public RemoteReads {
   WorkerCopies(const ServedState& state, const std::vector<std::unique_ptr<Link>>& servers, ServerRequests::Renew renew)
       : state_(state), requests_(servers, std::move(renew)) {}
 
+  struct Call {
+    int function = 0;
+    int64_t number = -1;
+  };
   // A call of a function. Calls below `first_open` are over. Brings nothing for one that has read nothing before.
-  void begin(int function, int64_t call, int64_t first_open);
+  // `next`: the call after it, where that is known by now, so that servers can send what it is to read along with the
+  // last update of this one.
+  void begin(Call call, int64_t first_open, std::optional<Call> next = {});
   // Pushes what the function changed in buffers, as differences. Throws: failed_precondition where it wrote to a
   // trained variable in place; as push.
   void finish();
@@ -54,9 +62,11 @@ class WorkerCopies final : public RemoteReads {
   [[noreturn]] void refuse_whole(int number) const;
   void begin_moment();
   void begin_moment_once();
+  void push_differences();
+  std::vector<int> wanted_by(int function);
   bool is_whole(int number) { return copy(number).whole_in == moment_; }
-  std::optional<Bytes> push_message(int server, int optimizer, double scale, std::span<const int> numbers,
-                                    std::span<const at::Tensor> gradients);
+  std::optional<LongMessage> push_message(int server, int optimizer, double scale, std::span<const int> numbers,
+                                          std::span<const at::Tensor> gradients, std::span<const int> wanted);
   void append_gradient(LongMessage& message, int server, int number, const at::Tensor& gradient);
   std::vector<int64_t> rows_to_push(int number, const at::Tensor& gradient);
   void send_push(int optimizer, double scale, std::span<const int> numbers, std::span<const at::Tensor> gradients);
@@ -67,8 +77,16 @@ class WorkerCopies final : public RemoteReads {
   KnownVersions known_;
   std::vector<Copy> copies_;
   std::unordered_map<int, std::set<int>> read_by_;  // whole variables, by function
-  int function_ = 0;
-  int64_t call_ = -1, first_open_ = 0, num_pushed_ = 0;
+  std::unordered_map<int, int64_t> pushes_of_;      // of the last call of each function
+  // What servers sent along with an update, in answers of these, for the next call: the values of those tensors.
+  struct Ahead {
+    std::vector<int> tensors = {};
+    std::map<int, std::pair<Incoming, uint64_t>> answers = {};  // by server; where the values begin
+  };
+  Ahead ahead_;
+  Call call_;
+  std::optional<Call> next_;
+  int64_t first_open_ = 0, num_pushed_ = 0;
   int64_t moment_ = 0;
   bool has_begun_ = false;  // the moment: with the first tensor that the call has to do with
 };
