@@ -315,6 +315,14 @@ TEST(Strides, OfASlowConvolutionHangOnTheWholeWeights) {
     });
 }
 
+TEST(Strides, OfAveragesOverRegionsHangOnTheWholeImage) {
+  const Tensor image = torch::arange(12.0).view({2, 2, 1, 3}).contiguous(at::MemoryFormat::ChannelsLast);
+  for (const bool has_gaps : {true, false})
+    expect_strides_of_one_device(image, {kUnsharded, kUnsharded, "x", kUnsharded}, [&](const Tensor& t) {
+      return torch::adaptive_avg_pool2d(has_gaps ? t.slice(3, 0, 3, 2) : t, {3, 2});
+    });
+}
+
 TEST(Strides, OfShuffledPixelsHaveTheChannelsLastWhereTheImagesDo) {
   const Tensor images = torch::arange(96.0).view({3, 4, 2, 4});
   for (const Tensor& x : {images.slice(1, 0, 4, 2), images, images.contiguous(at::MemoryFormat::ChannelsLast)})

@@ -71,6 +71,16 @@ torch::jit::Stack result_of_slow_convolution(at::ArrayRef<at::IValue> arguments)
                     channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous)};
 }
 
+// _adaptive_avg_pool2d(image, [height, width])
+torch::jit::Stack result_of_adaptive_pooling(at::ArrayRef<at::IValue> arguments) {
+  const at::Tensor& image = arguments[0].toTensor();
+  const std::vector<int64_t> size = arguments[1].toIntVector();
+  if (image.dim() != 4 || size.size() != 2) return {};
+  at::DimVector sizes(image.sizes());
+  std::copy(size.begin(), size.end(), sizes.begin() + 2);
+  return {at::empty(sizes, at::TensorOptions(at::kMeta).dtype(image.dtype()), image.suggest_memory_format())};
+}
+
 // reflection_pad2d(image, [left, right, top, bottom])
 torch::jit::Stack result_of_reflection(at::ArrayRef<at::IValue> arguments) {
   const at::Tensor& image = arguments[0].toTensor();
@@ -106,6 +116,7 @@ std::optional<torch::jit::Stack> results_of_kernel(const std::string& name, at::
   if (name == "aten::flip") return torch::jit::Stack{at::empty_like(without_memory(arguments[0].toTensor()))};
   if (name == "aten::convolution" || name == "aten::_convolution") return result_of_convolution(arguments);
   if (name == "aten::_slow_conv2d_forward") return result_of_slow_convolution(arguments);
+  if (name == "aten::_adaptive_avg_pool2d") return result_of_adaptive_pooling(arguments);
   if (name == "aten::reflection_pad2d") return result_of_reflection(arguments);
   if (name == "aten::pixel_shuffle" || name == "aten::pixel_unshuffle")
     return result_of_pixels(arguments, /*to_channels=*/name == "aten::pixel_unshuffle");
