@@ -93,9 +93,16 @@ void crash_once(const std::string& file) {
 }
 
 // On a thread of its own.
+bool has_checkpoint(const std::string& folder) {
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, none))
+    if (entry.path().filename().string().starts_with("ckpt-") && std::filesystem::exists(entry.path() / "index.json"))
+      return true;
+  return false;
+}
+
 void crash_with_checkpoint(const Options& options) {
-  while (!std::filesystem::exists(options.checkpoints) || std::filesystem::is_empty(options.checkpoints))
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  while (!has_checkpoint(options.checkpoints)) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   crash_once(options.crash_server);
 }
 

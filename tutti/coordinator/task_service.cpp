@@ -108,7 +108,6 @@ class Answers {
  public:
   explicit Answers(Link& coordinator) : coordinator_(coordinator) {}
 
-  bool is_empty() const { return count_ == 0; }
   // `what` of an answer follows its kind.
   void add(Kind kind, const Bytes& what = {}) {
     ++count_;
@@ -188,7 +187,7 @@ class WorkerService : TaskService {
     const WorkerGuard guard(training_.links().position());
     const RemoteReadsGuard reads(training_.worker());
     const auto begun = Link::Clock::now();
-    auto waits_since = begun, now = begun;  // the first of the answers
+    auto sent = begun, now = begun;
     std::optional<Call> next;
     int64_t left = reader.count(3 * sizeof(int64_t));
     if (left > 0) next = read_call(reader);
@@ -202,8 +201,12 @@ class WorkerService : TaskService {
         continue;
       }
       auto& took = took_[static_cast<size_t>(function)];
-      if (answers.is_empty()) waits_since = now;
-      if (took >= kLongestWait || now - waits_since + took > kLongestWait) answers.send();
+      // What a function has changed shall be known to have been: where its worker is lost before, it is called again,
+      // and its result is that of a second call.
+      if (took > kQuick || now - sent > kLongestWait) {
+        answers.send();
+        sent = now;
+      }
       try {
         answers.add(Kind::done, call(one, first_open, next).bytes());
       } catch (const servers::ServerLost&) {
@@ -241,8 +244,7 @@ class WorkerService : TaskService {
     return result;
   }
 
-  // Of an answer for others to travel with, as far as the last calls of the functions between tell.
-  static constexpr std::chrono::milliseconds kLongestWait{4};
+  static constexpr std::chrono::microseconds kQuick{100}, kLongestWait{200};  // of an answer that could travel
   // After which a batch that was to end at once is too many functions, and the rest is given back: when another one
   // fails, they are cancelled.
   static constexpr std::chrono::milliseconds kLongBatch{10};
