@@ -151,8 +151,10 @@ Operand aggregated(VariableAggregation aggregation, const std::vector<Operand>& 
 // The value, or a copy where it lies in what is written: that is written one after the other, and the first write must
 // not change what the next one reads.
 Tensor apart_from(c10::ArrayRef<Tensor> written, const Tensor& value) {
-  const bool is_part = value.defined() && value.has_storage() &&
-                       std::ranges::any_of(written, [&](const Tensor& each) { return value.is_alias_of(each); });
+  const auto memory_of = [](const Tensor& tensor) { return tensor.storage().unsafeGetStorageImpl(); };
+  const bool is_part = value.defined() && value.has_storage() && std::ranges::any_of(written, [&](const Tensor& each) {
+                         return memory_of(each) == memory_of(value);
+                       });
   return is_part ? value.clone() : value;
 }
 Operand apart_from(c10::ArrayRef<Tensor> written, const Operand& operand) {
