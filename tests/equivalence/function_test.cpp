@@ -6,10 +6,13 @@
 #include <torch/optim/sgd.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <atomic>
 #include <thread>
 
 #include "tutti/core/error.h"
+#include "tutti/function/control_flow.h"
+#include "tutti/function/graphviz.h"
 #include "tutti/function/program.h"
 #include "tutti/tensor/view.h"
 
@@ -18,6 +21,7 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 testing::AssertionResult same_bits(const Tensor& a, const Tensor& b) {
   if (a.sizes() != b.sizes() || a.scalar_type() != b.scalar_type())
@@ -296,6 +300,29 @@ TEST(Function, CanBeReadAndCounted) {
   EXPECT_EQ(f.pretty_printed_concrete_signatures(), "f(float32 [2, 3])\n");
   const std::string graph = f.get_concrete_function(x).graph().to_string();
   EXPECT_THAT(graph, HasSubstr("%0: argument 0 float32 [2, 3]\n%1 = aten::relu(%0)  float32 [2, 3]"));
+}
+
+// Weights that are read, then written; a branch; a name to quote.
+TEST(Function, IsDrawn) {
+  const Tensor w = torch::ones({3});
+  const auto f = function(
+      [&](const Tensor& x) {
+        const Tensor y = cond(
+            x.sum() > 0, [&] { return x * w; }, [&] { return -x; });
+        w.add_(1);
+        return y;
+      },
+      {.name = "a \"step\""});
+  const Tensor x = torch::ones({2, 3});
+  f(x);
+  const std::string picture = to_graphviz(f.get_concrete_function(x).graph());
+  EXPECT_THAT(picture, StartsWith("digraph \"a \\\"step\\\"\" {\n"));
+  for (const char* part : {"v0 -> c0 [label=\"float32 [2, 3]\"];\n", "[shape=box, label=\"aten::sum\"];\n",
+                           "[shape=ellipse, label=\"argument 0\"];\n", "[shape=ellipse, label=\"captured\"];\n",
+                           "[shape=box, label=\"cond\"];\n", "label=\"aten::mul.Tensor\"];\n",
+                           "[style=dashed, constraint=false];\n", "-> results [label=\"float32 [2, 3]\"];\n"})
+    EXPECT_THAT(picture, HasSubstr(part));
+  EXPECT_EQ(std::ranges::count(picture, '{'), std::ranges::count(picture, '}'));
 }
 
 TEST(Function, ThreadsMayCallAtOnce) {

@@ -30,6 +30,7 @@ constexpr const char* kDocumentedRefusals[] = {
     "that all replicas share; make the tensor so large outside of run",
     "more than one element of the written-to tensor refers to a single memory location",  // but by expand()
     "of a view of separate buffers: ",
+    "of separate buffers: give it a view of the result's shape",
     "that needs a gradient and has views",
     "second derivatives across replicas are not supported",
 };
@@ -280,11 +281,14 @@ class Comparison {
       else if ((seen.is_gradient || is_result_of_gradient(seen.slot)) && takes_elements_around_a_view())
         passed_over_.insert("the gradient of elements that as_strided takes from around a view, which a write changes");
       else if (hangs_on_a_nan())
-        passed_over_.insert("what LibTorch makes of a NaN by its place: in polynomials, signs, and gradients of relu6");
+        passed_over_.insert(
+            "what LibTorch makes of a NaN by its place: in polynomials, signs, and gradients of relu6 and its kin");
       else if (seen.is_gradient && far <= precision(at::kFloat) * std::sqrt(most_elements()) && calls_norm())
         passed_over_.insert("the gradient of a norm's weight, a sum over all elements that LibTorch takes in 64 bits");
       else if (std::isinf(far) && takes_complex_deviation_into())
         passed_over_.insert("LibTorch's complex root of a NaN, where std has a complex out=");
+      else if (std::isinf(far) && sums_overflow(expected))
+        passed_over_.insert("the mean of what replicas wrote, whose sum is no number of its type");
       else if (std::isinf(far) && leaves_infinities_open())
         passed_over_.insert("infinities that LibTorch makes of finite numbers, or treats by where they come");
       else
@@ -386,9 +390,11 @@ class Comparison {
     return calls([](const std::string& op) { return op.rfind("fft_ihfft", 0) == 0 && op.ends_with(".out"); });
   }
   bool hangs_on_a_nan() const {
+    static constexpr const char* kOps[] = {"signbit",    "copysign", "relu6", "hardtanh", "hardswish", "softshrink",
+                                           "hardshrink", "elu",      "celu",  "selu",     "_add_relu"};
     return calls([](const std::string& op) {
-             return op.find("_polynomial_") != std::string::npos || op.rfind("signbit", 0) == 0 ||
-                    op.rfind("copysign", 0) == 0 || op.rfind("relu6", 0) == 0 || op.rfind("hardtanh", 0) == 0;
+             return op.find("_polynomial_") != std::string::npos ||
+                    std::ranges::any_of(kOps, [&](const char* name) { return op.rfind(name, 0) == 0; });
            }) &&
            std::any_of(wanted_.seen.begin(), wanted_.seen.end(), [](const Seen& seen) {
              return seen.value.defined() && at::isFloatingType(seen.dtype) && seen.value.isnan().any().item<bool>();
@@ -434,6 +440,11 @@ class Comparison {
                     op.rfind("norm.", 0) == 0 || op.rfind("prod", 0) == 0;
            }) ||
            calls_norm();
+  }
+
+  bool sums_overflow(const Tensor& value) const {
+    return program_.place == Place::replicas && value.is_floating_point() &&
+           value.isfinite().logical_and(value.mul(2).isinf()).any().item<bool>();
   }
 
   // Of an argument that LibTorch resizes, and of what comes of it, strides depend on who does it.

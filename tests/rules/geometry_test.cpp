@@ -323,6 +323,44 @@ TEST(Strides, OfAveragesOverRegionsHangOnTheWholeImage) {
     });
 }
 
+TEST(Strides, OfResultsThatAreGivenOutAreThoseOfTheOp) {
+  const Tensor rows = torch::arange(12.0).view({4, 3}), squares = torch::arange(32.0).view({2, 4, 4}).tril();
+  for (const auto& axes : {std::vector<std::string>{kUnsharded, kUnsharded}, {"x", kUnsharded}})
+    expect_strides_of_one_device(rows, axes, [&](const Tensor& t) {
+      Tensor u = t.new_empty({0}), s = t.new_empty({0}), vh = t.new_empty({0});
+      at::linalg_svd_out(u, s, vh, t);
+      return u;
+    });
+  expect_strides_of_one_device(squares, {kUnsharded, kUnsharded, kUnsharded}, [&](const Tensor& t) {
+    Tensor inverse = t.new_empty({0});
+    at::linalg_inv_out(inverse, t + torch::eye(4) * 100);
+    return inverse;
+  });
+}
+
+TEST(Strides, OfATriangularSystemHangOnALazyConjugate) {
+  const Tensor triangle = torch::ones({3, 3}, torch::kComplexDouble).tril().t();
+  for (const bool conjugate : {false, true})
+    expect_strides_of_one_device(triangle, {kUnsharded, "x"}, [&](const Tensor& t) {
+      return at::linalg_solve_triangular(conjugate ? t.conj() : t, torch::ones({3, 3}, torch::kComplexDouble), true);
+    });
+}
+
+TEST(Strides, OfAHuberLossAreThoseOfTheInputOrOfASum) {
+  const Tensor target = torch::arange(4.0).view({2, 2}).t();
+  for (const Tensor& input : {torch::ones({2, 1}), torch::ones({2, 2}), torch::ones({2, 2}).t()})
+    expect_strides_of_one_device(target, {kUnsharded, "x"},
+                                 [&](const Tensor& t) { return torch::huber_loss(input, t, at::Reduction::None); });
+}
+
+TEST(Strides, OfAChoiceHangOnAllOperands) {
+  const Tensor condition = torch::tensor({{true}, {false}});
+  for (const Tensor& x : {torch::ones({2, 2}), torch::ones({2, 2}).t(), torch::ones({2, 2}, torch::kDouble).t()})
+    expect_strides_of_one_device(x, {kUnsharded, "x"}, [&](const Tensor& t) {
+      return torch::where(condition.expand({2, 2}), torch::ones({2, 1}).expand({2, 2}), t.t());
+    });
+}
+
 TEST(Strides, OfShuffledPixelsHaveTheChannelsLastWhereTheImagesDo) {
   const Tensor images = torch::arange(96.0).view({3, 4, 2, 4});
   for (const Tensor& x : {images.slice(1, 0, 4, 2), images, images.contiguous(at::MemoryFormat::ChannelsLast)})

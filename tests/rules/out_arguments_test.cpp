@@ -1,5 +1,6 @@
 // out= arguments take the sizes and the value that LibTorch gives them, on a mesh too.
 #include "like_one_device.h"
+#include "tests/support/error_of.h"
 
 namespace tutti::rules {
 namespace {
@@ -149,6 +150,25 @@ TEST(AddedProducts, OfBooleansOfNoElementsAreTaken) {
   expect_like_one_device(torch::zeros({0, 3}, torch::kBool), kColumnsCut, [](const Tensor& t) {
     return beside(t, torch::zeros({0, 0}, torch::kBool)).addmm_(t, t.t());
   });
+}
+
+TEST(AddedProducts, OfAnotherTypeAreRefused) {
+  for (const int64_t rows : {0, 3})
+    for (const at::ScalarType type : {torch::kBool, torch::kDouble})
+      expect_like_one_device(torch::zeros({rows, 4}, type), kColumnsCut, [&](const Tensor& t) {
+        return beside(t, torch::zeros({rows, rows})).addmm_(t, t.t());
+      });
+}
+
+TEST(OutArguments, ThatAreViewsOfSeparateBuffersAreNotMadeLarger) {
+  const Mesh mesh = line_of(2, /*merge=*/false);
+  const Tensor whole = distribute_tensor(torch::arange(4.0).view({4, 1}), layout_on(mesh, {"x", kUnsharded}));
+  Tensor part = whole.slice(0, 1, 3);
+  const std::string error = what_of([&] { torch::add_out(part, torch::ones({2, 2}), torch::ones({2, 2})); });
+  EXPECT_NE(error.find("a result of shape [2, 2] is written to a view of shape [2, 1]"), std::string::npos) << error;
+  EXPECT_TRUE(gather(whole).equal(torch::arange(4.0).view({4, 1})));
+  torch::add_out(part, torch::ones({2, 1}), torch::ones({2, 1}));
+  EXPECT_TRUE(gather(whole).equal(torch::tensor({0.0F, 2.0F, 2.0F, 3.0F}).view({4, 1})));
 }
 
 TEST(AddedProducts, OfAnEmptyPieceTakeAVectorThatBroadcasts) {

@@ -106,6 +106,48 @@ TEST(Sizes, OfPixelsThatAreShuffledByNoFactorAreRefused) {
   }
 }
 
+TEST(Sizes, OfAViewAreItsElements) {
+  for (const std::vector<int64_t>& sizes : {std::vector<int64_t>{1, 0, 2, 3}, {3, 0}, {5}, {2, -1, 0}})
+    expect_like_one_device(torch::ones({2}), {"x"}, [&](const Tensor& x) { return x.reshape(sizes); });
+}
+
+TEST(Sizes, OfConvolutionsWithoutAStrideAreRefused) {
+  const Tensor weight = torch::ones({2, 2, 1, 1});
+  for (const std::vector<int64_t>& stride : {std::vector<int64_t>{0, 0}, {1, 0}, {0, 0, 0, 0}, {-1, 1}})
+    for (const int64_t batch : {0, 2}) {
+      const auto refused = [&](const TensorFunction& f) {
+        expect_like_one_device(torch::ones({batch, 2, 3, 3}), {"x", "-", "-", "-"}, f);
+      };
+      refused([&](const Tensor& x) { return at::conv2d(x, weight, {}, stride); });
+      refused([&](const Tensor& x) { return at::conv2d(x, weight[0], {}, stride); });
+      refused([&](const Tensor& x) { return at::conv_transpose2d(x, weight, {}, stride); });
+      refused([&](const Tensor& x) { return at::thnn_conv2d(x, weight, {1, 1}, {}, stride, {0, 0}); });
+      refused([&](const Tensor& x) { return at::thnn_conv2d(x, weight, {1, 1}, {}, {1, 1}, {0}); });
+    }
+}
+
+TEST(Sizes, OfNoGroupsAreRefused) {
+  for (const int64_t groups : {0, -1, 3})
+    expect_like_one_device(torch::ones({2, 4, 3}), {"x", "-", "-"}, [&](const Tensor& x) {
+      return std::get<0>(at::native_group_norm(x, {}, {}, 2, 4, 3, groups, 1e-5));
+    });
+}
+
+// LibTorch takes what is none of its reductions, each loss in its way.
+TEST(Sizes, OfALossHangOnItsReduction) {
+  for (const int64_t reduction : {-1, 3, 7})
+    for (const auto& axes : {std::vector<std::string>{"x", "-"}, {"-", "x"}}) {
+      const auto like_one_device = [&](const TensorFunction& loss) {
+        expect_like_one_device(torch::arange(8.0).view({4, 2}) / 8, axes, loss);
+      };
+      like_one_device([&](const Tensor& x) { return at::huber_loss(x, x + 1, reduction); });
+      like_one_device([&](const Tensor& x) { return at::smooth_l1_loss(x, x + 1, reduction); });
+      like_one_device([&](const Tensor& x) { return at::mse_loss(x, x + 1, reduction); });
+      like_one_device([&](const Tensor& x) { return at::binary_cross_entropy(x, x, {}, reduction); });
+      like_one_device([&](const Tensor& x) { return at::binary_cross_entropy_with_logits(x, x, {}, {}, reduction); });
+    }
+}
+
 TEST(Sizes, OfANormalizedShapeMustBeTheLastAxes) {
   for (const int64_t last : {3, 5, 6})
     expect_like_one_device(torch::rand({4, 6}), {"-", "x"},

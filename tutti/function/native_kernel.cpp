@@ -6,6 +6,7 @@
 
 #include "tutti/function/column_sums.h"
 #include "tutti/function/native_convolution.h"
+#include "tutti/function/native_embedding.h"
 #include "tutti/function/native_log_softmax.h"
 #include "tutti/function/native_pooling.h"
 #include "tutti/function/native_product.h"
@@ -76,6 +77,7 @@ NativeKernel native_kernel_of(const std::string& op, const Stack& arguments) {
   if (op == "aten::max_pool2d_with_indices_backward" && pooled_2x2(arguments)) return max_pool_2x2_backward;
   if (NativeKernel kernel = native_column_sums_of(op, arguments)) return kernel;
   if (NativeKernel kernel = native_log_softmax_of(op, arguments)) return kernel;
+  if (NativeKernel kernel = native_embedding_gradient_of(op, arguments)) return kernel;
   if (NativeKernel kernel = native_convolution_of(op, arguments)) return kernel;
   return native_product_of(op, arguments);
 }

@@ -1,6 +1,7 @@
 #include "tutti/function/native_kernel.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/embedding_dense_backward.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/max_pool2d_with_indices.h>
@@ -140,6 +141,48 @@ TEST(NativeKernel, LeavesOtherVariancesToLibTorch) {
   EXPECT_FALSE(native_kernel_of(op, variance_of(at::randn({4, 3}).t(), {0}, 0)));
   EXPECT_FALSE(native_kernel_of(op, variance_of(at::randn({4, 3, 2}), {0}, 0)));
   EXPECT_FALSE(native_kernel_of(op, variance_of(at::randn({4, 3}).to(at::kDouble), {0}, 0)));
+}
+
+torch::jit::Stack gradient_of_an_embedding(const Tensor& gradient, const Tensor& indices, int64_t padding) {
+  return {gradient, indices, /*num_weights=*/50, padding, /*scale_grad_by_freq=*/false};
+}
+
+TEST(NativeKernel, AddsGradientsOfAnEmbeddingAsLibTorchDoes) {
+  for (const int64_t width : {1, 3, 16, 33})
+    for (const int64_t padding : {-1, 7}) {
+      const Tensor plain = at::randn({6, 5, 4, width}), indices = at::randint(50, {6, 5, 4});
+      const Tensor expanded = at::randn({1, 1, width}).expand({6, 5, width});
+      const Tensor turned = at::randn({5, 6, 4, width}).transpose(0, 1), one_axis = at::randn({20, 2 * width});
+      plain.select(0, 1).masked_fill_(at::randn({5, 4, width}) > 1, -0.0);
+      indices[0][0][0] = 60;  // LibTorch leaves out what is no row of the weight
+      indices[0][0][1] = -3;
+      for (const auto& [gradient, where] : {std::pair(plain, indices), std::pair(turned, indices),
+                                            std::pair(expanded, indices.select(2, 0).contiguous()),
+                                            std::pair(one_axis.slice(1, 0, width), indices.view(-1).slice(0, 0, 20))}) {
+        const Tensor wanted = at::embedding_dense_backward(gradient, where, 50, padding, false);
+        torch::jit::Stack arguments = gradient_of_an_embedding(gradient, where, padding);
+        const NativeKernel kernel = native_kernel_of("aten::embedding_dense_backward", arguments);
+        ASSERT_TRUE(kernel) << gradient.sizes();
+        const Tensor own = at::empty_like(wanted).fill_(7);
+        arguments.emplace_back(own);
+        kernel(arguments);
+        EXPECT_EQ(std::memcmp(own.const_data_ptr(), wanted.const_data_ptr(), wanted.nbytes()), 0) << gradient.sizes();
+      }
+    }
+}
+
+TEST(NativeKernel, LeavesOtherGradientsOfEmbeddingsToLibTorch) {
+  const std::string op = "aten::embedding_dense_backward";
+  const Tensor gradient = at::randn({4, 3}), indices = at::randint(50, {4});
+  EXPECT_TRUE(native_kernel_of(op, gradient_of_an_embedding(gradient, indices, -1)));
+  EXPECT_FALSE(native_kernel_of(op, gradient_of_an_embedding(at::randn({3, 4}).t(), indices, -1)));
+  EXPECT_FALSE(native_kernel_of(op, gradient_of_an_embedding(gradient.to(at::kDouble), indices, -1)));
+  EXPECT_FALSE(native_kernel_of(op, gradient_of_an_embedding(gradient, indices.to(at::kInt), -1)));
+  EXPECT_FALSE(native_kernel_of(op, gradient_of_an_embedding(gradient, at::randint(50, {2, 2}), -1)));
+  EXPECT_FALSE(native_kernel_of(op, gradient_of_an_embedding(gradient.slice(0, 0, 0), indices.slice(0, 0, 0), -1)));
+  auto scaled = gradient_of_an_embedding(gradient, indices, -1);
+  scaled[4] = true;
+  EXPECT_FALSE(native_kernel_of(op, scaled));
 }
 
 }  // namespace

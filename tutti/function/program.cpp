@@ -40,7 +40,15 @@ std::string indented(const std::string& lines) {
   return text;
 }
 
-std::string_view kind_name(Program::Buffer::Kind kind) {
+}  // namespace
+
+Tensor gradient_buffer(const Tensor& leaf) {
+  const Tensor& gradient = leaf.grad();
+  if (!is_mesh_tensor(gradient)) return gradient;
+  return mesh_impl(gradient).components().size() == 1 ? mesh_impl(gradient).read()[0] : Tensor();
+}
+
+std::string_view name_of(Program::Buffer::Kind kind) {
   switch (kind) {
     case Program::Buffer::Kind::argument: return "argument";
     case Program::Buffer::Kind::captured: return "captured";
@@ -50,14 +58,6 @@ std::string_view kind_name(Program::Buffer::Kind kind) {
     case Program::Buffer::Kind::temporary: return "temporary";
   }
   return "";
-}
-
-}  // namespace
-
-Tensor gradient_buffer(const Tensor& leaf) {
-  const Tensor& gradient = leaf.grad();
-  if (!is_mesh_tensor(gradient)) return gradient;
-  return mesh_impl(gradient).components().size() == 1 ? mesh_impl(gradient).read()[0] : Tensor();
 }
 
 std::string name_of(const c10::OperatorHandle& op) {
@@ -75,7 +75,7 @@ std::string Program::to_string() const {
   for (size_t i = 0; i < values.size(); ++i) {
     const Buffer& buffer = buffers[static_cast<size_t>(values[i].buffer)];
     if (buffer.kind == Buffer::Kind::temporary) continue;
-    out << '%' << i << ": " << kind_name(buffer.kind) << ' ';
+    out << '%' << i << ": " << name_of(buffer.kind) << ' ';
     if (buffer.index >= 0) out << buffer.index << ' ';
     out << tutti::to_string(values[i].geometry) << (buffer.written ? ", written" : "") << '\n';
   }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tutti/function/call_place.h"
@@ -145,6 +146,8 @@ struct Program {
 // The buffer of a leaf's gradient; undefined where there is none, or where it lies in several.
 Tensor gradient_buffer(const Tensor& leaf);
 
+// "argument", "captured", …
+std::string_view name_of(Program::Buffer::Kind kind);
 // "aten::add.Tensor", as the dispatcher knows it.
 std::string name_of(const c10::OperatorHandle& op);
 

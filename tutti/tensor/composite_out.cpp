@@ -7,10 +7,12 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/enum_tag.h>
 #include <ATen/core/grad_mode.h>
+#include <c10/util/strides.h>
 
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -64,11 +66,29 @@ bool is_form_without_out(const c10::FunctionSchema& op, const c10::FunctionSchem
          std::all_of(all.begin() + static_cast<int64_t>(inputs.size()), all.end(), is_out_tensor);
 }
 
-// Gives `out` the value, and where it was made with a graph that too.
-void take_value(const Tensor& out, const Tensor& value) {
+// Gives `out` these sizes, with its axes in memory in the order of the strides, dense.
+void resize(const Tensor& out, at::IntArrayRef sizes, at::IntArrayRef strides) {
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  at::DimVector axes(sizes.size()), sizes_in_memory;
+  std::iota(axes.begin(), axes.end(), 0);
+  const auto stride = [&](int64_t axis) { return strides[static_cast<size_t>(axis)]; };
+  std::stable_sort(axes.begin(), axes.end(), [&](int64_t a, int64_t b) { return stride(a) > stride(b); });
+  for (const int64_t axis : axes) sizes_in_memory.push_back(sizes[static_cast<size_t>(axis)]);
+  out.resize_(sizes_in_memory);
+  for (size_t i = 0; i < axes.size(); ++i)
+    while (axes[i] != static_cast<int64_t>(i)) {
+      const int64_t place = axes[i];
+      out.transpose_(static_cast<int64_t>(i), place);
+      std::swap(axes[i], axes[static_cast<size_t>(place)]);
+    }
+}
+
+// Gives `out` the value, and where it was made with a graph that too. `twin`: what LibTorch makes of a tensor like
+// `out` without memory, undefined where that is not known.
+void take_value(const Tensor& out, const Tensor& value, const Tensor& twin = {}) {
   if (out.sizes() != value.sizes()) {
-    const at::AutoDispatchBelowADInplaceOrView below_autograd;
-    out.resize_(value.sizes());
+    const bool is_known = twin.defined() && twin.sizes() == value.sizes();
+    resize(out, value.sizes(), is_known ? twin.strides() : at::IntArrayRef(c10::contiguous_strides(value.sizes())));
   }
   out.copy_(value);
 }
@@ -122,7 +142,7 @@ class CompositeOut final : public c10::OperatorKernel {
       if (twins.empty()) require_cast(outs[i].toTensor(), result.toTensor());          // else LibTorch has looked
       if (requires_real_out(op.schema().name())) require_real(op, outs[i].toTensor());
       if (requires_type_of_result(op.schema().name())) require_same_type(outs[i].toTensor(), result.toTensor());
-      take_value(outs[i].toTensor(), result.toTensor());
+      take_value(outs[i].toTensor(), result.toTensor(), twins.empty() ? Tensor() : twins[i].toTensor());
       result = outs[i];
     }
   }

@@ -2,6 +2,8 @@
 
 #include <ATen/core/LegacyTypeDispatch.h>
 
+#include "tutti/core/error.h"
+#include "tutti/core/str.h"
 #include "tutti/tensor/cut.h"
 #include "tutti/tensor/relayout.h"
 #include "tutti/tensor/rules/op_traits.h"
@@ -45,7 +47,7 @@ Tensor CopiedView::result_of(std::vector<at::IValue> arguments) const {
 // Without a version counter (in inference mode) nobody knows.
 bool CopiedView::is_stale() const {
   const Tensor& tensor = arguments_[0].toTensor();
-  return !tensor.unsafeGetTensorImpl()->version_counter().enabled() || version_of(tensor) != version_ ||
+  return is_spoilt_ || !tensor.unsafeGetTensorImpl()->version_counter().enabled() || version_of(tensor) != version_ ||
          source().writes() != writes_;
 }
 
@@ -55,6 +57,7 @@ void CopiedView::refresh() {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   version_ = version_of(arguments_[0].toTensor());
   writes_ = source().writes();
+  is_spoilt_ = false;
   const Tensor now = result_of(arguments_);
   const auto& impl = mesh_impl(now);
   const Spec* spec = impl.spec();
@@ -62,6 +65,11 @@ void CopiedView::refresh() {
   if (spec != spec_) pieces = Relayout(spec, spec_, op_.schema().name(), Asked::implied).run(impl.meta(), pieces);
   for (size_t i = 0; i < copy_.size(); ++i)
     if (copy_[i].defined()) copy_into(copy_[i], pieces[i]);
+}
+
+void CopiedView::forget_write() {
+  const std::lock_guard lock(mutex_);
+  is_spoilt_ = true;
 }
 
 void CopiedView::write_back() {
@@ -82,6 +90,13 @@ void CopiedView::write_back() {
   copy_into(result_of(std::move(arguments)), gathered(spec_, meta_, copy_));
   put(whole, impl.spec(), impl.write_here());
   impl.finish_write();
+}
+
+void refuse_other_shape(at::IntArrayRef result, at::IntArrayRef view) {
+  throw Error(
+      ErrorCode::unimplemented,
+      str("a result of shape ", str_list(result), " is written to a view of shape ", str_list(view),
+          " of separate buffers: give it a view of the result's shape, or a tensor that is no part of another"));
 }
 
 }  // namespace tutti

@@ -19,6 +19,8 @@ class CopiedView {
   void refresh();
   // After the view was written: writes it to the tensor, which is gathered for that.
   void write_back();
+  // Instead: the view takes the tensor's elements again when it is next used.
+  void forget_write();
 
  private:
   Tensor result_of(std::vector<at::IValue> arguments) const;
@@ -35,6 +37,11 @@ class CopiedView {
   // The tensor's version and writes when it and the copy last agreed; guarded by mutex_.
   uint32_t version_;
   uint64_t writes_;
+  bool is_spoilt_ = false;  // guarded by mutex_
 };
+
+// Of a result that was to be written to a view of separate buffers: what LibTorch would write behind the view is the
+// tensor's that was viewed. Throws: unimplemented.
+[[noreturn]] void refuse_other_shape(at::IntArrayRef result, at::IntArrayRef view);
 
 }  // namespace tutti

@@ -420,6 +420,10 @@ void write_back(MeshTensorImpl& impl, const Tensor& value) {
   impl.finish_write();
 }
 
+void require_fit(const MeshTensorImpl& written, const Tensor& value) {
+  if (written.is_part() && value.sizes() != written.sizes()) refuse_other_shape(value.sizes(), written.sizes());
+}
+
 // An op that names strides means places in the memory of the whole tensor: the call gets it so. Returns whether that is
 // a copy. Throws: unimplemented for places that a view does not show.
 bool lay_out_as_named(const c10::OperatorHandle& op, at::ArrayRef<IValue> arguments, Stack& call) {
@@ -473,14 +477,16 @@ void run_gathered(const c10::OperatorHandle& op, const OperatorInfo& info, const
       call[i] = laid_out(call[i].toTensor(), arguments[i].toTensor().strides());
   const Stack gathered(call);
   call_op(op, info, call);
-  for (size_t i = 0; i < arguments.size(); ++i) {  // what was written goes back into the pieces
-    if (!info.writes[i]) continue;
-    for_each_mesh_tensor(arguments[i], [&](const Tensor& written, int item) {
-      const IValue& value = gathered[i];
-      write_back(mesh_impl(written),
-                 item < 0 ? value.toTensor() : value.toListRef()[static_cast<size_t>(item)].toTensor());
-    });
-  }
+  const auto for_each_written = [&](const auto& f) {  // with what is written to it
+    for (size_t i = 0; i < arguments.size(); ++i)
+      if (info.writes[i])
+        for_each_mesh_tensor(arguments[i], [&](const Tensor& written, int item) {
+          const IValue& value = gathered[i];
+          f(mesh_impl(written), item < 0 ? value.toTensor() : value.toListRef()[static_cast<size_t>(item)].toTensor());
+        });
+  };
+  for_each_written(require_fit);
+  for_each_written(write_back);  // into the pieces
   copied |= info.is_view && (plan.operands[0].relayout || mesh_impl(arguments[0].toTensor()).components().size() > 1);
   replace_by_results(request, call, 1, info.is_view && copied, stack, [&](size_t r, int item) {
     const Tensor value = returned_tensor(call[r], item);

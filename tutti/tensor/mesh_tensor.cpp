@@ -46,6 +46,17 @@ const Spec* spec_for(const Spec* spec, const Tensor& buffer) {
                                       : intern_replicated(spec->shape, buffer.sizes());
 }
 
+// After an op wrote it. Throws: unimplemented where that made a copied view larger.
+void require_fit(const MeshTensorImpl& written) {
+  if (!written.copied_view || !written.is_part() || written.components().size() != 1) return;
+  const Tensor& copy = written.components()[0];
+  if (copy.numel() <= written.numel()) return;
+  const at::DimVector larger(copy.sizes());
+  copy.unsafeGetTensorImpl()->set_sizes_and_strides(written.sizes(), written.strides());
+  written.copied_view->forget_write();
+  refuse_other_shape(larger, written.sizes());
+}
+
 }  // namespace
 
 MeshTensorImpl::MeshTensorImpl(const Spec* spec, Components components, at::OptionalIntArrayRef strides)
@@ -183,6 +194,7 @@ const Components& MeshTensorImpl::overwrite() {
 }
 
 void MeshTensorImpl::finish_write() {
+  require_fit(*this);
   sync_metadata();
   family().writes_.fetch_add(1, std::memory_order_relaxed);
   if (copied_view) copied_view->write_back();

@@ -14,7 +14,8 @@ void append(PlanCache::Key& key, const at::IValue& value, bool strides, bool is_
     const Tensor& tensor = value.toTensor();
     const bool named = strides && !tensor.is_contiguous();
     const int64_t type = strides ? static_cast<int64_t>(tensor.scalar_type()) << 56 : 0;
-    const int64_t bits = (is_mask_tensor(tensor) ? 1 : 0) | (named ? 2 : 0) | type;  // that addresses leave free
+    const int64_t conjugate = strides && tensor.is_conj() ? 4 : 0;
+    const int64_t bits = (is_mask_tensor(tensor) ? 1 : 0) | (named ? 2 : 0) | conjugate | type;  // all left free
     key.push_back(static_cast<int64_t>(reinterpret_cast<uintptr_t>(spec)) | bits);
     if (named) key.append(tensor.strides().begin(), tensor.strides().end());
   } else if (value.isTensor()) {

@@ -30,7 +30,7 @@ bool is_same_name(std::string own, const std::string& keras) {
 }
 
 template <class T, class Options>
-T made_from(const Options& options) {
+T function_of(const Options& options) {
   if constexpr (std::is_same_v<Options, std::monostate>)
     return T();
   else if constexpr (std::is_constructible_v<T, Options>)
@@ -49,7 +49,7 @@ FunctionClass<Object> function_class(const char* name) {
           .make = [](LayerConfig& config) -> Object {
             Options options{};
             list(config, options);
-            return made_from<T>(options);
+            return function_of<T>(options);
           },
           .write =
               [](const Object& object, LayerConfig& config) {

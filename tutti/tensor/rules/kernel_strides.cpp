@@ -1,16 +1,22 @@
 #include "tutti/tensor/rules/kernel_strides.h"
 
+#include <ATen/ExpandUtils.h>
 #include <ATen/core/Reduction.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/native/ConvUtils.h>
+#include <ATen/ops/add.h>
+#include <ATen/ops/addcmul.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/empty_strided.h>
+#include <ATen/ops/result_type.h>
 
 #include <algorithm>
 #include <array>
 #include <vector>
 
 #include "tutti/tensor/size_check.h"
+#include "tutti/tensor/strides.h"
 
 namespace tutti {
 namespace {
@@ -20,6 +26,11 @@ at::Tensor on_device(const at::Tensor& without_memory, at::Device device) {
   at::Tensor tensor = at::empty({0}, at::TensorOptions(without_memory.dtype()).device(device));
   tensor.unsafeGetTensorImpl()->set_sizes_and_strides(without_memory.sizes(), without_memory.strides());
   return tensor;
+}
+
+// Others LibTorch refuses, when it is called.
+bool are_positive(const std::vector<int64_t>& strides) {
+  return std::all_of(strides.begin(), strides.end(), [](int64_t stride) { return stride > 0; });
 }
 
 // convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups): whether the result
@@ -34,7 +45,8 @@ torch::jit::Stack result_of_convolution(at::ArrayRef<at::IValue> arguments) {
     if (lists[i].size() == 1) lists[i].resize(space, lists[i][0]);  // one for all
   }
   const auto names_all = [&](const std::vector<int64_t>& list) { return list.size() == space; };
-  if (space < 1 || space > 3 || images.is_complex() || !std::all_of(lists.begin(), lists.end(), names_all)) return {};
+  if (space < 1 || space > 3 || weight.dim() != images.dim() || images.is_complex()) return {};
+  if (!std::all_of(lists.begin(), lists.end(), names_all) || !are_positive(lists[0])) return {};
   const bool is_line = space == 1, transposed = arguments[6].toBool();
   if (is_line) {
     images = images.contiguous().unsqueeze(2);
@@ -62,13 +74,50 @@ torch::jit::Stack result_of_convolution(at::ArrayRef<at::IValue> arguments) {
 // which a piece of weights with gaps may have, and not the whole.
 torch::jit::Stack result_of_slow_convolution(at::ArrayRef<at::IValue> arguments) {
   const at::Tensor &images = arguments[0].toTensor(), &weight = arguments[1].toTensor();
-  if (images.dim() != 4 || weight.dim() != 4) return {};
+  const std::vector<int64_t> stride = arguments[4].toIntVector(), padding = arguments[5].toIntVector();
+  if (images.dim() != 4 || weight.dim() != 4 || stride.size() != 2 || padding.size() != 2 || !are_positive(stride))
+    return {};
   const bool channels_last =
       at::native::thnn_conv_use_channels_last(on_device(images, at::kCPU), on_device(weight, at::kCPU));
-  const auto sizes = at::native::conv_output_size(images.sizes(), weight.sizes(), arguments[5].toIntVector(),
-                                                  arguments[4].toIntVector());
+  const auto sizes = at::native::conv_output_size(images.sizes(), weight.sizes(), padding, stride);
   return {at::empty(sizes, at::TensorOptions(at::kMeta).dtype(images.dtype()),
                     channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous)};
+}
+
+// huber_loss(input, target, none, delta), of each element: like the input, or, where that is broadcast, as a sum.
+torch::jit::Stack result_of_huber_loss(at::ArrayRef<at::IValue> arguments) {
+  const at::Tensor input = without_memory(arguments[0].toTensor());
+  const at::Tensor sum = at::add(input, without_memory(arguments[1].toTensor()));
+  return {sum.sizes() == input.sizes() ? at::empty_like(input) : sum};
+}
+
+// where(condition, self, other), as an iteration over all three lays it out. What is cast is a copy.
+torch::jit::Stack result_of_where(at::ArrayRef<at::IValue> arguments) {
+  if (arguments.size() != 3 || !arguments[1].isTensor() || !arguments[2].isTensor()) return {};
+  const at::Tensor &self = arguments[1].toTensor(), &other = arguments[2].toTensor();
+  const at::ScalarType type = at::result_type(self, other);
+  const auto twin = [&](const at::Tensor& tensor, bool is_cast) {
+    return at::empty_strided(tensor.sizes(), is_cast ? strides_of_copy(tensor) : at::DimVector(tensor.strides()),
+                             at::TensorOptions(at::kMeta));
+  };
+  return {at::addcmul(twin(arguments[0].toTensor(), /*is_cast=*/false), twin(self, self.scalar_type() != type),
+                      twin(other, other.scalar_type() != type))};
+}
+
+// linalg_solve_triangular(matrix, right side, …): column by column, unless LAPACK can take the matrix's conjugate as
+// is.
+torch::jit::Stack result_of_triangular_system(at::ArrayRef<at::IValue> arguments) {
+  const at::Tensor &matrix = arguments[0].toTensor(), &side = arguments[1].toTensor();
+  if (matrix.dim() < 2 || side.dim() < 2) return {};
+  const auto batch = [](const at::Tensor& tensor) {
+    return tensor.sizes().slice(0, static_cast<size_t>(tensor.dim() - 2));
+  };
+  at::DimVector sizes(at::infer_size_dimvector(batch(matrix), batch(side)));
+  const bool by_rows = matrix.is_conj() && without_memory(matrix).mT().is_contiguous();
+  sizes.push_back(side.size(by_rows ? -2 : -1));
+  sizes.push_back(side.size(by_rows ? -1 : -2));
+  const at::Tensor result = at::empty(sizes, at::kMeta);
+  return {by_rows ? result : result.mT()};
 }
 
 // _adaptive_avg_pool2d(image, [height, width])
@@ -113,6 +162,9 @@ std::optional<torch::jit::Stack> results_of_kernel(const std::string& name, at::
   // numbers.
   if (name == "aten::binary_cross_entropy" && arguments[3].toInt() == at::Reduction::None)
     return torch::jit::Stack{at::empty_like(without_memory(arguments[0].toTensor()))};
+  if (name == "aten::huber_loss" && arguments[2].toInt() == at::Reduction::None) return result_of_huber_loss(arguments);
+  if (name == "aten::where") return result_of_where(arguments);
+  if (name == "aten::linalg_solve_triangular") return result_of_triangular_system(arguments);
   if (name == "aten::flip") return torch::jit::Stack{at::empty_like(without_memory(arguments[0].toTensor()))};
   if (name == "aten::convolution" || name == "aten::_convolution") return result_of_convolution(arguments);
   if (name == "aten::_slow_conv2d_forward") return result_of_slow_convolution(arguments);
@@ -120,6 +172,7 @@ std::optional<torch::jit::Stack> results_of_kernel(const std::string& name, at::
   if (name == "aten::reflection_pad2d") return result_of_reflection(arguments);
   if (name == "aten::pixel_shuffle" || name == "aten::pixel_unshuffle")
     return result_of_pixels(arguments, /*to_channels=*/name == "aten::pixel_unshuffle");
+  if (name == "aten::native_group_norm" && arguments[6].toInt() < 1) return torch::jit::Stack{};  // it divides by them
   if (name == "aten::angle" && arguments[0].toTensor().is_complex())  // computed in row-major memory
     return torch::jit::Stack{at::empty(arguments[0].toTensor().sizes(), at::kMeta)};
   return {};

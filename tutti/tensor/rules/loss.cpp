@@ -89,6 +89,7 @@ bool elementwise_loss(Planner& p) {
   const ElementwiseOperands operands(p);
   int reduction = 2;
   while (!p.is_integer(reduction)) ++reduction;
+  if (p.integer(reduction) < kNone || p.integer(reduction) > kSum) return false;  // each loss takes others otherwise
   shard(p, operands.terms, {p.integer(reduction) == kNone ? operands.all : ""});
   return true;
 }
@@ -111,7 +112,7 @@ template <const char* const& kName>
 Results decompose_loss(at::ArrayRef<IValue> a) {
   const size_t position = reduction_position(a, 2);
   const int64_t reduction = a[position].toInt();
-  if (reduction == kNone) return {};
+  if (reduction != kMean && reduction != kSum) return {};
   std::vector<IValue> arguments(a.begin(), a.end());
   arguments[position] = int64_t{kNone};
   const Tensor losses = call(kName, "", std::move(arguments))[0].toTensor();

@@ -84,8 +84,10 @@ Results decompose_in_place(at::ArrayRef<at::IValue> a) {
     return at::isIntegralType(self.scalar_type(), /*includeBool=*/false) ? at::Scalar(number.to<int64_t>()) : number;
   };
   const at::Scalar beta = scale(a[3]);
+  const auto is_of_type = [&](const Tensor& factor) { return factor.scalar_type() == self.scalar_type(); };
+  if (!is_of_type(left) || !is_of_type(right)) return {};  // not taken, which LibTorch says
   const Tensor product = left.matmul(right);
-  if (product.sizes() != self.sizes()) return {};  // not taken, which LibTorch says
+  if (product.sizes() != self.sizes()) return {};
   return {{(beta.equal(0) ? self.zero_() : self.mul_(beta)).add_(product, scale(a[4]))}};
 }
 

@@ -150,6 +150,7 @@ bool view(Planner& p) {
     return shard(p, {{0, all}}, {all}), true;
   }
   const at::DimVector sizes = view_sizes(p, self->numel);
+  if (c10::multiply_integers(sizes) != self->numel) throw NoShardedForm();
   AxisMap from = unsharded(self->rank()), to = unsharded(static_cast<int64_t>(sizes.size()));
   for (const Group& group : self->numel ? matching_groups(self->sizes, sizes) : std::vector<Group>()) {
     size_t i = group.from_begin, j = group.to_begin;
@@ -160,7 +161,6 @@ bool view(Planner& p) {
       from[i] = to[j] = self->axes[i];
   }
   if (self->sizes == sizes) from = to = self->axes;
-  if (c10::multiply_integers(sizes) != self->numel) throw NoShardedForm();
   p.operand(0, from);
   p.result(to, sizes);
   p.local_sizes(1, to, sizes);
