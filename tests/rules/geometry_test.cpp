@@ -401,13 +401,23 @@ TEST(Strides, OfWhatIsFlippedAreThoseOfTheOperand) {
                                  [](const Tensor& t) { return t.flip({0}); });
 }
 
-TEST(Strides, OfReflectionsAreThoseOfTheImageNotOfAPiece) {
+TEST(Strides, OfPaddedImagesAreThoseOfTheImageNotOfAPiece) {
   const Tensor image = torch::rand({1, 2, 3, 3}).contiguous(at::MemoryFormat::ChannelsLast);
+  const Tensor space = torch::rand({1, 2, 2, 2, 2}).contiguous(at::MemoryFormat::ChannelsLast3d);
   for (const int64_t step : {1, 2}) {  // with a gap the image of one does not count as channels-last
-    const auto reflect = [&](const Tensor& t) {
-      return torch::reflection_pad2d(t.clone().slice(2, {}, {}, step).mul_(2), {1, 2, 0, 1});
+    const auto like_one_device = [&](const Tensor& x, const std::vector<std::string>& axes, const TensorFunction& pad) {
+      expect_strides_of_one_device(
+          x, axes, [&](const Tensor& t) { return pad(t.clone().slice(1, {}, {}, step).mul_(2)); }, /*devices=*/3);
+      expect_strides_of_one_device(
+          x, axes, [&](const Tensor& t) { return pad(t.clone().slice(2, {}, {}, step).mul_(2)); }, /*devices=*/3);
     };
-    expect_strides_of_one_device(image, {"-", "x", "-", "-"}, reflect, /*devices=*/3);
+    for (const auto& axes : {std::vector<std::string>{"-", "x", "-", "-"}, {"-", "-", "x", "-"}}) {
+      like_one_device(image, axes, [](const Tensor& t) { return torch::reflection_pad2d(t, {0, 0, 0, 0}); });
+      like_one_device(image, axes, [](const Tensor& t) { return torch::replication_pad2d(t, {1, 2, 0, 1}); });
+    }
+    const std::vector<std::string> channels{"-", "x", "-", "-", "-"};
+    like_one_device(space, channels, [](const Tensor& t) { return at::reflection_pad3d(t, {0, 0, 0, 0, 0, 0}); });
+    like_one_device(space, channels, [](const Tensor& t) { return at::replication_pad3d(t, {1, 2, 0, 1, 1, 1}); });
   }
 }
 

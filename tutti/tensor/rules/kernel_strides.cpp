@@ -130,14 +130,13 @@ torch::jit::Stack result_of_adaptive_pooling(at::ArrayRef<at::IValue> arguments)
   return {at::empty(sizes, at::TensorOptions(at::kMeta).dtype(image.dtype()), image.suggest_memory_format())};
 }
 
-// reflection_pad2d(image, [left, right, top, bottom])
-torch::jit::Stack result_of_reflection(at::ArrayRef<at::IValue> arguments) {
+// reflection_pad2d, replication_pad3d, …(image, [left, right, top, bottom, …])
+torch::jit::Stack result_of_padding(at::ArrayRef<at::IValue> arguments) {
   const at::Tensor& image = arguments[0].toTensor();
   const std::vector<int64_t> padding = arguments[1].toIntVector();
-  if (image.dim() != 4 || padding.size() != 4) return {};
+  if (image.dim() < 4 || padding.size() != 2 * (static_cast<size_t>(image.dim()) - 2)) return {};
   at::DimVector sizes(image.sizes());
-  sizes[2] += padding[2] + padding[3];
-  sizes[3] += padding[0] + padding[1];
+  for (size_t i = 0; i < padding.size(); ++i) sizes[sizes.size() - 1 - i / 2] += padding[i];
   return {at::empty(sizes, at::TensorOptions(at::kMeta).dtype(image.dtype()), image.suggest_memory_format())};
 }
 
@@ -169,7 +168,9 @@ std::optional<torch::jit::Stack> results_of_kernel(const std::string& name, at::
   if (name == "aten::convolution" || name == "aten::_convolution") return result_of_convolution(arguments);
   if (name == "aten::_slow_conv2d_forward") return result_of_slow_convolution(arguments);
   if (name == "aten::_adaptive_avg_pool2d") return result_of_adaptive_pooling(arguments);
-  if (name == "aten::reflection_pad2d") return result_of_reflection(arguments);
+  for (const char* pads :
+       {"aten::reflection_pad2d", "aten::reflection_pad3d", "aten::replication_pad2d", "aten::replication_pad3d"})
+    if (name == pads) return result_of_padding(arguments);
   if (name == "aten::pixel_shuffle" || name == "aten::pixel_unshuffle")
     return result_of_pixels(arguments, /*to_channels=*/name == "aten::pixel_unshuffle");
   if (name == "aten::native_group_norm" && arguments[6].toInt() < 1) return torch::jit::Stack{};  // it divides by them

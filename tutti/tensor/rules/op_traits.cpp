@@ -75,9 +75,9 @@ bool asks_if_contiguous(const std::string& name) {
 }
 
 bool chooses_strides(const std::string& name) {
-  const bool is_known = name == "aten::reflection_pad2d";  // results_of_kernel
-  return (name.starts_with("aten::reflection_pad") && !is_known) || name.starts_with("aten::replication_pad") ||
-         name.starts_with("aten::log_sigmoid_forward") || name.ends_with("shuffle") ||
+  const bool pads = name.starts_with("aten::reflection_pad") || name.starts_with("aten::replication_pad");
+  const bool is_known = name.ends_with("_pad2d") || name.ends_with("_pad3d");  // results_of_kernel
+  return (pads && !is_known) || name.starts_with("aten::log_sigmoid_forward") || name.ends_with("shuffle") ||
          name == "aten::slow_conv_transpose2d";
 }
 
