@@ -1,8 +1,11 @@
 #include "tutti/function/native_embedding.h"
 
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/embedding.h>
+#include <c10/core/WrapDimMinimal.h>
 
 #include <algorithm>
+#include <vector>
 
 #include "tutti/tensor/parallel_ranges.h"
 
@@ -11,7 +14,7 @@ namespace {
 
 using Stack = torch::jit::Stack;
 
-constexpr int64_t kWeightsOfAThread = 1000;  // at least
+constexpr int64_t kWeightsOfAThread = 1000, kElementsOfAThread = 32768;  // at least
 
 #if defined(__x86_64__)
 [[gnu::target_clones("avx512f", "avx2", "default")]]
@@ -51,17 +54,64 @@ void embedding_gradient(const Stack& arguments) {
   });
 }
 
+// (weight, indices, padding_idx, scale_grad_by_freq, sparse, out)
+void embedding(const Stack& arguments) {
+  const at::Tensor &weight = arguments[0].toTensor(), &indices = arguments[1].toTensor();
+  const int64_t words = weight.size(0), width = weight.size(1), count = indices.numel();
+  const int64_t* const index = indices.const_data_ptr<int64_t>();
+  if (std::any_of(index, index + count, [&](int64_t i) { return i < 0 || i >= words; }))
+    at::embedding(weight, indices);  // tells which
+  const float* const from = weight.const_data_ptr<float>();
+  float* const to = arguments[5].toTensor().mutable_data_ptr<float>();
+  parallel_ranges(count, std::max<int64_t>(1, kElementsOfAThread / width), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) std::copy_n(from + index[i] * width, width, to + i * width);
+  });
+}
+
+// (grad_output, input_sizes, dim, index, out)
+void selection_gradient(const Stack& arguments) {
+  const at::Tensor &gradient = arguments[0].toTensor(), &out = arguments[4].toTensor();
+  const int64_t axis = c10::maybe_wrap_dim(arguments[2].toInt(), out.dim()), size = out.size(axis);
+  const int64_t selected = c10::maybe_wrap_dim(arguments[3].toInt(), size), inner = out.stride(axis);
+  const float* const from = gradient.const_data_ptr<float>();
+  float* const to = out.mutable_data_ptr<float>();
+  for (int64_t outer = 0; outer < gradient.numel() / inner; ++outer) {
+    float* const begin = to + outer * size * inner;
+    float* const place = std::fill_n(begin, selected * inner, 0.0F);
+    std::fill(std::copy_n(from + outer * inner, inner, place), begin + size * inner, 0.0F);
+  }
+}
+
+bool are_rows(const at::Tensor& x) {
+  return x.scalar_type() == at::kFloat && x.numel() > 0 && x.is_contiguous() && !x.is_neg();
+}
+
 }  // namespace
 
-NativeKernel native_embedding_gradient_of(const std::string& op, const Stack& arguments) {
-  if (op != "aten::embedding_dense_backward" || arguments[4].toBool()) return nullptr;
-  const at::Tensor& gradient = arguments[0].toTensor();
+NativeKernel native_embedding_of(const std::string& op, const Stack& arguments) {
+  const bool is_gradient = op == "aten::embedding_dense_backward";
+  if (!is_gradient && op != "aten::embedding") return nullptr;
+  const at::Tensor& rows = arguments[0].toTensor();
   const at::Tensor& indices = arguments[1].toTensor();
-  const bool has_rows = gradient.scalar_type() == at::kFloat && gradient.dim() >= 2 && gradient.numel() > 0 &&
-                        gradient.stride(-1) == 1 && !gradient.is_neg();
-  const bool has_indices = indices.scalar_type() == at::kLong && indices.is_contiguous();
-  const bool are_as_many = has_rows && gradient.sizes().slice(0, gradient.dim() - 1) == indices.sizes();
-  return has_indices && are_as_many && arguments[2].toInt() > 0 ? embedding_gradient : nullptr;
+  if (indices.scalar_type() != at::kLong || !indices.is_contiguous()) return nullptr;
+  if (!is_gradient) return are_rows(rows) && rows.dim() == 2 ? embedding : nullptr;
+  const bool has_rows =
+      rows.scalar_type() == at::kFloat && rows.dim() >= 2 && rows.numel() > 0 && rows.stride(-1) == 1 && !rows.is_neg();
+  const bool are_as_many = has_rows && rows.sizes().slice(0, static_cast<size_t>(rows.dim()) - 1) == indices.sizes();
+  return are_as_many && arguments[2].toInt() > 0 && !arguments[4].toBool() ? embedding_gradient : nullptr;
+}
+
+NativeKernel native_selection_gradient_of(const std::string& op, const Stack& arguments) {
+  if (op != "aten::select_backward" || !are_rows(arguments[0].toTensor())) return nullptr;
+  const std::vector<int64_t> sizes = arguments[1].toIntVector();
+  const auto rank = static_cast<int64_t>(sizes.size());
+  const int64_t axis = arguments[2].toInt(), index = arguments[3].toInt();
+  if (axis < -rank || axis >= rank) return nullptr;
+  const int64_t size = sizes[static_cast<size_t>(axis < 0 ? axis + rank : axis)];
+  std::vector<int64_t> selected(sizes);
+  selected.erase(selected.begin() + (axis < 0 ? axis + rank : axis));
+  const bool fits = index >= -size && index < size && arguments[0].toTensor().sizes() == at::IntArrayRef(selected);
+  return fits ? selection_gradient : nullptr;
 }
 
 }  // namespace tutti

@@ -77,7 +77,8 @@ NativeKernel native_kernel_of(const std::string& op, const Stack& arguments) {
   if (op == "aten::max_pool2d_with_indices_backward" && pooled_2x2(arguments)) return max_pool_2x2_backward;
   if (NativeKernel kernel = native_column_sums_of(op, arguments)) return kernel;
   if (NativeKernel kernel = native_log_softmax_of(op, arguments)) return kernel;
-  if (NativeKernel kernel = native_embedding_gradient_of(op, arguments)) return kernel;
+  if (NativeKernel kernel = native_embedding_of(op, arguments)) return kernel;
+  if (NativeKernel kernel = native_selection_gradient_of(op, arguments)) return kernel;
   if (NativeKernel kernel = native_convolution_of(op, arguments)) return kernel;
   return native_product_of(op, arguments);
 }

@@ -1,14 +1,18 @@
 #include "tutti/function/native_kernel.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/embedding.h>
 #include <ATen/ops/embedding_dense_backward.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/max_pool2d_with_indices.h>
 #include <ATen/ops/max_pool2d_with_indices_backward.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/select_backward.h>
 #include <ATen/ops/var_mean.h>
+#include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 #include <gtest/gtest.h>
 
@@ -143,6 +147,16 @@ TEST(NativeKernel, LeavesOtherVariancesToLibTorch) {
   EXPECT_FALSE(native_kernel_of(op, variance_of(at::randn({4, 3}).to(at::kDouble), {0}, 0)));
 }
 
+// What LibTorch's op gives, and what the library's own kernel writes.
+void expect_bits(const std::string& op, torch::jit::Stack arguments, const Tensor& wanted) {
+  const NativeKernel kernel = native_kernel_of(op, arguments);
+  ASSERT_TRUE(kernel) << op << wanted.sizes();
+  const Tensor own = at::empty_like(wanted).fill_(7);
+  arguments.emplace_back(own);
+  kernel(arguments);
+  EXPECT_EQ(std::memcmp(own.const_data_ptr(), wanted.const_data_ptr(), wanted.nbytes()), 0) << op << wanted.sizes();
+}
+
 torch::jit::Stack gradient_of_an_embedding(const Tensor& gradient, const Tensor& indices, int64_t padding) {
   return {gradient, indices, /*num_weights=*/50, padding, /*scale_grad_by_freq=*/false};
 }
@@ -160,14 +174,38 @@ TEST(NativeKernel, AddsGradientsOfAnEmbeddingAsLibTorchDoes) {
                                             std::pair(expanded, indices.select(2, 0).contiguous()),
                                             std::pair(one_axis.slice(1, 0, width), indices.view(-1).slice(0, 0, 20))}) {
         const Tensor wanted = at::embedding_dense_backward(gradient, where, 50, padding, false);
-        torch::jit::Stack arguments = gradient_of_an_embedding(gradient, where, padding);
-        const NativeKernel kernel = native_kernel_of("aten::embedding_dense_backward", arguments);
-        ASSERT_TRUE(kernel) << gradient.sizes();
-        const Tensor own = at::empty_like(wanted).fill_(7);
-        arguments.emplace_back(own);
-        kernel(arguments);
-        EXPECT_EQ(std::memcmp(own.const_data_ptr(), wanted.const_data_ptr(), wanted.nbytes()), 0) << gradient.sizes();
+        expect_bits("aten::embedding_dense_backward", gradient_of_an_embedding(gradient, where, padding), wanted);
       }
+    }
+}
+
+TEST(NativeKernel, LooksUpEmbeddingsAsLibTorchDoes) {
+  const std::string op = "aten::embedding";
+  const Tensor weight = at::randn({50, 7});
+  const auto looked_up = [](const Tensor& from, const Tensor& indices) {
+    return torch::jit::Stack{from, indices, -1, false, false};
+  };
+  for (const Tensor& indices : {at::randint(50, {4, 3}), at::randint(50, {2, 1, 5}), at::zeros({}, at::kLong)})
+    expect_bits(op, looked_up(weight, indices), at::embedding(weight, indices));
+  auto wrong = looked_up(weight, at::full({1}, 50, at::kLong));
+  const NativeKernel kernel = native_kernel_of(op, wrong);
+  wrong.emplace_back(at::empty({1, 7}));
+  EXPECT_THROW(kernel(wrong), c10::IndexError);
+  EXPECT_FALSE(native_kernel_of(op, looked_up(weight.t(), at::randint(7, {4}))));
+  EXPECT_FALSE(native_kernel_of(op, looked_up(weight, at::randint(50, {4}).to(at::kInt))));
+  EXPECT_FALSE(native_kernel_of(op, looked_up(weight.to(at::kDouble), at::randint(50, {4}))));
+}
+
+TEST(NativeKernel, SpreadsGradientsOfASelectionAsLibTorchDoes) {
+  const std::vector<int64_t> sizes{3, 4, 5};
+  for (const int64_t axis : {0, 1, 2, -1, -3})
+    for (const int64_t index : {0, 2, -1, -3}) {
+      const Tensor gradient = at::randn(at::empty(sizes).select(axis, index).sizes());
+      expect_bits("aten::select_backward", {gradient, sizes, axis, index},
+                  at::select_backward(gradient, sizes, axis, index));
+      EXPECT_FALSE(native_kernel_of("aten::select_backward", {gradient.t(), sizes, axis, index}));
+      EXPECT_FALSE(native_kernel_of("aten::select_backward", {gradient, sizes, axis, 5}));
+      EXPECT_FALSE(native_kernel_of("aten::select_backward", {gradient, sizes, 3, index}));
     }
 }
 
