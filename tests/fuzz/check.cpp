@@ -317,8 +317,8 @@ class Comparison {
                return op.rfind("roll", 0) == 0 || op == "fft_fftshift" || op == "fft_ifftshift";
              }))
       passed_over_.insert("strides of roll, which hang on where the memory has gaps");
-    else if (calls([](const std::string& op) { return op == "_foreach_copy"; }))
-      passed_over_.insert("strides of _foreach_copy, which LibTorch makes with the memory around a view");
+    else if (calls([](const std::string& op) { return op == "copy" || op == "_foreach_copy"; }))
+      passed_over_.insert("strides of copy and _foreach_copy, which LibTorch makes with the memory around a view");
     else if (calls([](const std::string& op) { return op == "einsum"; }) && mixes_types())
       passed_over_.insert("strides of an einsum of several types, which LibTorch composes of other calls");
     else
