@@ -49,6 +49,13 @@ class Picture {
     return last == kNobody ? value_node(value) : call_node(last);
   }
 
+  // What a call writes in place is an argument of it, too.
+  static bool takes(const Program::Call& call, int value) {
+    return std::ranges::any_of(call.arguments, [&](const Program::Operand& argument) {
+      return std::ranges::find(argument.values, value) != argument.values.end();
+    });
+  }
+
   void draw_uses(const Program::Operand& operand, const std::string& user) {
     for (const int value : operand.values)
       if (value >= 0)
@@ -62,7 +69,7 @@ class Picture {
     for (const Program::Operand& argument : call.arguments) draw_uses(argument, node);
     for (const Program::Operand& result : call.results)
       for (const int value : result.values)
-        if (value >= 0) makers_[static_cast<size_t>(value)] = number;
+        if (value >= 0 && !takes(call, value)) makers_[static_cast<size_t>(value)] = number;
     for (const int buffer : call.writes) writers_[static_cast<size_t>(buffer)] = number;
     for (size_t i = 0; i < call.parts.size(); ++i) {
       const std::string prefix = str(node, 'p', i);
