@@ -20,7 +20,6 @@ namespace tutti {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::Not;
 using ::testing::StartsWith;
 
 testing::AssertionResult same_bits(const Tensor& a, const Tensor& b) {

@@ -83,6 +83,15 @@ TEST(UnrecordableFunction, GoesOnWhereAShapeDependsOnValues) {
   EXPECT_THAT(reasons, ElementsAre(HasSubstr("depends on the values of a tensor")));
 }
 
+TEST(UnrecordableFunction, GoesOnWhereAGivenResultIsResizedByValues) {
+  const auto reasons = compare([](const Tensor& x, Tensor& state) {
+    Tensor values = torch::empty({0}), places = torch::empty({0}, torch::kLong), counts = torch::empty_like(places);
+    at::unique_dim_out(values, places, counts, x.flatten(), 0, /*sorted=*/true, false, false);
+    return state.add_(values.sum()) * 2;
+  });
+  EXPECT_THAT(reasons, ElementsAre(HasSubstr("depends on the values of a tensor")));
+}
+
 TEST(UnrecordableFunction, GoesOnWhereACompositeReadsLengths) {
   const auto reasons = compare([](const Tensor& x, Tensor& state) {
     const Tensor ends = torch::tensor({int64_t{1}, int64_t{3}});

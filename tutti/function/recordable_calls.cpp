@@ -1,12 +1,38 @@
 #include "tutti/function/recordable_calls.h"
 
+#include <ATen/core/dispatch/Dispatcher.h>
+
 #include <algorithm>
+#include <string>
+#include <unordered_set>
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/tensor/view.h"
 
 namespace tutti {
+namespace {
+
+bool is_tagged(const c10::OperatorHandle& op) {
+  return op.hasTag(at::Tag::dynamic_output_shape) || op.hasTag(at::Tag::data_dependent_output);
+}
+
+// Whether the result's shape, or what C++ does next, depends on values. The out= forms that LibTorch generates have no
+// tags: those of their op count.
+bool depends_on_values(const c10::OperatorHandle& op) {
+  static const auto names = [] {
+    std::unordered_set<std::string> tagged;
+    for (const auto& name : c10::Dispatcher::singleton().getAllOpNames())
+      if (const auto each = c10::Dispatcher::singleton().findSchema(name); each && is_tagged(*each))
+        tagged.insert(name.name);
+    return tagged;
+  }();
+  const auto& schema = op.schema();
+  const bool is_out_form = !schema.arguments().empty() && schema.arguments().back().is_out();
+  return is_tagged(op) || (is_out_form && names.contains(schema.name()));
+}
+
+}  // namespace
 
 void check_memory(const std::string& function, const char* are, at::ArrayRef<at::Tensor> tensors) {
   for (const at::Tensor& tensor : tensors)
@@ -28,8 +54,7 @@ void check_recordable(const std::string& function, const c10::OperatorHandle& op
         " reads a number out of a tensor (item(), a condition) while the function is recorded, and a replay would go "
         "on "
         "with the old one. Return the tensor and read it outside, or compute with tensors: where(), clamp(), …");
-  bool shape_depends = op.hasTag(at::Tag::dynamic_output_shape) || op.hasTag(at::Tag::data_dependent_output) ||
-                       info.name == "aten::_pack_padded_sequence";
+  bool shape_depends = depends_on_values(op) || info.name == "aten::_pack_padded_sequence";
   if (info.name == "aten::index") {  // by integers the shape is known
     shape_depends = false;
     for_each_tensor(arguments[1], [&](const at::Tensor& index) {
