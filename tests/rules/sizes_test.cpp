@@ -131,6 +131,10 @@ TEST(Sizes, OfNoGroupsAreRefused) {
     expect_like_one_device(torch::ones({2, 4, 3}), {"x", "-", "-"}, [&](const Tensor& x) {
       return std::get<0>(at::native_group_norm(x, {}, {}, 2, 4, 3, groups, 1e-5));
     });
+  for (const auto& [batch, channels, space] : {std::tuple(0, 4, 3), {2, 0, 3}, {2, 4, 0}, {-1, 4, 3}})
+    expect_like_one_device(torch::ones({2, 4, 3}), {"x", "-", "-"}, [&](const Tensor& x) {
+      return std::get<0>(at::native_group_norm(x, {}, {}, batch, channels, space, 2, 1e-5));
+    });
 }
 
 // LibTorch takes what is none of its reductions, each loss in its way.

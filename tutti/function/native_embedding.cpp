@@ -105,11 +105,11 @@ NativeKernel native_selection_gradient_of(const std::string& op, const Stack& ar
   if (op != "aten::select_backward" || !are_rows(arguments[0].toTensor())) return nullptr;
   const std::vector<int64_t> sizes = arguments[1].toIntVector();
   const auto rank = static_cast<int64_t>(sizes.size());
-  const int64_t axis = arguments[2].toInt(), index = arguments[3].toInt();
-  if (axis < -rank || axis >= rank) return nullptr;
-  const int64_t size = sizes[static_cast<size_t>(axis < 0 ? axis + rank : axis)];
+  const int64_t named = arguments[2].toInt(), index = arguments[3].toInt();
+  if (named < -rank || named >= rank) return nullptr;
+  const int64_t axis = named < 0 ? named + rank : named, size = sizes[static_cast<size_t>(axis)];
   std::vector<int64_t> selected(sizes);
-  selected.erase(selected.begin() + (axis < 0 ? axis + rank : axis));
+  selected.erase(selected.begin() + axis);
   const bool fits = index >= -size && index < size && arguments[0].toTensor().sizes() == at::IntArrayRef(selected);
   return fits ? selection_gradient : nullptr;
 }

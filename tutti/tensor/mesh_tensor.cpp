@@ -47,7 +47,7 @@ const Spec* spec_for(const Spec* spec, const Tensor& buffer) {
 }
 
 // After an op wrote it. Throws: unimplemented where that made a copied view larger.
-void require_fit(const MeshTensorImpl& written) {
+void refuse_growth(const MeshTensorImpl& written) {
   if (!written.copied_view || !written.is_part() || written.components().size() != 1) return;
   const Tensor& copy = written.components()[0];
   if (copy.numel() <= written.numel()) return;
@@ -194,7 +194,7 @@ const Components& MeshTensorImpl::overwrite() {
 }
 
 void MeshTensorImpl::finish_write() {
-  require_fit(*this);
+  refuse_growth(*this);
   sync_metadata();
   family().writes_.fetch_add(1, std::memory_order_relaxed);
   if (copied_view) copied_view->write_back();

@@ -173,7 +173,6 @@ std::optional<torch::jit::Stack> results_of_kernel(const std::string& name, at::
     if (name == pads) return result_of_padding(arguments);
   if (name == "aten::pixel_shuffle" || name == "aten::pixel_unshuffle")
     return result_of_pixels(arguments, /*to_channels=*/name == "aten::pixel_unshuffle");
-  if (name == "aten::native_group_norm" && arguments[6].toInt() < 1) return torch::jit::Stack{};  // it divides by them
   if (name == "aten::angle" && arguments[0].toTensor().is_complex())  // computed in row-major memory
     return torch::jit::Stack{at::empty(arguments[0].toTensor().sizes(), at::kMeta)};
   return {};

@@ -116,6 +116,7 @@ Results decompose_layer_norm_backward(at::ArrayRef<IValue> a) {
 // native_group_norm(input, weight, bias, N, C, HxW, groups, eps) -> (output, mean, rstd)
 bool group_norm(Planner& p) {
   const Spec* input = p.spec(0);
+  if (input->rank() < 1 || p.integer(3) != input->sizes[0]) throw NoShardedForm();
   const std::string all = "n" + letters(input->rank() - 1, 'A');
   const auto axes = shard(p, {{0, all}, {1, "A"}, {2, "A"}}, {all, "nZ", "nZ"});
   p.local_size(3, axes[0][0], input->sizes[0]);
