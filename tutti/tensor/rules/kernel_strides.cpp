@@ -10,6 +10,7 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/result_type.h>
+#include <c10/util/accumulate.h>
 
 #include <algorithm>
 #include <array>
@@ -176,6 +177,14 @@ std::optional<torch::jit::Stack> results_of_kernel(const std::string& name, at::
   if (name == "aten::angle" && arguments[0].toTensor().is_complex())  // computed in row-major memory
     return torch::jit::Stack{at::empty(arguments[0].toTensor().sizes(), at::kMeta)};
   return {};
+}
+
+bool may_divide_by_zero(const std::string& name, at::ArrayRef<at::IValue> arguments) {
+  if (name != "aten::native_group_norm") return false;  // (input, weight, bias, N, C, HxW, groups, eps)
+  const at::IntArrayRef sizes = arguments[0].toTensor().sizes();
+  const int64_t groups = arguments[6].toInt();
+  return sizes.size() < 2 || sizes[0] != arguments[3].toInt() || sizes[1] != arguments[4].toInt() ||
+         c10::multiply_integers(sizes.slice(2)) != arguments[5].toInt() || groups < 1 || sizes[1] % groups != 0;
 }
 
 }  // namespace tutti
