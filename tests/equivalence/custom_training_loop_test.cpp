@@ -1,5 +1,5 @@
 // The loop of examples/custom_training_loop.cpp: the losses that the tf.distribute guide prints, with any number of
-// replicas.
+// replicas, plain and recorded.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,6 +10,7 @@
 #include "tutti/distribute/gradients.h"
 #include "tutti/distribute/loss_scaling.h"
 #include "tutti/distribute/mirrored_strategy.h"
+#include "tutti/function/function.h"
 #include "tutti/keras/layers/core/dense.h"
 #include "tutti/keras/losses/binary_crossentropy.h"
 #include "tutti/keras/optimizers/sgd.h"
@@ -22,7 +23,7 @@ constexpr int kLoopSteps = 60;
 constexpr double kKernel = -0.55429743;
 constexpr double kTolerance = 2e-7;
 
-std::vector<double> losses(int replicas) {
+std::vector<double> losses(int replicas, bool recorded) {
   MirroredStrategy strategy({.devices = test_devices(replicas)});
   const auto dataset =
       data::from_tensors(torch::ones({1}), torch::ones({1})).repeat(5 * replicas * kLoopSteps).batch(5 * replicas);
@@ -40,9 +41,13 @@ std::vector<double> losses(int replicas) {
     optimizer.apply_gradients(gradients(loss, model.trainable_variables()), model.trainable_variables());
     return loss.detach();
   };
+  const auto plain_step = [&](const PerReplica<std::tuple<Tensor, Tensor>>& batch) {
+    return strategy.reduce(ReduceOp::sum, strategy.run(train_step, batch));
+  };
+  const auto recorded_step = function(plain_step);
   std::vector<double> values;
   for (const auto& batch : strategy.distribute(dataset))
-    values.push_back(strategy.reduce(ReduceOp::sum, strategy.run(train_step, batch)).item<double>());
+    values.push_back((recorded ? recorded_step(batch) : plain_step(batch)).item<double>());
   return values;
 }
 
@@ -59,13 +64,14 @@ std::vector<double> exact_losses() {
   return values;
 }
 
-class CustomTrainingLoop : public testing::TestWithParam<int> {
+class CustomTrainingLoop : public testing::TestWithParam<std::tuple<int, bool>> {
  protected:
   const Watchdog watchdog{std::chrono::seconds(120)};
 };
 
 TEST_P(CustomTrainingLoop, GivesTheLossesOfTheGuide) {
-  const auto values = losses(GetParam());
+  const auto [replicas, recorded] = GetParam();
+  const auto values = losses(replicas, recorded);
   const auto exact = exact_losses();
   ASSERT_EQ(values.size(), exact.size());
   for (size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(values[i], exact[i], kTolerance) << "step " << i + 1;
@@ -74,7 +80,8 @@ TEST_P(CustomTrainingLoop, GivesTheLossesOfTheGuide) {
   for (const auto& [step, loss] : printed) EXPECT_NEAR(values[step - 1], loss, kTolerance) << "step " << step;
 }
 
-INSTANTIATE_TEST_SUITE_P(Replicas, CustomTrainingLoop, testing::Values(1, 2, 4, 8));
+INSTANTIATE_TEST_SUITE_P(ReplicasAndRecorded, CustomTrainingLoop,
+                         testing::Combine(testing::Values(1, 2, 4, 8), testing::Bool()));
 
 }  // namespace
 }  // namespace tutti::equivalence

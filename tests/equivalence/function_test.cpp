@@ -112,6 +112,46 @@ TEST(Function, PoolsAsPlainCallsDo) {
   }
 }
 
+TEST(Function, WhatItPoolsOfLinesIsNoView) {
+  const auto f = function([](const Tensor& x) { return torch::max_pool1d(x, 2).detach_(); });
+  for (int i = 0; i < 4; ++i) {
+    const Tensor x = torch::randn({2, 3, 8});
+    EXPECT_TRUE(f(x).equal(torch::max_pool1d(x, 2)));
+  }
+}
+
+TEST(Function, WritesToNoLeafWhereAnOutFormIsMadeOfOthers) {
+  Tensor leaf = torch::zeros({1, 4}, torch::requires_grad());
+  const auto f = function([&](const Tensor& x) { return torch::avg_pool1d_out(leaf, x, 2); });
+  EXPECT_THAT(what_of([&] { f(torch::ones({1, 8})); }), HasSubstr("a leaf Variable that requires grad"));
+}
+
+// A seed of which nothing was drawn when the function began is not its own.
+TEST(Function, SeedsThatItSetsAreSetInEachReplay) {
+  const auto f = [](const Tensor& x) {
+    Tensor sum = torch::rand_like(x);
+    torch::manual_seed(5);
+    sum = sum + torch::rand_like(x);
+    torch::manual_seed(6);
+    return sum;
+  };
+  const auto g = function(f, {.name = "g"});
+  for (int i = 0; i < 5; ++i) {
+    const Tensor x = torch::zeros({3});
+    torch::manual_seed(i);
+    const Tensor wanted = f(x), wanted_next = torch::randn({3});
+    torch::manual_seed(i);
+    const Tensor made = g(x), next = torch::randn({3});
+    EXPECT_TRUE(made.equal(wanted)) << "call " << i;
+    EXPECT_TRUE(next.equal(wanted_next)) << "call " << i;
+  }
+  int seed = 0;
+  const auto other = function([&](const Tensor& x) { return torch::manual_seed(++seed), torch::rand_like(x); });
+  const Tensor x = torch::zeros({3});
+  other(x);
+  EXPECT_THAT(what_of([&] { other(x); }), HasSubstr("call 0 was manual_seed(1) and then manual_seed(2)"));
+}
+
 TEST(Function, EachShapeIsRecordedAndEachNumber) {
   const auto f = function([](const Tensor& x, double factor) { return x * factor; });
   const Tensor a = torch::ones({2}), b = torch::ones({3});

@@ -35,7 +35,8 @@ class Generator {
 
  private:
   void add_statements() {
-    const int64_t calls = dice_.chance(45) ? 1 : dice_.between(3, 9);
+    const int64_t most = is_recorded(program_.place) ? 20 : 9;  // passes over a recording see more at once
+    const int64_t calls = dice_.chance(45) ? 1 : dice_.between(3, most);
     for (int64_t i = 0; i < calls && !failed_; ++i) {
       add_call();
       if (calls > 1 && !failed_) add_other();

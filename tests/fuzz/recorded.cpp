@@ -138,10 +138,6 @@ bool is_unsteady(const Program& program) {
   return false;
 }
 
-}  // namespace
-
-namespace {
-
 Verdict compare_runs(const Program& program) {
   World plain(program), recorded(program);
   const auto f = function([&](const std::vector<Tensor>& arguments) { return recorded.run(arguments); });

@@ -246,6 +246,23 @@ TEST_P(InPlaceViews, OfRepeatedElementsWriteThemWhereverTheyShow) {
   EXPECT_TRUE(gather(x).equal(plain)) << gather(x);
 }
 
+TEST_P(InPlaceViews, OfRepeatedElementsAreWrittenWholeWhereLibTorchWritesThem) {
+  const torch::NoGradGuard no_grad;
+  const Tensor value = torch::arange(1.0, 5.0);
+  for (const int devices : {1, 2}) {
+    const Mesh mesh({{"x", devices}}, test_devices(devices), {.merge = GetParam()});
+    const Tensor plain = value.clone(), x = distribute_tensor(value, Layout({"x"}, mesh));
+    for (const Tensor& whole : {plain, x}) {
+      const Tensor repeated = whole.expand({2, 1, 4}).reshape({-1, 4});
+      EXPECT_THROW(repeated.add_(1), std::exception);
+      EXPECT_THROW(repeated.copy_(torch::ones({2, 4})), std::exception);
+      EXPECT_THROW(repeated.relu_(), std::exception);
+      repeated.fill_(3);  // which is the same in any order
+    }
+    EXPECT_TRUE(gather(x).equal(plain)) << gather(x);
+  }
+}
+
 TEST_P(InPlaceViews, WithoutAnAxisThatIsShardedWriteWhatTheyShow) {
   const torch::NoGradGuard no_grad;
   const Tensor value = torch::arange(11.0).view({11, 1, 1});

@@ -229,6 +229,12 @@ TEST(MaxPool1d, IsContiguousWithoutAGradient) {
   }
 }
 
+TEST(MaxPool1d, IsNoViewWithoutAGradient) {
+  for (const std::vector<std::string>& axes : {std::vector<std::string>{"x", "-", "-"}, {"-", "-", "-"}})
+    expect_like_one_device(torch::rand({2, 2, 4}), axes,
+                           [](const Tensor& t) { return torch::max_pool1d(t, 2).detach_(); });
+}
+
 TEST(MaxPool1d, TakesNoIntegers) {
   const torch::NoGradGuard no_grad;
   expect_like_one_device(torch::ones({2, 2, 4}, torch::kInt), {"x", "-", "-"},

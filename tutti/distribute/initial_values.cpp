@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "tutti/tensor/across_processes.h"
+#include "tutti/tensor/alias.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/view.h"
 
@@ -28,7 +29,7 @@ Components buffers_of(const at::Tensor& tensor, bool to_write) {
 
 void finish_write(const at::Tensor& tensor, const Components& buffers) {
   for (size_t i = 1; i < buffers.size(); ++i)
-    if (!buffers[i].is_alias_of(buffers[0])) buffers[i].copy_(buffers[0]);
+    if (!are_aliases(buffers[i], buffers[0])) buffers[i].copy_(buffers[0]);
   auto& impl = mesh_impl(tensor);
   if (!impl.is_inference()) impl.bump_version();
   if (!is_on_read(impl)) impl.finish_write();

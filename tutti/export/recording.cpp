@@ -17,6 +17,7 @@
 #include "tutti/export/public_form.h"
 #include "tutti/export/step_samples.h"
 #include "tutti/export/steps.h"
+#include "tutti/tensor/alias.h"
 #include "tutti/tensor/mesh_tensor.h"
 
 namespace tutti::saved_model {
@@ -50,10 +51,6 @@ bool lies_alike(const Tensor& one, const Tensor& other) {
   return one.sizes() == other.sizes() && one.strides() == other.strides() &&
          one.storage_offset() == other.storage_offset() && one.scalar_type() == other.scalar_type() &&
          one.is_conj() == other.is_conj() && one.is_neg() == other.is_neg();
-}
-
-bool same_memory(const Tensor& one, const Tensor& other) {
-  return one.defined() && one.has_storage() && other.has_storage() && one.storage().is_alias_of(other.storage());
 }
 
 uint32_t version_of(const Tensor& tensor) {
@@ -132,13 +129,13 @@ int Recording::find_alias(const Tensor& tensor) const {
   if (!tensor.has_storage()) return -1;
   bool is_other_form = false;
   for (size_t i = kept_.size(); i-- > 0;) {
-    if (kept_[i].is_text() || !same_memory(kept_[i].tensor(), tensor)) continue;
+    if (kept_[i].is_text() || !are_aliases(kept_[i].tensor(), tensor)) continue;
     if (lies_alike(kept_[i].tensor(), tensor)) return static_cast<int>(i);
     is_other_form = true;
   }
   if (is_other_form) refuse("uses memory of one of its tensors in a form that no operation of LibTorch's has given");
   for (size_t i = 0; i < recorded_.variables.size(); ++i)
-    if (same_memory(recorded_.variables[i].tensor, tensor) && lies_alike(recorded_.variables[i].tensor, tensor))
+    if (are_aliases(recorded_.variables[i].tensor, tensor) && lies_alike(recorded_.variables[i].tensor, tensor))
       return kFirstVariable + static_cast<int>(i);
   return -1;
 }
@@ -355,9 +352,9 @@ void Recording::refuse_variable_write(const Recorded::Variable& variable) const 
 
 void Recording::refuse_write(const Tensor& tensor) const {
   for (const auto& [input, version] : input_versions_)
-    if (same_memory(input, tensor)) refuse_input_write(input);
+    if (are_aliases(input, tensor)) refuse_input_write(input);
   for (const Recorded::Variable& variable : recorded_.variables)
-    if (same_memory(variable.tensor, tensor)) refuse_variable_write(variable);
+    if (are_aliases(variable.tensor, tensor)) refuse_variable_write(variable);
 }
 
 // By what shows in no call.

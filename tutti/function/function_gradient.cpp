@@ -15,6 +15,7 @@
 #include "tutti/function/recorder.h"
 #include "tutti/function/replay.h"
 #include "tutti/function/signature.h"
+#include "tutti/tensor/alias.h"
 
 namespace tutti {
 
@@ -141,9 +142,7 @@ class FunctionGradient::Pass {
 
   static void leave_copies(std::vector<Tensor>& found, const Tensors& copies) {
     for (Tensor& gradient : found)
-      if (std::any_of(copies.begin(), copies.end(), [&](const Tensor& copy) {
-            return copy.defined() && gradient.defined() && gradient.is_alias_of(copy);
-          }))
+      if (std::any_of(copies.begin(), copies.end(), [&](const Tensor& copy) { return are_aliases(gradient, copy); }))
         gradient = gradient.clone();
   }
 

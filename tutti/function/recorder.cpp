@@ -332,7 +332,19 @@ void Recorder::keep_shares(at::ArrayRef<at::IValue> arguments, const Program::Ca
     });
 }
 
+// Done anew in each replay. Replicas have generators of their own, and programs for other devices draw there.
+void Recorder::note_seed() {
+  if (in_replica_view() || program_.compiler) return;
+  const std::optional<uint64_t> seed = seeds_.look();
+  if (!seed) return;
+  if (in_part())
+    refuse(Error(ErrorCode::failed_precondition,
+                 str(name_, ": manual_seed in ", parts_.back()->what, " cannot be recorded; seed before it")));
+  host_step(str("manual_seed(", *seed, ")").c_str(), {}, {}, [seed](at::ArrayRef<Tensor>) { seed_cpu(*seed); });
+}
+
 void Recorder::call(const c10::OperatorHandle& op, const OperatorInfo& info, Stack& stack) {
+  note_seed();
   const std::vector<at::IValue> arguments = torch::jit::last(stack, info.num_arguments).vec();
   Program::Call call{.op = op, .name = name_of(op), .place = program_.compiler ? call_place() : CallPlace()};
   call.one_thread = num_threads_ > 1 && at::get_num_threads() == 1;
@@ -397,6 +409,7 @@ void Recorder::free_unused(size_t from) {
 }
 
 void Recorder::host_step(const char* name, at::ArrayRef<Tensor> inputs, at::ArrayRef<Tensor> written, HostStep step) {
+  note_seed();
   Program::Call call{.host_step = step, .name = name};
   call.one_thread = num_threads_ > 1 && at::get_num_threads() == 1;
   const bool goes_on = attempt([&] {

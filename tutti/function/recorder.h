@@ -11,6 +11,7 @@
 #include "tutti/function/laid_out.h"
 #include "tutti/function/loop.h"
 #include "tutti/function/program.h"
+#include "tutti/function/seed_watch.h"
 #include "tutti/function/sub_program.h"
 #include "tutti/function/undo_log.h"
 #include "tutti/tensor/call_recorder.h"
@@ -165,6 +166,7 @@ class Recorder final : public CallRecorder {
   void note_write_in_parts(const Tensor& tensor);
   void note_draw_in_parts(at::ArrayRef<at::IValue> arguments);
   void note_leaf(const Tensor& tensor);
+  void note_seed();
   void clear_unwritten(const Program::Call& host_step);
   bool read_flag(const Tensor& predicate);
   void settle_fresh_memory();
@@ -231,6 +233,7 @@ class Recorder final : public CallRecorder {
   std::vector<Tensor> replica_leaves_;
   bool in_replica_;  // whether the function is called in a replica's
   int num_threads_;  // of LibTorch's kernels, where the function is called
+  SeedWatch seeds_;
   std::vector<std::string> kept_outside_;
   std::vector<Part*> parts_;  // that are being recorded, the outermost first
   int num_parts_ = 0;

@@ -161,6 +161,7 @@ bool Recorder::is_origin(const Tensor& tensor) {
 bool Recorder::take_end(at::ArrayRef<Tensor> results, std::vector<Tensor> saved) {
   return attempt([&] {
     if (failed_part_) throw *failed_part_;
+    note_seed();
     if (unseen_accesses() != unseen_accesses_)
       throw Error(ErrorCode::failed_precondition,
                   name_ + ": C++ asked for the memory of a tensor in another thread while it was recorded");

@@ -52,6 +52,7 @@ Recorder::PartScope::~PartScope() {
 
 void Recorder::PartScope::undo() {
   part_.undo->undo();
+  recorder_.seeds_ = {};
   for (auto& [leaf, gradient] : part_.gradients)
     if (!leaf.grad().is_same(gradient)) leaf.mutable_grad() = gradient;
 }

@@ -62,17 +62,28 @@ bool decomposes(const c10::OperatorHandle& op) {
          !op.hasKernelForDispatchKey(c10::DispatchKey::CPU);
 }
 
+// Whether LibTorch's kernel calls an op that is calls of others, with their gradients, and copies its result.
+bool copies_of_composite(const c10::OperatorHandle& op) {
+  const auto& [name, overload] = op.operator_name();
+  if (!overload.ends_with("out") || op.hasKernelForDispatchKey(c10::DispatchKey::CPU)) return false;
+  const std::string form = overload == "out" ? "" : overload.substr(0, overload.size() - 4);
+  const auto composite = c10::Dispatcher::singleton().findSchema({name, form});
+  return composite && decomposes(*composite);
+}
+
 class RecordKernel final : public c10::OperatorKernel {
  public:
-  explicit RecordKernel(const c10::OperatorHandle& op) : info_(op) {}
+  explicit RecordKernel(const c10::OperatorHandle& op)
+      : info_(op), is_calls_(info_.is_composite || copies_of_composite(op)) {}
 
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
-    if (info_.is_composite) return op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
+    if (is_calls_) return op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
     record(op, info_, *stack);
   }
 
  private:
   OperatorInfo info_;
+  bool is_calls_;
 };
 
 // For operators of other libraries, and those registered after us.

@@ -7,6 +7,7 @@
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/tensor/call_recorder.h"
 #include "tutti/tensor/library.h"
 #include "tutti/tensor/max_pool1d.h"
 #include "tutti/tensor/mesh_tensor.h"
@@ -54,6 +55,15 @@ Tensor log_softmax(const Tensor& self, int64_t dim, std::optional<ScalarType> dt
 
 Tensor type_as(const Tensor& self, const Tensor& other) { return self.to(other.scalar_type()); }
 
+// Returns the last class. `num_classes`: -1: as many as there are.
+int64_t check_classes(const Tensor& self, int64_t num_classes) {
+  const int64_t first = self.amin().item<int64_t>(), last = self.amax().item<int64_t>();
+  if (first < 0 || (num_classes >= 0 && last >= num_classes))
+    throw Error(ErrorCode::invalid_argument,
+                str("one_hot: classes from ", first, " to ", last, "; they must be in [0, ", num_classes, ")"));
+  return last;
+}
+
 // LibTorch's composite scatters into a plain tensor that it makes.
 Tensor one_hot(const Tensor& self, int64_t num_classes) {
   if (self.scalar_type() != at::kLong)
@@ -61,13 +71,10 @@ Tensor one_hot(const Tensor& self, int64_t num_classes) {
                 tutti::str("one_hot: classes of type ", self.scalar_type(), "; they must be int64"));
   if (self.numel() == 0 && num_classes <= 0)
     throw Error(ErrorCode::invalid_argument, "one_hot: no elements, and no number of classes; name it");
-  if (self.numel() > 0) {
-    const int64_t first = self.amin().item<int64_t>(), last = self.amax().item<int64_t>();
-    if (first < 0 || (num_classes >= 0 && last >= num_classes))
-      throw Error(ErrorCode::invalid_argument,
-                  str("one_hot: classes from ", first, " to ", last, "; they must be in [0, ", num_classes, ")"));
-    if (num_classes < 0) num_classes = last + 1;
-  }
+  if (num_classes < 0)
+    num_classes = check_classes(self, num_classes) + 1;
+  else if (self.numel() > 0)
+    host_step("one_hot", self, {}, [num_classes](at::ArrayRef<Tensor> now) { check_classes(now[0], num_classes); });
   const auto& impl = mesh_impl(self);
   const Tensor classes = make_mesh_tensor(
       impl.mesh_shape(), at::arange(num_classes, at::TensorOptions(at::kLong).device(impl.mesh_shape()->home)));

@@ -3,6 +3,7 @@
 #include <ATen/ops/clone.h>
 
 #include "tutti/mesh/shard.h"
+#include "tutti/tensor/alias.h"
 #include "tutti/tensor/strides.h"
 
 namespace tutti {
@@ -23,7 +24,7 @@ Components cut(const Tensor& value, const Spec* spec) {
 Components own_pieces(const Tensor& value, const Spec* spec) {
   Components pieces = cut(value, spec);
   for (Tensor& piece : pieces)
-    if (piece.defined() && piece.is_alias_of(value)) piece = piece.clone();
+    if (are_aliases(piece, value)) piece = piece.clone();
   return pieces;
 }
 

@@ -4,6 +4,7 @@
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/tensor/alias.h"
 #include "tutti/tensor/mesh_arguments.h"
 #include "tutti/tensor/mesh_tensor.h"
 
@@ -13,15 +14,11 @@ using at::IValue;
 
 namespace {
 
-bool share_memory(const Tensor& a, const Tensor& b) {
-  return a.defined() && b.defined() && a.has_storage() && b.has_storage() && a.is_alias_of(b);
-}
-
 // What a view shows is all memory of the tensor, or all a copy, which is written back: the tensor's pieces are read
 // for that, and may have changed.
 void leave_memory_of(const Components& tensor, Components& shown) {
   for (Tensor& piece : shown)
-    if (std::any_of(tensor.begin(), tensor.end(), [&](const Tensor& own) { return share_memory(piece, own); }))
+    if (std::any_of(tensor.begin(), tensor.end(), [&](const Tensor& own) { return are_aliases(piece, own); }))
       piece = piece.clone();
 }
 
@@ -30,7 +27,7 @@ void leave_memory_of(const Components& tensor, Components& shown) {
 bool lies_in(const Components& tensor, const Components& view) {
   return std::equal(
       tensor.begin(), tensor.end(), view.begin(), view.end(),
-      [](const Tensor& whole, const Tensor& shown) { return !shown.defined() || share_memory(whole, shown); });
+      [](const Tensor& whole, const Tensor& shown) { return !shown.defined() || are_aliases(whole, shown); });
 }
 
 LocalArguments::LocalArguments(const OperatorInfo& info, const Plan& plan, at::ArrayRef<IValue> arguments)

@@ -10,7 +10,8 @@ at::Tensor max_pool1d(const at::Tensor& self, at::IntArrayRef kernel_size, at::I
   TORCH_CHECK_NOT_IMPLEMENTED(self.is_floating_point(), "max_pool1d: not implemented for ", self.scalar_type());
   const at::Tensor result =
       std::get<0>(at::max_pool1d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode));
-  return at::GradMode::is_enabled() && self.requires_grad() ? result : result.contiguous();
+  const bool needs_gradient = at::GradMode::is_enabled() && self.requires_grad();
+  return needs_gradient ? result : result.contiguous().detach();  // where LibTorch gives no view
 }
 
 }  // namespace tutti

@@ -13,6 +13,7 @@
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/tensor/across_processes.h"
+#include "tutti/tensor/alias.h"
 #include "tutti/tensor/call_recorder.h"
 #include "tutti/tensor/copy_on_write.h"
 #include "tutti/tensor/mesh_tensor.h"
@@ -92,7 +93,7 @@ const Tensor& ReplicaValues::piece_of(const MeshTensorImpl& tensor, size_t repli
   const int device = static_cast<int>(replica);
   const Tensor& piece =
       tensor.components()[static_cast<size_t>(shape_->project(device, shape_->all, tensor.spec()->stored))];
-  if (tensor.copied_view || tensor.dtype() != pieces_[replica].dtype() || !piece.is_alias_of(pieces_[replica]))
+  if (tensor.copied_view || tensor.dtype() != pieces_[replica].dtype() || !are_aliases(piece, pieces_[replica]))
     throw Error(ErrorCode::unimplemented, str("replica ", replica, " uses a view that global view made of ", describe(),
                                               ", which is sharded or of another dtype; make the view in run"));
   return piece;
@@ -308,7 +309,7 @@ void ReplicaValues::take_aggregate() {
   for (size_t i = 0; i < shares_.size(); ++i)
     if (!written(i)) leave_share(shares_[i]);
   for (size_t i = 0; i < pieces_.size(); ++i)
-    if (i == 0 || !pieces_[i].is_alias_of(pieces_[0])) pieces_[i].copy_(value);
+    if (i == 0 || !are_aliases(pieces_[i], pieces_[0])) pieces_[i].copy_(value);
 }
 
 void ReplicaValues::write() {

@@ -10,6 +10,7 @@
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/tensor/call_recorder.h"
 #include "tutti/tensor/library.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/operator_info.h"
@@ -53,9 +54,10 @@ bool is_view(const Tensor& tensor) {
 bool may_have_remade_views(const Tensor& self) {
   if (mesh_impl(self).whole() || is_view(self)) return false;
   const auto& components = mesh_impl(self).components();
+  const size_t own = CallRecorder::current() ? 2 : 1;  // a recorder keeps what calls have made
   return self.getIntrusivePtr().weak_use_count() > 1 ||
-         std::any_of(components.begin(), components.end(), [](const Tensor& component) {
-           return component.defined() && component.storage().use_count() > 1;
+         std::any_of(components.begin(), components.end(), [own](const Tensor& component) {
+           return component.defined() && component.storage().use_count() > own;
          });
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "tutti/tensor/call_recorder.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/operator_info.h"
 #include "tutti/tensor/rules/arguments.h"
@@ -160,6 +161,7 @@ Results decompose_bce_logits(at::ArrayRef<IValue> a) {
   const Tensor &self = a[0].toTensor(), &target = a[1].toTensor();
   const Tensor weight = tensor_or_none(a[2]), positive = tensor_or_none(a[3]);
   if (self.sizes() != target.sizes() || weight.defined() || positive.defined()) {
+    const NotRecorded no_calls_of_the_program;
     if (positive.defined()) without_memory(self).mul_(without_memory(positive)).mul_(without_memory(target));
     const Tensor loss = without_memory(target).mul_(without_memory(self));
     if (weight.defined()) loss.mul_(without_memory(weight));

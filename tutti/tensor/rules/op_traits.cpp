@@ -1,5 +1,8 @@
 #include "tutti/tensor/rules/op_traits.h"
 
+#include <algorithm>
+#include <array>
+
 namespace tutti {
 
 // einsum has a rule and a gradient of its own.
@@ -67,6 +70,14 @@ bool pads_from_end(const std::string& name) { return name == "aten::embedding_ba
 bool draws_in_order(const std::string& name) { return name == "aten::normal_" || name == "aten::uniform_"; }
 
 bool copies_values(const std::string& name) { return name == "aten::copy_"; }
+
+bool may_write_overlaps(const std::string& name) {
+  constexpr std::array kOps = {"aten::fill_",       "aten::zero_",      "aten::masked_fill_",
+                               "aten::index_fill_", "aten::index_put_", "aten::_index_put_impl_",
+                               "aten::tril_",       "aten::triu_",      "aten::fill_diagonal_",
+                               "aten::nan_to_num_", "aten::threshold_", "aten::conj_physical_"};
+  return std::find(kOps.begin(), kOps.end(), name) != kOps.end();
+}
 
 bool names_strides(const std::string& name) { return name.starts_with("aten::as_strided"); }
 

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <mutex>
 
+#include "tutti/tensor/call_recorder.h"
 #include "tutti/tensor/cut.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/operator_info.h"
@@ -80,14 +81,18 @@ bool holds_everywhere(const Tensor& tensor, const Test& test) {
 }
 
 void check_probabilities(const Tensor& probabilities) {
-  TORCH_CHECK(holds_everywhere(probabilities, [](const Tensor& p) { return p.ge(0).logical_and_(p.le(1)); }),
-              "bernoulli_: a probability is not between 0 and 1");
+  host_step("check_probabilities", probabilities, {}, [](at::ArrayRef<Tensor> now) {
+    TORCH_CHECK(holds_everywhere(now[0], [](const Tensor& p) { return p.ge(0).logical_and_(p.le(1)); }),
+                "bernoulli_: a probability is not between 0 and 1");
+  });
 }
 
 void check_deviations(const Tensor& deviations) {
   TORCH_CHECK(!deviations.is_complex(), "normal expects standard deviation to be non-complex");
-  TORCH_CHECK(holds_everywhere(deviations, [](const Tensor& d) { return d.ge(0); }),
-              "normal expects all elements of std >= 0.0");
+  host_step("check_deviations", deviations, {}, [](at::ArrayRef<Tensor> now) {
+    TORCH_CHECK(holds_everywhere(now[0], [](const Tensor& d) { return d.ge(0); }),
+                "normal expects all elements of std >= 0.0");
+  });
 }
 
 // What a component holds of a whole value.
