@@ -373,6 +373,16 @@ TEST(Strides, OfShuffledPixelsHaveTheChannelsLastWhereTheImagesDo) {
     }
 }
 
+TEST(Strides, OfShuffledChannelsHangOnTheWholeImages) {
+  const Tensor x = torch::rand({1, 2, 3, 1}).contiguous(at::MemoryFormat::ChannelsLast);
+  for (const auto& axes : {std::vector<std::string>{"-", "x", "-", "-"}, {"-", "-", "-", "-"}}) {
+    expect_strides_of_one_device(x, axes, [](const Tensor& t) { return torch::channel_shuffle(t, 2); });
+    expect_strides_of_one_device(x, axes,
+                                 [](const Tensor& t) { return torch::channel_shuffle(t.slice(2, {}, {}, 2), 2); });
+    expect_strides_of_one_device(x, axes, [](const Tensor& t) { return torch::channel_shuffle(t.slice(2, 0, 0), 2); });
+  }
+}
+
 TEST(Strides, OfABinaryCrossEntropyAreThoseOfTheFirstOperand) {
   const Tensor x = torch::full({1, 2}, 0.25), rows = torch::full({2, 2}, 0.5);
   expect_strides_of_one_device(x, {"-", "-"}, [&](const Tensor& t) {

@@ -85,6 +85,11 @@ TEST(OutArguments, OfAnotherTypeAreRefusedAsLibTorchDoes) {
       Tensor out = beside(t, torch::zeros({0}, type));
       return torch::nanmean_out(out, t, {1}, false, torch::kFloat);
     });
+  for (const at::ScalarType type : {torch::kComplexFloat, torch::kDouble, torch::kFloat})
+    expect_like_one_device(torch::ones({2, 2}), kRowsCut, [&](const Tensor& t) {
+      Tensor out = beside(t, torch::zeros({0}, type));
+      return torch::absolute_out(out, t);
+    });
   expect_like_one_device(torch::ones({2, 2, 2}), {"x", "-", "-"}, [](const Tensor& t) {
     const Tensor leaf = t.detach().requires_grad_();
     Tensor out = beside(t, torch::zeros({0}));

@@ -179,5 +179,12 @@ TEST_F(ReturnedOperands, ThatAreDetachedInPlaceNeedNoGradientAnyMore) {
   EXPECT_TRUE(torch::equal(gather(w.grad()), torch::full({3, 4}, 6.0f)));
 }
 
+TEST(NativeDropout, OfNoElementsGivesItsInput) {
+  const torch::NoGradGuard no_grad;
+  const Tensor x =
+      distribute_tensor(torch::zeros({0}), Layout({"x"}, Mesh({{"x", 1}}, test_devices(1), {.merge = false})));
+  EXPECT_TRUE(std::get<0>(torch::native_dropout(x, 0.5, {})).is_same(x));
+}
+
 }  // namespace
 }  // namespace tutti::rules

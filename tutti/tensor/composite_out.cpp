@@ -168,7 +168,7 @@ void register_composite_out() {
   auto& autograd = immortal_library("aten", kMeshAutogradKey);
   const auto composed = composed_ops();
   for (const auto& name : c10::Dispatcher::singleton().getAllOpNames()) {
-    if (name.name.rfind("aten::", 0) != 0) continue;
+    if (name.name.rfind("aten::", 0) != 0 || renames_out(name.name)) continue;
     const auto op = c10::Dispatcher::singleton().findSchema(name);
     const auto [first, last] = composed.equal_range(name.name);
     const auto form = std::find_if(

@@ -155,6 +155,14 @@ torch::jit::Stack result_of_pixels(at::ArrayRef<at::IValue> arguments, bool to_c
   return {at::empty(sizes, at::TensorOptions(at::kMeta).dtype(images.dtype()), images.suggest_memory_format())};
 }
 
+// channel_shuffle(images, groups): the channels last where the images have them so; none is an alias.
+torch::jit::Stack result_of_channel_shuffle(at::ArrayRef<at::IValue> arguments) {
+  const at::Tensor& images = arguments[0].toTensor();
+  if (images.numel() == 0) return {without_memory(images)};
+  return {
+      at::empty(images.sizes(), at::TensorOptions(at::kMeta).dtype(images.dtype()), images.suggest_memory_format())};
+}
+
 }  // namespace
 
 std::optional<torch::jit::Stack> results_of_kernel(const std::string& name, at::ArrayRef<at::IValue> arguments) {
@@ -174,6 +182,8 @@ std::optional<torch::jit::Stack> results_of_kernel(const std::string& name, at::
     if (name == pads) return result_of_padding(arguments);
   if (name == "aten::pixel_shuffle" || name == "aten::pixel_unshuffle")
     return result_of_pixels(arguments, /*to_channels=*/name == "aten::pixel_unshuffle");
+  if (name == "aten::channel_shuffle" || name == "aten::native_channel_shuffle")
+    return result_of_channel_shuffle(arguments);
   if (name == "aten::angle" && arguments[0].toTensor().is_complex())  // computed in row-major memory
     return torch::jit::Stack{at::empty(arguments[0].toTensor().sizes(), at::kMeta)};
   return {};

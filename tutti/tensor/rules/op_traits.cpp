@@ -88,13 +88,14 @@ bool asks_if_contiguous(const std::string& name) {
 bool chooses_strides(const std::string& name) {
   const bool pads = name.starts_with("aten::reflection_pad") || name.starts_with("aten::replication_pad");
   const bool is_known = name.ends_with("_pad2d") || name.ends_with("_pad3d");  // results_of_kernel
-  return (pads && !is_known) || name.starts_with("aten::log_sigmoid_forward") || name.ends_with("shuffle") ||
-         name == "aten::slow_conv_transpose2d";
+  return (pads && !is_known) || name.starts_with("aten::log_sigmoid_forward") || name == "aten::slow_conv_transpose2d";
 }
 
 bool requires_type_of_result(const std::string& name) {
   return name == "aten::frobenius_norm" || name == "aten::nanmean";
 }
+
+bool renames_out(const std::string& name) { return name == "aten::absolute"; }
 
 bool requires_real_out(const std::string& name) { return name == "aten::fft_hfft2" || name == "aten::fft_hfftn"; }
 
