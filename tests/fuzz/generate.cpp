@@ -4,6 +4,7 @@
 #include <c10/util/accumulate.h>
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "call_maker.h"
@@ -120,7 +121,8 @@ class Generator {
   // fewer tensors than there are, an LSTM of other than three axes or whose weights are no matrices, bags of rows of a
   // table that has none or where no bag begins, distances between no rows, a fused optimizer whose count of steps has
   // no element, the gradient of a convolution by thnn of images that leave gaps or repeat pixels, a batch norm that
-  // gets more or fewer numbers than there are channels, or with gaps.
+  // gets more or fewer numbers than there are channels, or with gaps; samples of images in half precision, whose places
+  // it counts in 16 bits.
   bool reaches_past_an_end(const Statement& statement) const {
     const std::string name = op_name(*statement.op);
     const auto& arguments = statement.arguments;
@@ -138,9 +140,16 @@ class Generator {
     if (name.rfind("embedding_bag", 0) == 0) return tensor(0).numel() == 0 || tensor(2).numel() == 0;
     if (name == "pdist") return tensor(0).numel() == 0;
     if (name.rfind("_fused_adam", 0) == 0) return any_of(5, [](const Tensor& steps) { return steps.numel() == 0; });
+    if (name.rfind("grid_sampler", 0) == 0) return has_places_beyond_16_bits(tensor(0));
     if (name == "thnn_conv2d") return !tensor(0).is_non_overlapping_and_dense();
     if (name.rfind("_foreach_copy", 0) == 0) return arguments[0].slots.size() != arguments[1].slots.size();
     return name.find("native_batch_norm") != std::string::npos && misses_channels(statement);
+  }
+
+  static bool has_places_beyond_16_bits(const Tensor& images) {
+    int64_t last = 0;
+    for (int64_t axis = 2; axis < images.dim(); ++axis) last += (images.size(axis) - 1) * images.stride(axis);
+    return at::isReducedFloatingType(images.scalar_type()) && last > std::numeric_limits<int16_t>::max();
   }
 
   bool misses_channels(const Statement& statement) const {
