@@ -481,9 +481,10 @@ class Comparison {
 
   bool is_bits_of_a_result(int slot) const {
     return std::any_of(program_.statements.begin(), program_.statements.end(), [&](const Statement& statement) {
-      if (!statement.op || statement.result != slot || is_input(statement.arguments[0].slots[0])) return false;
+      if (!statement.op || statement.result != slot) return false;
       const std::string op = statement_name(statement);
-      return op == "view.dtype" || op.rfind("atan2", 0) == 0 || op.rfind("arctan2", 0) == 0;
+      return (op == "view.dtype" || op.rfind("atan2", 0) == 0 || op.rfind("arctan2", 0) == 0) &&
+             !is_input(statement.arguments[0].slots[0]);
     });
   }
   // LibTorch makes the view's graph again after a write under no_grad: then a gradient reaches the base's elements that

@@ -95,7 +95,9 @@ bool requires_type_of_result(const std::string& name) {
   return name == "aten::frobenius_norm" || name == "aten::nanmean";
 }
 
-bool renames_out(const std::string& name) { return name == "aten::absolute"; }
+bool renames_out(const std::string& name) {
+  return name == "aten::absolute" || (name.starts_with("aten::special_") && name != "aten::special_ndtr");
+}
 
 bool requires_real_out(const std::string& name) { return name == "aten::fft_hfft2" || name == "aten::fft_hfftn"; }
 
