@@ -4,7 +4,8 @@
 //
 //   ./dev bench custom_loop
 //
-// The global batch is 5 samples for each replica. The plain step has its batch in memory and one core.
+// The global batch is 5 samples for each replica. The plain step has its batch in memory and one core. recorded:1
+// replays run and reduce.
 #include "paired.h"
 #include "tutti/tutti.h"
 
@@ -33,6 +34,8 @@ class PlainLoop {
 
 class CustomLoop {
  public:
+  using Batch = PerReplica<std::tuple<Tensor, Tensor>>;
+
   explicit CustomLoop(int replicas)
       : strategy_({.devices = configure_logical_cpus(replicas)}),
         dataset_(strategy_.distribute(
@@ -43,11 +46,15 @@ class CustomLoop {
               {keras::layers::Dense({.units = 1, .kernel_regularizer = keras::regularizers::L2(1e-4)})});
         })) {}
 
-  float step() {
-    const auto losses =
-        strategy_.run([this](const Tensor& x, const Tensor& y) { return train_step(x, y); }, *iterator_);
+  Tensor train_on(const Batch& batch) {
+    const auto losses = strategy_.run([this](const Tensor& x, const Tensor& y) { return train_step(x, y); }, batch);
+    return strategy_.reduce(ReduceOp::sum, losses);
+  }
+  // By train_on(), or a recording of it.
+  float step(const auto& train) {
+    const Tensor loss = train(*iterator_);
     ++iterator_;
-    return strategy_.reduce(ReduceOp::sum, losses).item<float>();
+    return loss.item<float>();
   }
 
  private:
@@ -72,11 +79,17 @@ void Dense1(benchmark::State& state) {
   const auto replicas = static_cast<int>(state.range(0));
   PlainLoop raw(5 * replicas);
   CustomLoop ours(replicas);
+  const auto train = [&](const CustomLoop::Batch& batch) { return ours.train_on(batch); };
+  const auto recorded = function(train);
   compare(
-      state, 200, [&] { raw.step(); }, [&] { ours.step(); });
+      state, 200, [&] { raw.step(); }, [&] { state.range(1) ? ours.step(recorded) : ours.step(train); });
 }
 
-BENCHMARK(Dense1)->ArgName("replicas")->Arg(1)->Arg(2)->Arg(8)->Iterations(31)->UseManualTime();
+BENCHMARK(Dense1)
+    ->ArgNames({"replicas", "recorded"})
+    ->ArgsProduct({{1, 2, 8}, {0, 1}})
+    ->Iterations(31)
+    ->UseManualTime();
 
 }  // namespace
 }  // namespace tutti::benchmarks

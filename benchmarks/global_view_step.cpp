@@ -5,8 +5,8 @@
 //
 // mesh:0 is data-parallel (8), mesh:1 data- and model-parallel (4 x 2), mesh:2 spatially parallel (2 x 2 x 2).
 // merge:1 holds each value in one buffer and its layout as metadata; merge:0 holds each shard in a buffer of its own,
-// as devices that share no memory must, so that an op is up to 8 calls (but small parts of a sum are joined). Read
-// `ratio`; for ops the time, too.
+// as devices that share no memory must, so that an op is up to 8 calls (but small parts of a sum are joined).
+// recorded:1 replays the step. Read `ratio`; for ops the time, too.
 #include "paired.h"
 #include "tutti/tutti.h"
 
@@ -81,9 +81,14 @@ void GlobalViewStep(benchmark::State& state) {
   const Tensor labels = torch::randint(2, {64}, torch::kLong);
   Model raw, ours(layouts, mesh);
   const Layout inputs_layout(layouts.inputs, mesh), labels_layout(layouts.labels, mesh);
+  const auto step = [&](const Tensor& x, const Tensor& y) { return ours.step(x, y); };
+  const auto recorded = function(step);
   compare(
       state, 40, [&] { raw.step(inputs, labels); },
-      [&] { ours.step(distribute_tensor(inputs, inputs_layout), distribute_tensor(labels, labels_layout)); });
+      [&] {
+        const Tensor x = distribute_tensor(inputs, inputs_layout), y = distribute_tensor(labels, labels_layout);
+        state.range(2) ? recorded(x, y) : step(x, y);
+      });
 }
 
 // One op on tensors [64, 48] that are sharded over all 8 devices.
@@ -108,8 +113,8 @@ void GlobalViewOp(benchmark::State& state) {
 }
 
 BENCHMARK(GlobalViewStep)
-    ->ArgNames({"mesh", "merge"})
-    ->ArgsProduct({{0, 1, 2}, {1, 0}})
+    ->ArgNames({"mesh", "merge", "recorded"})
+    ->ArgsProduct({{0, 1, 2}, {1, 0}, {0, 1}})
     ->Iterations(31)
     ->UseManualTime();
 // op:0 add, op:1 mm, op:2 sum over the sharded axis, op:3 log_softmax.

@@ -181,9 +181,11 @@ TEST_F(ReturnedOperands, ThatAreDetachedInPlaceNeedNoGradientAnyMore) {
 
 TEST(NativeDropout, OfNoElementsGivesItsInput) {
   const torch::NoGradGuard no_grad;
-  const Tensor x =
-      distribute_tensor(torch::zeros({0}), Layout({"x"}, Mesh({{"x", 1}}, test_devices(1), {.merge = false})));
-  EXPECT_TRUE(std::get<0>(torch::native_dropout(x, 0.5, {})).is_same(x));
+  for (const bool merge : {true, false}) {
+    const Mesh mesh({{"x", 2}}, test_devices(2), {.merge = merge});
+    const Tensor x = distribute_tensor(torch::zeros({0}), Layout({"x"}, mesh));
+    EXPECT_TRUE(std::get<0>(torch::native_dropout(x, 0.5, {})).is_same(x));
+  }
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <ATen/MemoryOverlap.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/empty_like.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/graph_task.h>
 
@@ -128,6 +129,7 @@ class MeshKernel final : public c10::OperatorKernel {
       communicated(plain_operands(), 0);
     }
     if (info_.draws && operands.shape->divided()) check_generator(torch::jit::last(*stack, info_.num_arguments));
+    if (gives_back_nothing_ && give_back_nothing(*stack)) return;
     if (info_.changes_geometry) return change_geometry(op, operands, *stack);
     if (operands.all_whole && !names_places_of_copy(*stack))
       return run_on_one_buffer(op, info_, operands.shape, nullptr, *stack);
@@ -137,6 +139,14 @@ class MeshKernel final : public c10::OperatorKernel {
  private:
   static void gather_numbers(at::IValue& value) {
     if (value.isTensor() && is_mesh_tensor(value.toTensor())) value = gather(value.toTensor().detach());
+  }
+
+  bool give_back_nothing(Stack& stack) const {
+    const Tensor first = torch::jit::peek(stack, 0, info_.num_arguments).toTensor();
+    if (first.numel() != 0) return false;
+    torch::jit::drop(stack, info_.num_arguments);
+    torch::jit::push(stack, first, at::empty_like(first));
+    return true;
   }
 
   // Whether the op names places in the memory of a view that had to be copied: around the copy there is nothing.
@@ -256,6 +266,7 @@ class MeshKernel final : public c10::OperatorKernel {
 
   OperatorInfo info_;
   bool names_strides_ = names_strides(info_.name);
+  bool gives_back_nothing_ = gives_back_nothing(info_.name);
   std::optional<size_t> numbers_;  // an argument that an op composed of others reads by its memory
   const bool chooses_;
   std::optional<c10::OperatorHandle> view_form_;

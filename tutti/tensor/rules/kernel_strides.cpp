@@ -146,6 +146,9 @@ torch::jit::Stack result_of_pixels(at::ArrayRef<at::IValue> arguments, bool to_c
   const at::Tensor& images = arguments[0].toTensor();
   const int64_t factor = arguments[1].toInt(), channels = images.dim() - 3;
   if (channels < 0 || factor < 1) return {};
+  const bool fits =
+      to_channels ? factor <= std::min(images.size(-2), images.size(-1)) : factor <= images.size(channels) / factor;
+  if (!fits) return {};
   at::DimVector sizes(images.sizes());
   for (int64_t axis = channels; axis < images.dim(); ++axis) {
     int64_t& size = sizes[static_cast<size_t>(axis)];

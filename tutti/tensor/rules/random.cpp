@@ -185,7 +185,6 @@ Tensor dropout_mask(const Tensor& input, double kept) {
 // native_dropout(input, p, train) -> (output, mask)
 DrawnResults decompose_dropout(at::ArrayRef<IValue> a) {
   const Tensor& input = a[0].toTensor();
-  if (input.numel() == 0) return std::vector<IValue>{input, at::empty_like(input)};
   if (!a[2].isNone() && !a[2].toBool())
     return std::vector<IValue>{input.clone(), at::ones_like(input, input.options().dtype(at::kBool))};
   const double kept = 1 - a[1].toDouble();
