@@ -150,6 +150,17 @@ TEST(Function, SeedsThatItSetsAreSetInEachReplay) {
   const Tensor x = torch::zeros({3});
   other(x);
   EXPECT_THAT(what_of([&] { other(x); }), HasSubstr("call 0 was manual_seed(1) and then manual_seed(2)"));
+  const auto in_branch = function(
+      [](const Tensor& flag, const Tensor& to) {
+        return cond(
+            flag, [&] { return torch::manual_seed(3), torch::rand_like(to); }, [&] { return to + 1; });
+      },
+      {.name = "f"});
+  for (const bool flag : {true, false}) {
+    torch::manual_seed(0);
+    EXPECT_THAT(what_of([&] { in_branch(torch::tensor(flag), x); }),
+                HasSubstr("f: manual_seed in the branch of cond for true cannot be recorded; seed before it"));
+  }
 }
 
 TEST(Function, EachShapeIsRecordedAndEachNumber) {

@@ -338,19 +338,19 @@ void Recorder::note_seed() {
   const std::optional<uint64_t> seed = seeds_.look();
   if (!seed) return;
   if (in_part())
-    refuse(Error(ErrorCode::failed_precondition,
-                 str(name_, ": manual_seed in ", parts_.back()->what, " cannot be recorded; seed before it")));
+    throw Error(ErrorCode::failed_precondition,
+                str(name_, ": manual_seed in ", parts_.back()->what, " cannot be recorded; seed before it"));
   host_step(str("manual_seed(", *seed, ")").c_str(), {}, {}, [seed](at::ArrayRef<Tensor>) { seed_cpu(*seed); });
 }
 
 void Recorder::call(const c10::OperatorHandle& op, const OperatorInfo& info, Stack& stack) {
-  note_seed();
   const std::vector<at::IValue> arguments = torch::jit::last(stack, info.num_arguments).vec();
   Program::Call call{.op = op, .name = name_of(op), .place = program_.compiler ? call_place() : CallPlace()};
   call.one_thread = num_threads_ > 1 && at::get_num_threads() == 1;
   call.grad_mode = at::GradMode::is_enabled();
   call.draws = op.hasTag(at::Tag::nondeterministic_seeded) && info.draws;
   const bool goes_on = attempt([&] {
+    note_seed();
     check_recordable(name_, op, info, arguments);
     if (call.draws && !program_.compiler) check_generator(name_, info, arguments);
     take_operands(info, arguments, call);
@@ -409,10 +409,10 @@ void Recorder::free_unused(size_t from) {
 }
 
 void Recorder::host_step(const char* name, at::ArrayRef<Tensor> inputs, at::ArrayRef<Tensor> written, HostStep step) {
-  note_seed();
   Program::Call call{.host_step = step, .name = name};
   call.one_thread = num_threads_ > 1 && at::get_num_threads() == 1;
   const bool goes_on = attempt([&] {
+    note_seed();
     call.arguments.push_back(operand_of(at::IValue(inputs)));
     for (const int value : call.arguments[0].values)
       if (value >= 0) add_number(call.reads, program_.values[static_cast<size_t>(value)].buffer);

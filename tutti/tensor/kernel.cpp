@@ -266,7 +266,7 @@ class MeshKernel final : public c10::OperatorKernel {
 
   OperatorInfo info_;
   bool names_strides_ = names_strides(info_.name);
-  bool gives_back_nothing_ = gives_back_nothing(info_.name);
+  bool gives_back_nothing_ = !info_.writes_out && gives_back_nothing(info_.name);
   std::optional<size_t> numbers_;  // an argument that an op composed of others reads by its memory
   const bool chooses_;
   std::optional<c10::OperatorHandle> view_form_;
