@@ -1,6 +1,7 @@
 // The loop of examples/custom_training_loop.cpp: the losses that the tf.distribute guide prints, with any number of
 // replicas, plain and recorded.
 #include <gtest/gtest.h>
+#include <torch/torch.h>
 
 #include <cmath>
 

@@ -105,6 +105,11 @@ class Generator {
       if (std::any_of(machine_.slots().begin(), machine_.slots().end(), is_its_view)) return true;
     }
     if (reaches_past_an_end(statement)) return true;
+    if (name == "_foreach_copy") {  // to copies that repeat elements as the tensors do
+      const auto& copied = statement.arguments[0].slots;
+      return std::any_of(copied.begin(), copied.end(),
+                         [this](int slot) { return !machine_.slots().at(slot).is_non_overlapping_and_dense(); });
+    }
     if (name == "view.dtype")
       return machine_.slots().at(statement.arguments[0].slots[0]).scalar_type() == at::kBool ||
              statement.arguments[1].constant.toScalarType() == at::kBool;
@@ -122,7 +127,7 @@ class Generator {
   // table that has none or where no bag begins, distances between no rows, a fused optimizer whose count of steps has
   // no element, the gradient of a convolution by thnn of images that leave gaps or repeat pixels, a batch norm that
   // gets more or fewer numbers than there are channels, or with gaps; samples of images in half precision, whose places
-  // it counts in 16 bits.
+  // it counts in 16 bits; rows that are swapped with none.
   bool reaches_past_an_end(const Statement& statement) const {
     const std::string name = op_name(*statement.op);
     const auto& arguments = statement.arguments;
@@ -141,9 +146,14 @@ class Generator {
     if (name == "pdist") return tensor(0).numel() == 0;
     if (name.rfind("_fused_adam", 0) == 0) return any_of(5, [](const Tensor& steps) { return steps.numel() == 0; });
     if (name.rfind("grid_sampler", 0) == 0) return has_places_beyond_16_bits(tensor(0));
+    if (name.rfind("lu_unpack", 0) == 0) return tensor(0).dim() >= 2 && names_no_rows(tensor(1), tensor(0).size(-2));
     if (name == "thnn_conv2d") return !tensor(0).is_non_overlapping_and_dense();
     if (name.rfind("_foreach_copy", 0) == 0) return arguments[0].slots.size() != arguments[1].slots.size();
     return name.find("native_batch_norm") != std::string::npos && misses_channels(statement);
+  }
+
+  static bool names_no_rows(const Tensor& pivots, int64_t rows) {
+    return pivots.lt(1).logical_or_(pivots.gt(rows)).any().item<bool>();
   }
 
   static bool has_places_beyond_16_bits(const Tensor& images) {
