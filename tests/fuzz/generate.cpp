@@ -105,6 +105,9 @@ class Generator {
       if (std::any_of(machine_.slots().begin(), machine_.slots().end(), is_its_view)) return true;
     }
     if (reaches_past_an_end(statement)) return true;
+    if (name.rfind("median", 0) == 0 ||
+        name.rfind("nanmedian", 0) == 0)  // which of elements that share memory it finds
+      return !machine_.slots().at(statement.arguments[0].slots[0]).is_non_overlapping_and_dense();
     if (name == "_foreach_copy") {  // to copies that repeat elements as the tensors do
       const auto& copied = statement.arguments[0].slots;
       return std::any_of(copied.begin(), copied.end(),
