@@ -501,6 +501,47 @@ TEST(FunctionGradient, AStateKeptOutsideWithItsGraphIsRefused) {
               HasSubstr("something outside keeps a tensor that the function made"));
 }
 
+TEST(FunctionGradient, AStateOutsideThatKeepsItsGraphIsRefused) {
+  const Tensor w = leaf({3});
+  const auto refusal = [&](const Tensor& state, const std::function<void(Tensor state)>& write) {
+    const auto f = function(
+        [&] {
+          write(state);
+          return state * 2;
+        },
+        {.name = "f"});
+    return what_of(f);
+  };
+  const auto is_said = AllOf(HasSubstr("f: the function writes in place"), HasSubstr("of shape [2, 3] from outside"),
+                             HasSubstr("detach_() it at the end"));
+  EXPECT_THAT(refusal(torch::ones({2, 3}), [&](Tensor state) { state.mul_(0.5).add_(w); }), is_said);
+  EXPECT_THAT(refusal(torch::ones({2, 3}), [&](Tensor state) { state[1].add_(w); }), is_said);
+  EXPECT_THAT(refusal(torch::ones({2, 3}), [&](Tensor state) { torch::_foreach_add_(std::vector{state}, std::vector{w}); }), is_said);
+  EXPECT_THAT(refusal(torch::ones({2, 3}) * w, [&](Tensor state) { state.mul_(2); }), is_said);
+  const Mesh mesh({{"x", 2}}, configure_logical_cpus(2), {.merge = false});
+  const Tensor w_on_mesh = distribute_tensor(w.detach(), Layout::replicated(mesh, 1)).requires_grad_();
+  const Tensor on_mesh = distribute_tensor(torch::ones({2, 3}), Layout({"x", kUnsharded}, mesh));
+  EXPECT_THAT(refusal(on_mesh, [&](Tensor state) { state.add_(w_on_mesh); }), is_said);
+}
+
+TEST(FunctionGradient, OfAStateOutsideThatIsDetachedAtTheEnd) {
+  const Tensor w = leaf({3});
+  const auto step_of = [&](const Tensor& x, Tensor state) {
+    state.mul_(0.5).add_(x * w);
+    const Tensor gradient = torch::autograd::grad({(state.tanh() * w).sum()}, {w})[0];
+    state.detach_();
+    return gradient;
+  };
+  const Tensor plain = torch::zeros({3}), own = torch::zeros({3});
+  const auto f = function([&](const Tensor& x) { return step_of(x, own); });
+  for (int i = 0; i < 6; ++i) {
+    const Tensor x = torch::randn({3}), wanted = step_of(x, plain);
+    EXPECT_TRUE(same_bits(f(x), wanted)) << i;
+    EXPECT_TRUE(same_bits(own, plain)) << i;
+  }
+  EXPECT_EQ(f.tracing_count(), 2);
+}
+
 TEST(FunctionGradient, AFunctionInAFunctionIsAPartOfIt) {
   const auto inner = function([](const Tensor& x) { return x.tanh() * x; });
   const Body body = [&](const List& w, const List& x) { return List{inner(x[0].matmul(w[0])) + inner(w[1])}; };

@@ -363,7 +363,8 @@ class Comparison {
   // Of those that copy an operand in some layouts.
   bool calls_product() const {
     return calls([](const std::string& op) {
-      return op == "einsum" || op == "linear" || op == "scaled_dot_product_attention" || op.rfind("matmul", 0) == 0;
+      return op == "einsum" || op == "linear" || op == "scaled_dot_product_attention" || op.rfind("matmul", 0) == 0 ||
+             op.rfind("linalg_matmul", 0) == 0;
     });
   }
   // Whether the result of einsum or linear has a hook and is then written in place.

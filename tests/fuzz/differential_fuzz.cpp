@@ -180,7 +180,7 @@ class Fuzzer {
     if (on_mesh)
       found(stopped, "crash", progress_->op, "", str("after programs from ", first, " on: ", end.failure));
     else
-      ++passed_over_[str("LibTorch alone ", end.failure, " in ", progress_->op, ", program ", stopped)];
+      pass_over(end.failure, stopped);
     return stopped + 1;
   }
 
@@ -196,17 +196,22 @@ class Fuzzer {
     return false;
   }
 
+  void pass_over(const std::string& failure, int64_t index) {
+    ++passed_over_[str("LibTorch alone ", failure, " in ", progress_->op, ", program ", index)];
+  }
+
   // `where`: what it was, and where its child began.
   void found(int64_t index, const std::string& kind, const std::string& ops, const std::string& error,
              const std::string& where) {
-    ++findings_;
     if (is_known(kind, ops, error)) {
+      ++findings_;
       ++alike_["most likely one of the others"];
       return;
     }
     const ChildEnd end = in_child(
         [&](const auto& give) {
           const Program program = make(index);
+          progress_->on_mesh = true;
           Verdict verdict = check_in_child(program);
           if (!verdict.is_finding()) {
             give(str(kind, " not alone\n// only ", where, "\n", to_cpp(program, {kind, error})));
@@ -217,6 +222,8 @@ class Fuzzer {
                    to_cpp(shortest, verdict)));
         },
         kSecondsOfShrinking + 60);
+    if (!end.failure.empty() && !progress_->on_mesh) return pass_over(end.failure, index);
+    ++findings_;
     const size_t line = end.text.find('\n');
     const std::string signature =
         line == std::string::npos ? kind + ", not shortened: " + end.failure : end.text.substr(0, line);

@@ -248,7 +248,13 @@ void Recorder::note_write(const Tensor& tensor) {
   program_.leaves_shares |= shares_.count(tensor.storage().unsafeGetStorageImpl()) > 0;
   if ((written.kind == Kind::captured || written.kind == Kind::replica) && !tensor.is_inference())
     written_versions().push_back(tensor.unsafeGetTensorImpl()->version_counter());
+  if (written.kind == Kind::captured) note_write_in_graph(tensor);
   note_write_in_parts(tensor);
+}
+
+void Recorder::note_write_in_graph(const Tensor& tensor) {
+  if (!at::GradMode::is_enabled() || !parts_.empty() || tensor.is_inference()) return;
+  written_in_graph_.push_back(tensor.is_view() ? Tensor(tensor._base()) : tensor);
 }
 
 // In place: t_, squeeze_, resize_. A replay does it to no tensor, as it works with the tensors' final shapes.
@@ -458,9 +464,13 @@ void Recorder::global_view(MeshTensorImpl& tensor, bool writes) {
       program_.meshes[mesh->second].written |= writes;
     }
     if (!writes || !from_outside || tensor.is_inference()) return;
+    const Tensor itself(c10::intrusive_ptr<c10::TensorImpl>::reclaim_copy(&tensor));
+    note_write_in_graph(itself);
     written_versions().push_back(tensor.version_counter());
-    for (Part* const part : parts_)
+    for (Part* const part : parts_) {
       if (part->undo) part->undo->before_write(tensor.version_counter());
+      if (at::GradMode::is_enabled()) part->written_in_graph.push_back(itself);
+    }
   });
 }
 

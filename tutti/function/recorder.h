@@ -200,6 +200,7 @@ class Recorder final : public CallRecorder {
   void take_results(const OperatorInfo& info, Stack& stack, Program::Call& call);
   void keep_shares(at::ArrayRef<at::IValue> arguments, const Program::Call& call, KeptShares& kept) const;
   void note_write(const Tensor& tensor);
+  void note_write_in_graph(const Tensor& tensor);
   void refuse_new_geometry(const OperatorInfo& info, const Tensor& tensor);
   void take_new_sizes(const OperatorInfo& info, at::ArrayRef<at::IValue> arguments, Program::Call& call);
   void take_new_size(const OperatorInfo& info, const Tensor& tensor, int value_before);
@@ -211,6 +212,7 @@ class Recorder final : public CallRecorder {
   void free_unused(size_t from = 0);
   void refuse_resized_arguments();
   void refuse_gradients_of_replicas() const;
+  void refuse_kept_graphs() const;
   void take_result(const Tensor& result);
   void relate_results(at::ArrayRef<Tensor> results);
   void take_leaves();
@@ -239,6 +241,7 @@ class Recorder final : public CallRecorder {
   int num_parts_ = 0;
   std::optional<Error> failed_part_;  // an exception ended a part, so that the program lacks what that did
   std::vector<Tensor> leaves_;        // seen so far, that may have a gradient
+  Tensors written_in_graph_;          // of outside, or what is written is a view of it
   Tensors arguments_;                 // as the function got them
   std::vector<bool> given_out_;       // by buffer: results and gradients
 };

@@ -111,6 +111,18 @@ void Recorder::refuse_gradients_of_replicas() const {
                       "compute with gradients(loss, variables)"));
 }
 
+// Where the function begins the next time, LibTorch's graph would go on from this one.
+void Recorder::refuse_kept_graphs() const {
+  for (const Tensor& written : written_in_graph_)
+    if (written.requires_grad())
+      throw Error(ErrorCode::unimplemented,
+                  str(name_, ": the function writes in place, while gradients are recorded, to a tensor of shape ",
+                      str_list(written.sizes()),
+                      " from outside, which keeps the graph of that, so that a later call's gradients would go through "
+                      "this one's; detach_() it at the end, write under NoGradGuard, or let the function take it as an "
+                      "argument and return the new value"));
+}
+
 void Recorder::take_result(const Tensor& result) {
   const int value = value_of(result);
   program_.results.push_back({.value = value});
@@ -167,11 +179,13 @@ bool Recorder::take_end(at::ArrayRef<Tensor> results, std::vector<Tensor> saved)
                   name_ + ": C++ asked for the memory of a tensor in another thread while it was recorded");
     refuse_resized_arguments();
     refuse_gradients_of_replicas();
+    refuse_kept_graphs();
     for (const Tensor& result : results) take_result(result);
     relate_results(results);
     for (const Tensor& value : saved) take_result(value);
     program_.num_saved = saved.size();
     arguments_.clear();
+    written_in_graph_.clear();
     given_out_.assign(program_.buffers.size(), false);
     take_leaves();
   });

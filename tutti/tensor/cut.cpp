@@ -33,7 +33,7 @@ void put(const Tensor& value, const Spec* spec, const Components& pieces) {
   for (size_t i = 0; i < written.size(); ++i) {
     if (!written[i].defined()) continue;
     if (spec->shape->project(static_cast<int>(i), spec->stored, spec->unreduced) != 0)
-      pieces[i].zero_();
+      pieces[i].fill_(-0.0);  // with which -0 stays -0
     else if (!written[i].is_same(pieces[i]))
       copy_into(pieces[i], written[i]);
   }

@@ -52,6 +52,13 @@ TEST_F(Cuts, OfASumPutTheValueInOneTerm) {
   EXPECT_THAT(elements(pieces[3]), ElementsAre(0, 0));
 }
 
+TEST_F(Cuts, OfASumKeepTheSignOfZero) {
+  const Spec* terms = intern(shape_, {0}, /*unreduced=*/2, {5});
+  const Components pieces = own_pieces(value_, terms);
+  put(value_ * -0.0, terms, pieces);
+  EXPECT_TRUE((pieces[0] + pieces[1]).signbit().all().item<bool>());
+}
+
 TEST_F(Cuts, GiveEveryDeviceItsPiece) {
   const Spec* rows = intern(shape_, {0}, 0, {5});
   const Components held = replica_pieces(rows, cut(value_, rows));

@@ -13,6 +13,7 @@
 #include <ATen/ops/rand.h>
 #include <ATen/ops/sgn.h>
 #include <ATen/ops/softmax.h>
+#include <ATen/ops/view_copy.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
@@ -270,6 +271,14 @@ TEST_P(Views, StrictModeRefusesToGather) {
   EXPECT_TRUE(at::equal(gather(x.renorm(2, 0, 1)), gather(x).renorm(2, 0, 1)));
   const StrictMode strict;
   EXPECT_EQ(code_of([&] { x.renorm(2, 0, 1); }), ErrorCode::failed_precondition);
+}
+
+TEST_P(Views, CopiesOfViewsAsAnotherTypeStaySharded) {
+  const Tensor whole = at::arange(12, at::kFloat).view({3, 4});
+  const Tensor x = distribute_tensor(whole, sharded(2));
+  const Tensor copy = at::view_copy(x, at::kHalf);
+  EXPECT_EQ(layout_of(copy), sharded(2));
+  EXPECT_TRUE(at::equal(gather(copy).view(at::kInt), whole.view(at::kInt)));
 }
 
 // LibTorch converts to the dtype by way of the tensor's own device, whose name alone would ask for a plain tensor.

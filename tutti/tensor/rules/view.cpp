@@ -81,6 +81,13 @@ std::optional<std::vector<IValue>> decompose_squeeze(at::ArrayRef<IValue> argume
   return std::vector<IValue>{self.squeeze(ones)};
 }
 
+// view_copy(self, dtype), as LibTorch composes it.
+std::optional<std::vector<IValue>> decompose_view_copy(at::ArrayRef<IValue> arguments) {
+  if (!arguments[1].isInt()) return {};
+  const Tensor view = arguments[0].toTensor().view(arguments[1].toScalarType());
+  return std::vector<IValue>{view.clone(at::MemoryFormat::Contiguous)};
+}
+
 // expand(self, size): axes of size 1 grow whole.
 bool expand(Planner& p) {
   const Spec* self = p.spec(0);
@@ -297,7 +304,7 @@ void add_view_rules(RuleTable& table) {
   table["unsqueeze"] = {unsqueeze, kNone};
   table["squeeze"] = {squeeze, kNone};
   table["expand"] = {expand, kRewritten};
-  table["view"] = table["_unsafe_view"] = table["_reshape_alias"] = {view, kRewritten};
+  table["view"] = table["_unsafe_view"] = table["_reshape_alias"] = table["view_copy"] = {view, kRewritten};
   table["view_as_real"] = {view_as_real, kNone};
   table["view_as_complex"] = {view_as_complex, kNone};
   table["select"] = {select, kUnaffected};
@@ -317,6 +324,7 @@ void add_view_rules(RuleTable& table) {
 void add_view_decompositions(DecompositionTable& table) {
   table["_reshape_alias"] = decompose_reshape_alias;
   table["squeeze"] = decompose_squeeze;
+  table["view_copy"] = decompose_view_copy;
 }
 
 }  // namespace tutti
