@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "tests/support/error_of.h"
+#include "tests/support/same_bits.h"
 #include "tests/support/test_devices.h"
 #include "tutti/core/error.h"
 #include "tutti/data/dataset.h"
@@ -29,14 +30,6 @@ namespace tutti {
 namespace {
 
 using ::testing::HasSubstr;
-
-testing::AssertionResult equal_bits(const Tensor& a, const Tensor& b) {
-  const Tensor x = gather(a.detach()).contiguous(), y = gather(b.detach()).contiguous();
-  if (x.sizes() == y.sizes() && x.scalar_type() == y.scalar_type() &&
-      (!x.nbytes() || std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0))
-    return testing::AssertionSuccess();
-  return testing::AssertionFailure() << x << " and " << y;
-}
 
 // A model under a strategy of several replicas, and a step of each replica.
 struct Replicated {
@@ -79,9 +72,9 @@ TEST_P(FunctionWithRun, TrainsAsPlainCallsDo) {
       torch::manual_seed(200 + i / 3);
       const Tensor wanted = plain.step(batch);
       torch::manual_seed(200 + i / 3);
-      EXPECT_TRUE(equal_bits(step(batch), wanted)) << "step " << i;
+      EXPECT_TRUE(same_bits(step(batch), wanted)) << "step " << i;
       const auto weights = own.model.get_weights(), others = plain.model.get_weights();
-      for (size_t w = 0; w < weights.size(); ++w) EXPECT_TRUE(equal_bits(weights[w], others[w])) << i << ", " << w;
+      for (size_t w = 0; w < weights.size(); ++w) EXPECT_TRUE(same_bits(weights[w], others[w])) << i << ", " << w;
     }
     EXPECT_LE(step.tracing_count(), 3);
     EXPECT_EQ(own.optimizer.iterations(), 8);
@@ -118,7 +111,7 @@ TEST(FunctionOnDevices, ReplicasThatTakeTimeAreReplayedAtOnce) {
     const Tensor wanted = step(batch);
     most = 0;
     torch::manual_seed(i);
-    EXPECT_TRUE(equal_bits(recorded(batch), wanted)) << "call " << i;
+    EXPECT_TRUE(same_bits(recorded(batch), wanted)) << "call " << i;
     EXPECT_TRUE(i >= 2 || most == 1);  // while it is recorded, one after the other
   }
   EXPECT_GT(most, 1);
@@ -137,7 +130,7 @@ TEST(FunctionOnDevices, ReplicasDrawInAReplayWhatTheyDrawWithoutIt) {
     set_random_seed(static_cast<uint64_t>(i));
     const Tensor wanted = step(batch);
     set_random_seed(static_cast<uint64_t>(i));
-    EXPECT_TRUE(equal_bits(recorded(batch), wanted)) << "call " << i;
+    EXPECT_TRUE(same_bits(recorded(batch), wanted)) << "call " << i;
   }
 }
 
@@ -167,7 +160,7 @@ TEST(FunctionOnDevices, AShortLastBatchIsRecordedAnew) {
     torch::manual_seed(i);
     const Tensor wanted = plain.step(batch);
     torch::manual_seed(i);
-    EXPECT_TRUE(equal_bits(step(batch), wanted)) << "step " << i;
+    EXPECT_TRUE(same_bits(step(batch), wanted)) << "step " << i;
   }
 }
 
@@ -179,7 +172,7 @@ TEST(FunctionOnDevices, SeesWhatOthersWriteBetweenItsCalls) {
     torch::manual_seed(i);
     const Tensor wanted = plain.step(batch);
     torch::manual_seed(i);
-    EXPECT_TRUE(equal_bits(step(batch), wanted)) << "step " << i;
+    EXPECT_TRUE(same_bits(step(batch), wanted)) << "step " << i;
     for (Replicated* each : {&plain, &own}) {
       if (i == 4) each->model.set_weights(each->model.get_weights());
       if (i == 6)
@@ -188,7 +181,7 @@ TEST(FunctionOnDevices, SeesWhatOthersWriteBetweenItsCalls) {
       if (i == 7) each->model.trainable_variables()[0].mul_(0.5);
     }
     const auto weights = own.model.get_weights(), others = plain.model.get_weights();
-    for (size_t w = 0; w < weights.size(); ++w) EXPECT_TRUE(equal_bits(weights[w], others[w])) << i << ", " << w;
+    for (size_t w = 0; w < weights.size(); ++w) EXPECT_TRUE(same_bits(weights[w], others[w])) << i << ", " << w;
   }
 }
 
@@ -216,10 +209,10 @@ TEST(FunctionOnDevices, TrainsALibTorchModuleInGlobalView) {
   const auto step = function([&](const Tensor& x, const Tensor& y) { return own.step(x, y); });
   for (int i = 0; i < 8; ++i) {
     const Tensor x = torch::randn({8, 6}), y = torch::randint(3, {8});
-    EXPECT_TRUE(equal_bits(step(x, y), plain.step(x, y))) << "step " << i;
+    EXPECT_TRUE(same_bits(step(x, y), plain.step(x, y))) << "step " << i;
     for (size_t p = 0; p < plain.layers->parameters().size(); ++p) {
-      EXPECT_TRUE(equal_bits(own.layers->parameters()[p], plain.layers->parameters()[p])) << i << ", " << p;
-      EXPECT_TRUE(equal_bits(own.layers->parameters()[p].grad(), plain.layers->parameters()[p].grad())) << i;
+      EXPECT_TRUE(same_bits(own.layers->parameters()[p], plain.layers->parameters()[p])) << i << ", " << p;
+      EXPECT_TRUE(same_bits(own.layers->parameters()[p].grad(), plain.layers->parameters()[p].grad())) << i;
     }
   }
   EXPECT_LE(step.tracing_count(), 3);
@@ -240,7 +233,7 @@ TEST_P(FunctionOnAMesh, ShardedValuesGiveTheBitsOfPlainCalls) {
   for (int i = 0; i < 6; ++i) {
     const Tensor x = distribute_tensor(torch::randn({7, 5}), rows_);
     const Tensor made = g(x), wanted = f(x);
-    EXPECT_TRUE(equal_bits(made, wanted)) << "call " << i;
+    EXPECT_TRUE(same_bits(made, wanted)) << "call " << i;
     EXPECT_EQ(layout_of(made), layout_of(wanted));
   }
   EXPECT_EQ(g.tracing_count(), 2);
@@ -256,8 +249,8 @@ TEST_P(FunctionOnAMesh, AVariableIsWrittenWhereItLies) {
   const auto f = function([&](const Tensor& x) { return update(own, x); });
   for (int i = 0; i < 6; ++i) {
     const Tensor x = distribute_tensor(torch::randn({6, 5}), columns_);
-    EXPECT_TRUE(equal_bits(f(x), update(plain, x))) << "call " << i;
-    EXPECT_TRUE(equal_bits(own, plain)) << "call " << i;
+    EXPECT_TRUE(same_bits(f(x), update(plain, x))) << "call " << i;
+    EXPECT_TRUE(same_bits(own, plain)) << "call " << i;
   }
 }
 
@@ -298,9 +291,9 @@ TEST(FunctionOnDevices, CalledInReplicasRecordsForEach) {
     const Tensor wanted = step(
         plain, [&](const Tensor& x) { return forward(plain, x); }, batch);
     torch::manual_seed(i);
-    EXPECT_TRUE(equal_bits(step(own, f, batch), wanted)) << "step " << i;
+    EXPECT_TRUE(same_bits(step(own, f, batch), wanted)) << "step " << i;
     const auto weights = own.model.get_weights(), others = plain.model.get_weights();
-    for (size_t w = 0; w < weights.size(); ++w) EXPECT_TRUE(equal_bits(weights[w], others[w])) << i << ", " << w;
+    for (size_t w = 0; w < weights.size(); ++w) EXPECT_TRUE(same_bits(weights[w], others[w])) << i << ", " << w;
   }
   EXPECT_EQ(f.tracing_count(), 4);  // two for each replica
 }
@@ -328,8 +321,8 @@ TEST(FunctionOnDevices, CollectivesOfReplicasAreSteps) {
     const auto x = strategy.distribute(torch::randn({6, 2}));
     const auto wanted = f(x), made = g(x);
     for (size_t r = 0; r < 3; ++r) {
-      EXPECT_TRUE(equal_bits(made[r].first, wanted[r].first)) << i;
-      EXPECT_TRUE(equal_bits(made[r].second, wanted[r].second)) << i;
+      EXPECT_TRUE(same_bits(made[r].first, wanted[r].first)) << i;
+      EXPECT_TRUE(same_bits(made[r].second, wanted[r].second)) << i;
     }
   }
   EXPECT_EQ(g.tracing_count(), 2);
@@ -361,9 +354,9 @@ TEST(FunctionOnDevices, LibTorchsOptimizerStepsWhereReplicasMeet) {
   for (int i = 0; i < 8; ++i) {
     const auto batch = plain.strategy.distribute(torch::randn({6, 4}));
     const auto made = step(batch), wanted = plain.step(batch);
-    for (size_t r = 0; r < 2; ++r) EXPECT_TRUE(equal_bits(made[r], wanted[r])) << i;
-    EXPECT_TRUE(equal_bits(own.layer->weight, plain.layer->weight)) << i;
-    EXPECT_TRUE(equal_bits(own.layer->weight.grad(), plain.layer->weight.grad())) << i;
+    for (size_t r = 0; r < 2; ++r) EXPECT_TRUE(same_bits(made[r], wanted[r])) << i;
+    EXPECT_TRUE(same_bits(own.layer->weight, plain.layer->weight)) << i;
+    EXPECT_TRUE(same_bits(own.layer->weight.grad(), plain.layer->weight.grad())) << i;
   }
 }
 
@@ -387,7 +380,7 @@ TEST(FunctionOnDevices, AReplicaKeepsWhatItSharesWhereAnOpOnlyReadsIt) {
   for (int i = 0; i < 4; ++i) {
     const auto batch = strategy.distribute(torch::randn({4, 3, 5, 6}));
     const auto wanted = f(batch), made = g(batch);
-    for (size_t r = 0; r < 2; ++r) EXPECT_TRUE(equal_bits(made[r], wanted[r])) << i;
+    for (size_t r = 0; r < 2; ++r) EXPECT_TRUE(same_bits(made[r], wanted[r])) << i;
   }
   EXPECT_EQ(g.tracing_count(), 2);
 }
@@ -403,7 +396,7 @@ TEST(FunctionOnDevices, AnErrorInAReplicaIsItsOwnAndTheNextCallWorks) {
   EXPECT_THAT(what_of([&] { f(logits, wrong); }), HasSubstr("out of bounds"));
   for (int i = 0; i < 3; ++i) f(logits, labels);
   EXPECT_THAT(what_of([&] { f(logits, wrong); }), HasSubstr("out of bounds"));
-  EXPECT_TRUE(equal_bits(f(logits, labels)[1], torch::nll_loss(logits[1], labels[1])));
+  EXPECT_TRUE(same_bits(f(logits, labels)[1], torch::nll_loss(logits[1], labels[1])));
 }
 
 TEST(Repeat, FetchesAllElementsBeforeTheFirstStep) {

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <thread>
 
+#include "tests/support/same_bits.h"
 #include "tutti/core/error.h"
 #include "tutti/function/control_flow.h"
 #include "tutti/function/graphviz.h"
@@ -21,15 +22,6 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-
-testing::AssertionResult same_bits(const Tensor& a, const Tensor& b) {
-  if (a.sizes() != b.sizes() || a.scalar_type() != b.scalar_type())
-    return testing::AssertionFailure() << a.toString() << a.sizes() << " and " << b.toString() << b.sizes();
-  const Tensor x = a.detach().contiguous(), y = b.detach().contiguous();
-  if (x.nbytes() && std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) != 0)
-    return testing::AssertionFailure() << a << " and " << b;
-  return testing::AssertionSuccess();
-}
 
 TEST(Function, GivesTheBitsOfPlainCallsEachTime) {
   const auto f = [](const Tensor& x) { return (x.exp() + 1).log().sum({1}) / x.size(0); };

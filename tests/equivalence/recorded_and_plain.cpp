@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
-
 #include "tutti/function/function.h"
 
 namespace tutti::recorded_and_plain {
@@ -17,13 +15,6 @@ List copies(const List& tensors) {
 }
 
 }  // namespace
-
-bool same_bits(const Tensor& a, const Tensor& b) {
-  if (a.sizes() != b.sizes() || a.scalar_type() != b.scalar_type()) return false;
-  const Tensor x = a.detach().resolve_conj().resolve_neg().contiguous();
-  const Tensor y = b.detach().resolve_conj().resolve_neg().contiguous();
-  return x.nbytes() == 0 || std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0;
-}
 
 void expect_same(const List& seen, const List& wanted, const std::string& what) {
   ASSERT_EQ(seen.size(), wanted.size()) << what;

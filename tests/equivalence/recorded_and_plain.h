@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/support/error_of.h"
+#include "tests/support/same_bits.h"
 #include "tutti/core/tensor_fwd.h"
 
 // A step as it is and as a recorded function.
@@ -17,7 +18,6 @@ using Step = std::function<List(List& state, const List& arguments)>;
 
 inline constexpr int kCalls = 9;
 
-bool same_bits(const Tensor& a, const Tensor& b);
 void expect_same(const List& seen, const List& wanted, const std::string& what);
 
 // Calls the step as it is and as a function, each on a state of its own, and compares results, state, arguments and the

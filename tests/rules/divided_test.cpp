@@ -3,13 +3,13 @@
 // what one device gives; in separate buffers with joined parts also the bits of the whole mesh.
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <optional>
 
 #include "expected.h"
 #include "input_layouts.h"
 #include "rule_cases.h"
 #include "tests/support/divided_mesh.h"
+#include "tests/support/same_bits.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/separate_parts.h"
 
@@ -43,13 +43,7 @@ Gathered run_case(const RuleCase& rule_case, const Expected& expected, const Lay
 }
 
 bool have_equal_bits(const Tensors& a, const Tensors& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Tensor& x, const Tensor& y) {
-    if (!x.defined() || !y.defined()) return x.defined() == y.defined();
-    const Tensor first = torch::empty(x.sizes(), x.options()).copy_(x);  // one of zeros alone may have no memory
-    const Tensor second = torch::empty(y.sizes(), y.options()).copy_(y);
-    return x.sizes() == y.sizes() && x.dtype() == y.dtype() &&
-           std::memcmp(first.const_data_ptr(), second.const_data_ptr(), first.nbytes()) == 0;
-  });
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), same_bits);
 }
 bool have_equal_bits(const Gathered& a, const Gathered& b) {
   return have_equal_bits(a.results, b.results) && have_equal_bits(a.gradients, b.gradients);

@@ -94,6 +94,10 @@ std::vector<Shape> shapes() {
        [](const Tensor& x) {
          return x.view({1, 2, 3, 4}).contiguous(torch::MemoryFormat::ChannelsLast) * 2;
        }},
+      {"exponents, channels last",
+       [](const Tensor& x) {
+         return std::get<1>(torch::frexp(x.view({1, 2, 3, 4}).contiguous(torch::MemoryFormat::ChannelsLast).cosh()));
+       }},
       {"new memory",
        [](const Tensor& x) {
          return x.new_empty_strided({4, 6}, {1, 4}).zero_();

@@ -3,13 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
-#include <cstring>
 #include <optional>
 #include <set>
 
 #include "expected.h"
 #include "input_layouts.h"
 #include "rule_cases.h"
+#include "tests/support/same_bits.h"
 #include "tests/support/test_devices.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
@@ -29,15 +29,6 @@ struct Place {
 
   std::string to_string() const { return mesh ? mesh->to_string() + " given " + to_text(layouts) : "plain tensors"; }
 };
-
-bool has_the_same_bits(const Tensor& a, const Tensor& b) {
-  if (a.defined() != b.defined()) return false;
-  if (!a.defined()) return true;
-  if (a.sizes() != b.sizes() || a.scalar_type() != b.scalar_type()) return false;
-  const auto dense = [](const Tensor& t) { return torch::zeros_like(gather(t.detach())).copy_(gather(t.detach())); };
-  const Tensor x = dense(a).contiguous(), y = dense(b).contiguous();
-  return x.nbytes() == 0 || std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0;
-}
 
 class Case {
  public:
@@ -129,7 +120,7 @@ class RecordedRules : public testing::TestWithParam<RuleCase> {
       const Tensors seen = recorded(one.arguments(call));
       if (seen.size() != wanted.size()) return str("call ", call, ": ", seen.size(), " results, not ", wanted.size());
       for (size_t i = 0; i < seen.size(); ++i)
-        if (!has_the_same_bits(seen[i], wanted[i])) return str("call ", call, ": result ", i, " has other bits");
+        if (!same_bits(seen[i], wanted[i])) return str("call ", call, ": result ", i, " has other bits");
     }
     ++num_recorded;
     return "";

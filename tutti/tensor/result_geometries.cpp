@@ -33,8 +33,8 @@ class NoWarnings : c10::WarningHandler {
   c10::WarningHandler* before_;
 };
 
-// What an op on elements gives: LibTorch's iterator knows it of any.
-torch::jit::Stack result_of_elements(at::ArrayRef<at::IValue> arguments) {
+// What an op on elements gives: LibTorch's iterator knows it of any. Results of several are alike.
+torch::jit::Stack results_of_elements(at::ArrayRef<at::IValue> arguments, size_t count) {
   const auto options = at::TensorOptions(at::kFloat).device(at::kMeta);
   at::TensorIteratorConfig config;
   config.set_check_mem_overlap(false).check_all_same_dtype(false).declare_static_dtype_and_device(at::kFloat,
@@ -43,7 +43,7 @@ torch::jit::Stack result_of_elements(at::ArrayRef<at::IValue> arguments) {
   for (const at::IValue& value : arguments)
     if (value.isTensor() && value.toTensor().defined())
       config.add_owned_const_input(at::empty_strided(value.toTensor().sizes(), value.toTensor().strides(), options));
-  return {config.build().output()};
+  return torch::jit::Stack(count, config.build().output());
 }
 
 // The type that the operands of a call have together. A factor, as `alpha` of add, is none.
@@ -84,7 +84,7 @@ torch::jit::Stack results_without_memory(const c10::OperatorHandle& op, const Op
     torch::jit::Stack cast(arguments.begin(), arguments.end());
     if (results.empty()) {  // as of logical_xor, which LibTorch computes on a device alone
       cast_operands(promoted_type(op.schema(), arguments), cast);
-      return result_of_elements(cast);
+      return results_of_elements(cast, op.schema().returns().size());
     }
     if (results.size() != 1 || !results[0].isTensor() || !results[0].toTensor().defined()) return results;
     const at::ScalarType type = results[0].toTensor().scalar_type();  // truth values are found in that of the operands

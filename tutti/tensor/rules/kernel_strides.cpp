@@ -29,6 +29,11 @@ at::Tensor on_device(const at::Tensor& without_memory, at::Device device) {
   return tensor;
 }
 
+// Of the type of the images, the channels last where those have them so.
+at::Tensor laid_out_like(const at::Tensor& images, at::IntArrayRef sizes) {
+  return at::empty(sizes, at::TensorOptions(at::kMeta).dtype(images.dtype()), images.suggest_memory_format());
+}
+
 // Others LibTorch refuses, when it is called.
 bool are_positive(const std::vector<int64_t>& strides) {
   return std::all_of(strides.begin(), strides.end(), [](int64_t stride) { return stride > 0; });
@@ -128,7 +133,7 @@ torch::jit::Stack result_of_adaptive_pooling(at::ArrayRef<at::IValue> arguments)
   if (image.dim() != 4 || size.size() != 2) return {};
   at::DimVector sizes(image.sizes());
   std::copy(size.begin(), size.end(), sizes.begin() + 2);
-  return {at::empty(sizes, at::TensorOptions(at::kMeta).dtype(image.dtype()), image.suggest_memory_format())};
+  return {laid_out_like(image, sizes)};
 }
 
 // reflection_pad2d, replication_pad3d, …(image, [left, right, top, bottom, …])
@@ -138,10 +143,10 @@ torch::jit::Stack result_of_padding(at::ArrayRef<at::IValue> arguments) {
   if (image.dim() < 4 || padding.size() != 2 * (static_cast<size_t>(image.dim()) - 2)) return {};
   at::DimVector sizes(image.sizes());
   for (size_t i = 0; i < padding.size(); ++i) sizes[sizes.size() - 1 - i / 2] += padding[i];
-  return {at::empty(sizes, at::TensorOptions(at::kMeta).dtype(image.dtype()), image.suggest_memory_format())};
+  return {laid_out_like(image, sizes)};
 }
 
-// pixel_shuffle(images, factor) and pixel_unshuffle(images, factor): the channels last where the images have them so.
+// pixel_shuffle(images, factor) and pixel_unshuffle(images, factor)
 torch::jit::Stack result_of_pixels(at::ArrayRef<at::IValue> arguments, bool to_channels) {
   const at::Tensor& images = arguments[0].toTensor();
   const int64_t factor = arguments[1].toInt(), channels = images.dim() - 3;
@@ -155,15 +160,14 @@ torch::jit::Stack result_of_pixels(at::ArrayRef<at::IValue> arguments, bool to_c
     const int64_t by = axis == channels ? factor * factor : factor;
     size = (axis == channels) == to_channels ? size * by : size / by;
   }
-  return {at::empty(sizes, at::TensorOptions(at::kMeta).dtype(images.dtype()), images.suggest_memory_format())};
+  return {laid_out_like(images, sizes)};
 }
 
-// channel_shuffle(images, groups): the channels last where the images have them so; none is an alias.
+// channel_shuffle(images, groups): none is an alias.
 torch::jit::Stack result_of_channel_shuffle(at::ArrayRef<at::IValue> arguments) {
   const at::Tensor& images = arguments[0].toTensor();
   if (images.numel() == 0) return {without_memory(images)};
-  return {
-      at::empty(images.sizes(), at::TensorOptions(at::kMeta).dtype(images.dtype()), images.suggest_memory_format())};
+  return {laid_out_like(images, images.sizes())};
 }
 
 }  // namespace
