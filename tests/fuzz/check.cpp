@@ -93,6 +93,8 @@ constexpr KnownError kErrorsOfLibTorch[] = {
     {.text = "result type Long can't be cast to the desired output type Bool",
      .why = "LibTorch's product of truth values over no elements takes its addend for whole numbers",
      .op = "linear"},
+    {.text = "std_var_all: Unsupported dtype",
+     .why = "a variance of all elements into an out= of another type, which LibTorch lacks"},
     {.text = "out=... arguments don't support automatic differentiation",
      .why = "an out= beside a tensor with a gradient, which LibTorch refuses inside itself",
      .unless_both = true},

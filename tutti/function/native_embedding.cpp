@@ -14,7 +14,7 @@ namespace {
 
 using Stack = torch::jit::Stack;
 
-constexpr int64_t kWeightsOfAThread = 1000, kElementsOfAThread = 32768;  // at least
+constexpr int64_t kWeightsOfAThread = 1000, kElementsTakenByAThread = 32768;  // at least
 
 #if defined(__x86_64__)
 [[gnu::target_clones("avx512f", "avx2", "default")]]
@@ -63,7 +63,7 @@ void embedding(const Stack& arguments) {
     at::embedding(weight, indices);  // tells which
   const float* const from = weight.const_data_ptr<float>();
   float* const to = arguments[5].toTensor().mutable_data_ptr<float>();
-  parallel_ranges(count, std::max<int64_t>(1, kElementsOfAThread / width), [&](int64_t begin, int64_t end) {
+  parallel_ranges(count, std::max<int64_t>(1, kElementsTakenByAThread / width), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) std::copy_n(from + index[i] * width, width, to + i * width);
   });
 }

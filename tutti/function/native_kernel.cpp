@@ -4,12 +4,13 @@
 
 #include <algorithm>
 
-#include "tutti/function/column_sums.h"
 #include "tutti/function/native_convolution.h"
 #include "tutti/function/native_embedding.h"
 #include "tutti/function/native_log_softmax.h"
+#include "tutti/function/native_losses.h"
 #include "tutti/function/native_pooling.h"
 #include "tutti/function/native_product.h"
+#include "tutti/function/native_sums.h"
 #include "tutti/function/pointwise_kernel.h"
 
 namespace tutti {
@@ -75,8 +76,9 @@ NativeKernel native_kernel_of(const std::string& op, const Stack& arguments) {
   if (op == "aten::max_pool2d_with_indices" && pools_2x2(arguments)) return max_pool_2x2;
   if (op == "aten::max_pool2d_with_indices" && pools_2x2_of_images(arguments)) return max_pool_2x2_of_images;
   if (op == "aten::max_pool2d_with_indices_backward" && pooled_2x2(arguments)) return max_pool_2x2_backward;
-  if (NativeKernel kernel = native_column_sums_of(op, arguments)) return kernel;
+  if (NativeKernel kernel = native_sums_of(op, arguments)) return kernel;
   if (NativeKernel kernel = native_log_softmax_of(op, arguments)) return kernel;
+  if (NativeKernel kernel = native_losses_of(op, arguments)) return kernel;
   if (NativeKernel kernel = native_embedding_of(op, arguments)) return kernel;
   if (NativeKernel kernel = native_selection_gradient_of(op, arguments)) return kernel;
   if (NativeKernel kernel = native_convolution_of(op, arguments)) return kernel;

@@ -4,28 +4,18 @@
 #include <ATen/Version.h>
 #include <ATen/ops/_log_softmax.h>
 #include <ATen/ops/_log_softmax_backward_data.h>
-#include <ATen/ops/empty_like.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
+
+#include "tests/support/kernel_bits.h"
 
 namespace tutti {
 namespace {
 
 using at::Tensor;
-
-void expect_bits_of(torch::jit::Stack arguments, const char* op, const Tensor& wanted) {
-  const NativeKernel kernel = native_log_softmax_of(op, arguments);
-  ASSERT_TRUE(kernel);
-  const Tensor own = at::empty_like(wanted).fill_(7);
-  arguments.emplace_back(own);
-  kernel(arguments);
-  EXPECT_EQ(std::memcmp(own.const_data_ptr(), wanted.const_data_ptr(), wanted.nbytes()), 0)
-      << op << arguments[0] << own << wanted;
-}
 
 // Some of them zeros, infinite or none.
 Tensor any_numbers(at::IntArrayRef sizes, bool special) {
@@ -42,10 +32,10 @@ TEST(NativeLogSoftmax, HasLibTorchsBits) {
     for (const int64_t rows : {1, 2, 15, 16, 17, 64, 500})
       for (const bool special : {false, true}) {
         const Tensor x = any_numbers({rows, classes}, special), result = at::_log_softmax(x, 1, false);
-        expect_bits_of({x, 1, false}, "aten::_log_softmax", result);
+        expect_kernel_gives(result, "aten::_log_softmax", {x, 1, false});
         const Tensor gradient = any_numbers({rows, classes}, special);
-        expect_bits_of({gradient, result, 1, at::kFloat}, "aten::_log_softmax_backward_data",
-                       at::_log_softmax_backward_data(gradient, result, 1, at::kFloat));
+        expect_kernel_gives(at::_log_softmax_backward_data(gradient, result, 1, at::kFloat),
+                            "aten::_log_softmax_backward_data", {gradient, result, 1, at::kFloat});
         if (testing::Test::HasFailure()) return;
       }
 }
