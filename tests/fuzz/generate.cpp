@@ -128,9 +128,9 @@ class Generator {
   // Whether LibTorch reads or writes past an end: a transform below autograd whose axes count from the last, a copy of
   // fewer tensors than there are, an LSTM of other than three axes or whose weights are no matrices, bags of rows of a
   // table that has none or where no bag begins, distances between no rows, a fused optimizer whose count of steps has
-  // no element, the gradient of a convolution by thnn of images that leave gaps or repeat pixels, a batch norm that
-  // gets more or fewer numbers than there are channels, or with gaps; samples of images in half precision, whose places
-  // it counts in 16 bits; rows that are swapped with none.
+  // no element, the gradient of a convolution by thnn of other than contiguous images and weights, a batch norm that
+  // gets more or fewer numbers than there are channels, or with gaps, one into an out= of other than contiguous images;
+  // samples of images in half precision, whose places it counts in 16 bits; rows that are swapped with none.
   bool reaches_past_an_end(const Statement& statement) const {
     const std::string name = op_name(*statement.op);
     const auto& arguments = statement.arguments;
@@ -150,7 +150,8 @@ class Generator {
     if (name.rfind("_fused_adam", 0) == 0) return any_of(5, [](const Tensor& steps) { return steps.numel() == 0; });
     if (name.rfind("grid_sampler", 0) == 0) return has_places_beyond_16_bits(tensor(0));
     if (name.rfind("lu_unpack", 0) == 0) return tensor(0).dim() >= 2 && names_no_rows(tensor(1), tensor(0).size(-2));
-    if (name == "thnn_conv2d") return !tensor(0).is_non_overlapping_and_dense();
+    if (name == "thnn_conv2d") return !tensor(0).is_contiguous() || !tensor(1).is_contiguous();
+    if (name == "native_batch_norm.out" && !tensor(0).is_contiguous(tensor(0).suggest_memory_format())) return true;
     if (name.rfind("_foreach_copy", 0) == 0) return arguments[0].slots.size() != arguments[1].slots.size();
     return name.find("native_batch_norm") != std::string::npos && misses_channels(statement);
   }
