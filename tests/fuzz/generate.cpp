@@ -105,24 +105,23 @@ class Generator {
       if (std::any_of(machine_.slots().begin(), machine_.slots().end(), is_its_view)) return true;
     }
     if (reaches_past_an_end(statement)) return true;
-    if (name.rfind("median", 0) == 0 ||
-        name.rfind("nanmedian", 0) == 0)  // which of elements that share memory it finds
-      return !machine_.slots().at(statement.arguments[0].slots[0]).is_non_overlapping_and_dense();
-    if (name == "_foreach_copy") {  // to copies that repeat elements as the tensors do
-      const auto& copied = statement.arguments[0].slots;
-      return std::any_of(copied.begin(), copied.end(),
-                         [this](int slot) { return !machine_.slots().at(slot).is_non_overlapping_and_dense(); });
-    }
-    if (name == "view.dtype")
-      return machine_.slots().at(statement.arguments[0].slots[0]).scalar_type() == at::kBool ||
-             statement.arguments[1].constant.toScalarType() == at::kBool;
-    const auto is_product = [&](const char* part) { return name.find(part) != std::string::npos; };
-    const auto& arguments = statement.op->schema().arguments();
-    if (!is_written(arguments[0]) ||
-        !(is_product("mm_") || is_product("mv_") || is_product("addr_") || is_product("masked_scatter_")))
-      return false;
     const auto operand = [&](size_t argument) { return machine_.slots().at(statement.arguments[argument].slots[0]); };
-    return operand(0).is_alias_of(operand(1)) || operand(0).is_alias_of(operand(2));
+    const auto is_dense = [this](int slot) { return machine_.slots().at(slot).is_non_overlapping_and_dense(); };
+    const auto& operands = statement.arguments;
+    if (name.rfind("median", 0) == 0 || name.rfind("nanmedian", 0) == 0)  // finds any of elements that share memory
+      return !is_dense(operands[0].slots[0]);
+    if (name == "_foreach_copy")  // to copies that repeat elements as the tensors do
+      return !std::ranges::all_of(operands[0].slots, is_dense);
+    if (name == "view.dtype")
+      return operand(0).scalar_type() == at::kBool || operands[1].constant.toScalarType() == at::kBool;
+    // Reads what it has written.
+    static constexpr const char* kInPlace[] = {"mm_", "mv_", "addr_", "masked_scatter_", "index_copy_"};
+    return is_written(statement.op->schema().arguments()[0]) &&
+           std::ranges::any_of(kInPlace, [&](const char* op) { return name.find(op) != std::string::npos; }) &&
+           std::any_of(operands.begin() + 1, operands.end(), [&](const Argument& other) {
+             return other.kind == Argument::Kind::tensor && other.slots[0] >= 0 &&
+                    operand(0).is_alias_of(machine_.slots().at(other.slots[0]));
+           });
   }
 
   // Whether LibTorch reads or writes past an end: a transform below autograd whose axes count from the last, a copy of

@@ -11,6 +11,7 @@
 
 #include "optimizers.h"
 #include "tutti/core/error.h"
+#include "tutti/tensor/mesh_arguments.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/rules/op_traits.h"
 
@@ -128,7 +129,7 @@ void Machine::call(const Statement& statement) {
     if (const auto argument = written_return(schema, r)) stack[r] = given[*argument];
   if (change_ && std::none_of(given.begin(), given.end(), has_fractions))
     for (at::IValue& value : stack)
-      if (value.isTensor() && has_fractions(value)) value = change_(value.toTensor());
+      replace_tensors(value, [&](const Tensor& tensor) { return has_fractions(tensor) ? change_(tensor) : tensor; });
   int slot = statement.result;
   const int end = slot + Program::kResults;
   for (const at::IValue& value : stack) {
