@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "tutti/function/native_accuracy.h"
 #include "tutti/function/native_convolution.h"
 #include "tutti/function/native_embedding.h"
 #include "tutti/function/native_log_softmax.h"
@@ -78,6 +79,7 @@ NativeKernel native_kernel_of(const std::string& op, const Stack& arguments) {
   if (op == "aten::max_pool2d_with_indices_backward" && pooled_2x2(arguments)) return max_pool_2x2_backward;
   if (NativeKernel kernel = native_sums_of(op, arguments)) return kernel;
   if (NativeKernel kernel = native_log_softmax_of(op, arguments)) return kernel;
+  if (NativeKernel kernel = native_accuracy_of(op, arguments)) return kernel;
   if (NativeKernel kernel = native_losses_of(op, arguments)) return kernel;
   if (NativeKernel kernel = native_embedding_of(op, arguments)) return kernel;
   if (NativeKernel kernel = native_selection_gradient_of(op, arguments)) return kernel;

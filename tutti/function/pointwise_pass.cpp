@@ -21,11 +21,13 @@ void broadcast(const float* operand, const Spread& spread, int64_t begin, int64_
     return;
   }
   if (spread.repeats == 1) {
-    for (int64_t done = 0; done < count;) {
-      const int64_t from = (begin + done) % spread.count, size = std::min(count - done, spread.count - from);
-      std::memcpy(to + done, operand + from, static_cast<size_t>(size) * sizeof(float));
-      done += size;
-    }
+    const auto copy = [](const float* from, int64_t size, float* place) {
+      std::memcpy(place, from, static_cast<size_t>(size) * sizeof(float));
+    };
+    const int64_t from = begin % spread.count, first = std::min(count, spread.count - from);
+    copy(operand + from, first, to);
+    copy(operand, std::min(count - first, from), to + first);
+    for (int64_t done = spread.count; done < count; done *= 2) copy(to, std::min(done, count - done), to + done);
     return;
   }
   for (int64_t done = 0; done < count;) {
