@@ -516,7 +516,9 @@ TEST(FunctionGradient, AStateOutsideThatKeepsItsGraphIsRefused) {
                              HasSubstr("detach_() it at the end"));
   EXPECT_THAT(refusal(torch::ones({2, 3}), [&](Tensor state) { state.mul_(0.5).add_(w); }), is_said);
   EXPECT_THAT(refusal(torch::ones({2, 3}), [&](Tensor state) { state[1].add_(w); }), is_said);
-  EXPECT_THAT(refusal(torch::ones({2, 3}), [&](Tensor state) { torch::_foreach_add_(std::vector{state}, std::vector{w}); }), is_said);
+  EXPECT_THAT(
+      refusal(torch::ones({2, 3}), [&](Tensor state) { torch::_foreach_add_(std::vector{state}, std::vector{w}); }),
+      is_said);
   EXPECT_THAT(refusal(torch::ones({2, 3}) * w, [&](Tensor state) { state.mul_(2); }), is_said);
   const Mesh mesh({{"x", 2}}, configure_logical_cpus(2), {.merge = false});
   const Tensor w_on_mesh = distribute_tensor(w.detach(), Layout::replicated(mesh, 1)).requires_grad_();

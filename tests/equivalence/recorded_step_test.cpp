@@ -93,8 +93,7 @@ TEST_P(RecordedStepOfModules, GivesTheBitsOfAPlainStep) {
     EXPECT_EQ(seen.item<float>(), wanted.item<float>()) << "step " << i;
   }
   const auto weights = own->parameters(), wanted = plain->parameters();
-  for (size_t i = 0; i < weights.size(); ++i)
-    EXPECT_TRUE(same_bits(weights[i], wanted[i])) << i;
+  for (size_t i = 0; i < weights.size(); ++i) EXPECT_TRUE(same_bits(weights[i], wanted[i])) << i;
 }
 
 INSTANTIATE_TEST_SUITE_P(Networks, RecordedStepOfModules, testing::Values(0, 1, 2));
