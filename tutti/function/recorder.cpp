@@ -246,14 +246,15 @@ void Recorder::note_write(const Tensor& tensor) {
   Program::Buffer& written = buffer(buffer_of(tensor));
   written.written = true;
   program_.leaves_shares |= shares_.count(tensor.storage().unsafeGetStorageImpl()) > 0;
-  if ((written.kind == Kind::captured || written.kind == Kind::replica) && !tensor.is_inference())
+  if ((written.kind == Kind::captured || written.kind == Kind::replica) && !tensor.is_inference()) {
     written_versions().push_back(tensor.unsafeGetTensorImpl()->version_counter());
-  if (written.kind == Kind::captured) note_write_in_graph(tensor);
+    note_write_in_graph(tensor);
+  }
   note_write_in_parts(tensor);
 }
 
 void Recorder::note_write_in_graph(const Tensor& tensor) {
-  if (!at::GradMode::is_enabled() || !parts_.empty() || tensor.is_inference()) return;
+  if (!at::GradMode::is_enabled() || !parts_.empty()) return;
   written_in_graph_.push_back(tensor.is_view() ? Tensor(tensor._base()) : tensor);
 }
 
