@@ -243,6 +243,23 @@ TEST(Axes, MoreThanTheAlphabetHasLettersAreGathered) {
   }
 }
 
+// LibTorch leaves losses unwritten.
+TEST(Losses, OfMoreTargetsThanInputsAreRefused) {
+  const Tensor target = distribute_tensor(torch::full({2, 2}, 0.5), layout_on(line_of(2, /*merge=*/false), {"-", "x"}));
+  for (const auto reduction : {at::Reduction::None, at::Reduction::Mean, at::Reduction::Sum})
+    EXPECT_THROW(torch::binary_cross_entropy(torch::full({1}, 0.25), target[0], {}, reduction), c10::Error);
+}
+
+TEST(Losses, OfProbabilitiesSeeNoAxesOfOneElement) {
+  for (const auto reduction : {at::Reduction::None, at::Reduction::Mean, at::Reduction::Sum})
+    for (const std::vector<int64_t>& sizes : {std::vector<int64_t>{4}, {1, 4, 1}, {3, 1, 4}, {3, 4, 1}})
+      expect_like_one_device(torch::rand({4}), {"x"}, [&](const Tensor& y) {
+        Tensor x = torch::linspace(0.1, 0.9, c10::multiply_integers(sizes)).reshape(sizes).requires_grad_();
+        const Tensor loss = torch::binary_cross_entropy(x, y, {}, reduction);
+        return torch::cat({loss.reshape({-1}), torch::autograd::grad({loss.sum()}, {x})[0].reshape({-1})});
+      });
+}
+
 TEST(Norms, OfNoElementsThatHaveNoneAreRefused) {
   const Tensor none = torch::zeros({0}), rows = torch::zeros({4, 0});
   for (const double order : {-1.0, -HUGE_VAL, HUGE_VAL, 0.0, 2.0}) {

@@ -1,6 +1,8 @@
 // Losses with a reduction argument: 0 none, 1 mean, 2 sum. In separate buffers a mean or sum is one of the elements'
 // losses.
+#include <ATen/ExpandUtils.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/util/Exception.h>
 
 #include <algorithm>
 
@@ -169,6 +171,30 @@ Results decompose_bce_logits(at::ArrayRef<IValue> a) {
   return decompose_loss<kBceLogits>(a);
 }
 
+// What LibTorch's kernel of binary_cross_entropy takes for the target: of neither tensor it sees axes of size 1. More
+// targets than inputs would leave losses unwritten.
+Tensor fitted_target(const Tensor& self, const Tensor& target) {
+  const at::DimVector sizes(without_memory(self).squeeze().sizes());
+  TORCH_CHECK(at::is_expandable_to(without_memory(target).squeeze().sizes(), sizes),
+              "binary_cross_entropy: a target of sizes ", target.sizes(), " does not fit an input of sizes ",
+              self.sizes());
+  return target.squeeze().expand(sizes).reshape(self.sizes());
+}
+
+// binary_cross_entropy(self, target, weight, reduction)
+Results decompose_bce(at::ArrayRef<IValue> a) {
+  const Tensor &self = a[0].toTensor(), &target = a[1].toTensor();
+  if (self.sizes() == target.sizes()) return decompose_loss<kBce>(a);
+  return call(kBce, "", {self, fitted_target(self, target), a[2], a[3]});
+}
+
+// binary_cross_entropy_backward(grad, self, target, weight, reduction)
+Results decompose_bce_backward(at::ArrayRef<IValue> a) {
+  const Tensor &self = a[1].toTensor(), &target = a[2].toTensor();
+  if (self.sizes() == target.sizes()) return decompose_loss_backward<kBceBackward>(a);
+  return call(kBceBackward, "", {a[0], self, fitted_target(self, target), a[3], a[4]});
+}
+
 }  // namespace
 
 void add_loss_rules(RuleTable& table) {
@@ -193,8 +219,8 @@ void add_loss_decompositions(DecompositionTable& table) {
   table["huber_loss_backward"] = decompose_loss_backward<kHuberBackward>;
   table["soft_margin_loss"] = decompose_loss<kSoftMargin>;
   table["soft_margin_loss_backward"] = decompose_loss_backward<kSoftMarginBackward>;
-  table["binary_cross_entropy"] = decompose_loss<kBce>;
-  table["binary_cross_entropy_backward"] = decompose_loss_backward<kBceBackward>;
+  table["binary_cross_entropy"] = decompose_bce;
+  table["binary_cross_entropy_backward"] = decompose_bce_backward;
   table["binary_cross_entropy_with_logits"] = decompose_bce_logits;
 }
 
