@@ -40,6 +40,7 @@ class DeviceMember final : public Group {
 FakeNccl::FakeNccl(NcclFault fault, int rank) {
   static std::atomic<int> number = 0;
   path_ = std::filesystem::temp_directory_path() / str("tutti_fake_nccl_", getpid(), '_', ++number);
+  std::filesystem::remove(path_);  // of a process of this number that was killed
   std::filesystem::copy_file(TUTTI_FAKE_NCCL, path_);
   open(path_.c_str(), O_RDONLY | O_CLOEXEC);  // stays: the loader takes a later file of the same inode for this one
   library_ = dlopen(path_.c_str(), RTLD_NOW | RTLD_LOCAL);
