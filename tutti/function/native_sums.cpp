@@ -129,8 +129,8 @@ void add_up(const Stack& arguments, Added added, bool to_mean) {
   }
   for (int64_t i = 0; i < out.numel(); ++i) to[i] += 0.0F;  // LibTorch adds to zero: none is a negative one
   if (!to_mean) return;
-  const auto count = static_cast<float>(self.numel() / out.numel());
-  for (int64_t i = 0; i < out.numel(); ++i) to[i] /= count;
+  const int64_t count = self.numel() / out.numel();
+  for (int64_t i = 0; i < out.numel(); ++i) to[i] /= static_cast<float>(count);
 }
 
 // One number may agree by chance, and those of several sizes do not.
