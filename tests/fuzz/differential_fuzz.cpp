@@ -191,7 +191,7 @@ class Fuzzer {
     std::istringstream names(ops);
     for (std::string name; std::getline(names, name, ',');) {
       name.erase(0, name.find_first_not_of(' '));
-      if (known_[kind + " " + name] >= kMostAlike) return true;
+      if (known_[str(kind, ' ', name)] >= kMostAlike) return true;
     }
     return false;
   }

@@ -67,8 +67,9 @@ class Generator {
 
   const c10::OperatorHandle& choose_op() {
     int64_t at = dice_.below(total_weight_);
-    for (const OpFamily& family : families_)
-      if ((at -= family.weight) < 0) {
+    for (const OpFamily& family : families_) {
+      at -= family.weight;
+      if (at < 0) {
         // Without out= forms most of the time: there is one for nearly every op.
         for (int attempt = 0;; ++attempt) {
           const auto& op = dice_.pick(family.overloads);
@@ -77,6 +78,7 @@ class Generator {
             return op;
         }
       }
+    }
     return families_[0].overloads[0];
   }
 
