@@ -12,8 +12,7 @@ using Stack = torch::jit::Stack;
 constexpr int64_t kFewElements = 32768;  // LibTorch divides more among its threads
 
 bool is_few(const at::Tensor& tensor, at::ScalarType dtype) {
-  return tensor.scalar_type() == dtype && tensor.is_contiguous() && !tensor.is_neg() && tensor.numel() > 0 &&
-         tensor.numel() < kFewElements;
+  return lies_plainly(tensor, dtype) && tensor.numel() > 0 && tensor.numel() < kFewElements;
 }
 
 // The first of the greatest numbers, or of those that are none.

@@ -44,8 +44,7 @@ using Results = std::array<Tensor, 3>;  // the result, or gradients, of which so
 Tensor tensor_or_none(const at::IValue& value) { return value.isTensor() ? value.toTensor() : Tensor(); }
 
 bool is_plain(const Tensor& x, int64_t dim) {
-  return x.defined() && x.scalar_type() == at::kFloat && x.dim() == dim && x.is_contiguous() && !x.is_neg() &&
-         x.numel() > 0;
+  return x.defined() && lies_plainly(x, at::kFloat) && x.dim() == dim && x.numel() > 0;
 }
 
 // `first`: the number of the argument stride, behind which come padding, dilation, transposed, output_padding, groups.

@@ -82,9 +82,7 @@ void selection_gradient(const Stack& arguments) {
   }
 }
 
-bool are_rows(const at::Tensor& x) {
-  return x.scalar_type() == at::kFloat && x.numel() > 0 && x.is_contiguous() && !x.is_neg();
-}
+bool are_rows(const at::Tensor& x) { return lies_plainly(x, at::kFloat) && x.numel() > 0; }
 
 }  // namespace
 

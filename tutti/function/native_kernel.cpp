@@ -64,13 +64,17 @@ bool is_variance_of_columns(const Stack& arguments) {
   const at::Tensor& self = arguments[0].toTensor();
   if (!has_fused_multiply_add() || !arguments[1].isIntList()) return false;
   const auto axes = arguments[1].toIntVector();
-  const bool is_matrix = self.scalar_type() == at::kFloat && self.dim() == 2 && self.is_contiguous() && !self.is_neg();
+  const bool is_matrix = lies_plainly(self, at::kFloat) && self.dim() == 2;
   if (!is_matrix || axes.size() != 1 || (axes[0] != 0 && axes[0] != -2)) return false;
   const bool is_warned_of = static_cast<double>(self.size(0)) <= correction_of(arguments);
   return !is_warned_of && self.size(0) < kRowsOfOneThread;
 }
 
 }  // namespace
+
+bool lies_plainly(const at::Tensor& tensor, at::ScalarType dtype) {
+  return tensor.scalar_type() == dtype && tensor.is_contiguous() && !tensor.is_neg();
+}
 
 NativeKernel native_kernel_of(const std::string& op, const Stack& arguments) {
   if (op == "aten::var_mean.correction" && is_variance_of_columns(arguments)) return variance_of_columns;

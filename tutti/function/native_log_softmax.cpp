@@ -103,8 +103,8 @@ void log_softmax_gradient(const Stack& arguments) {
 }
 
 bool has_few_classes(const at::Tensor& x, int64_t axis) {
-  return x.scalar_type() == at::kFloat && x.is_contiguous() && !x.is_neg() && x.dim() >= 1 && x.numel() > 0 &&
-         (axis == -1 || axis == x.dim() - 1) && x.size(-1) <= kClasses;
+  return lies_plainly(x, at::kFloat) && x.dim() >= 1 && x.numel() > 0 && (axis == -1 || axis == x.dim() - 1) &&
+         x.size(-1) <= kClasses;
 }
 
 }  // namespace

@@ -16,8 +16,7 @@ using Stack = torch::jit::Stack;
 constexpr int64_t kFewLogits = 4096;  // more take LibTorch's threads, and its calls are little of their time
 
 bool is_plain(const at::Tensor& tensor) {
-  return tensor.scalar_type() == at::kFloat && tensor.is_contiguous() && !tensor.is_neg() && tensor.numel() > 0 &&
-         tensor.numel() <= kFewLogits;
+  return lies_plainly(tensor, at::kFloat) && tensor.numel() > 0 && tensor.numel() <= kFewLogits;
 }
 
 bool is_none(const at::IValue& weight) { return weight.isNone() || !weight.toTensor().defined(); }

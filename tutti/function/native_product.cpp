@@ -44,8 +44,7 @@ bool is_plain_matrix(const at::Tensor& x) {
 }
 
 bool is_plain_bias(const at::Tensor& bias, int64_t columns) {
-  return bias.scalar_type() == at::kFloat && bias.dim() == 1 && bias.size(0) == columns && bias.is_contiguous() &&
-         !bias.is_neg();
+  return lies_plainly(bias, at::kFloat) && bias.dim() == 1 && bias.size(0) == columns;
 }
 
 bool is_one(const at::IValue& scale) { return scale.isScalar() && scale.toScalar().equal(1); }

@@ -102,8 +102,7 @@ enum class Added {
 
 // None where it is something else. `axes`: none are all.
 std::optional<Added> added_along(const at::Tensor& self, const std::vector<int64_t>& axes) {
-  const bool is_plain = self.scalar_type() == at::kFloat && self.is_contiguous() && !self.is_neg();
-  if (!is_plain || self.numel() == 0 || self.numel() >= kElementsOfOneThread) return {};
+  if (!lies_plainly(self, at::kFloat) || self.numel() == 0 || self.numel() >= kElementsOfOneThread) return {};
   if (axes.empty()) return Added::all;
   bool any_is_added = false, any_stays = false;  // of the axes with several elements
   for (int64_t axis = 0; axis < self.dim(); ++axis) {
@@ -156,8 +155,10 @@ NativeKernel native_sums_of(const std::string& op, const Stack& arguments) {
   const auto added =
       added_along(arguments[0].toTensor(), names_axes ? arguments[1].toIntVector() : std::vector<int64_t>());
   if (!added) return nullptr;
-  static const bool adds_all = adds_all_as_libtorch();
-  if (*added == Added::all && !adds_all) return nullptr;
+  if (*added == Added::all) {
+    static const bool agrees = adds_all_as_libtorch();
+    if (!agrees) return nullptr;
+  }
   return [added = *added, to_mean = op.starts_with("aten::mean")](const Stack& call) { add_up(call, added, to_mean); };
 }
 
