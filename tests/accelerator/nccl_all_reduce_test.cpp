@@ -32,6 +32,7 @@
 #include "tutti/distribute/in_process_all_reduce.h"
 #include "tutti/distribute/mirrored_strategy.h"
 #include "tutti/distribute/variable.h"
+#include "tutti/function/function.h"
 #include "tutti/keras/optimizers/adam.h"
 #include "tutti/tensor/mesh_tensor.h"
 
@@ -352,6 +353,31 @@ TEST_F(StrategiesByNccl, TrainLikeWithoutAndReduceOnceAStep) {
   ASSERT_EQ(places.size(), 4);
   for (size_t i = 0; i < places.size(); ++i) EXPECT_EQ(places[i].device(), gpu_device(static_cast<int>(i)));
   for (const Tensor& place : places) EXPECT_TRUE(at::equal(place.cpu(), places[0].cpu()));
+}
+
+TEST_F(StrategiesByNccl, SumInEachReplayOfARecordedFunction) {
+  MirroredStrategy strategy({.devices = test_devices(3), .cross_device_ops = ops()});
+  const Tensor weight = strategy.build([] { return variable(at::arange(6, at::kFloat).view({3, 2})); });
+  const auto step = [&](const PerReplica<Tensor>& batch) {
+    const auto sums = strategy.run(
+        [&, w = Tensor(weight)](const Tensor& x) {
+          const Tensor own = gradients(x.matmul(w).square().sum(), {w})[0];
+          return get_replica_context().all_reduce(ReduceOp::mean, own);
+        },
+        batch);
+    return strategy.reduce(ReduceOp::sum, sums);
+  };
+  const auto recorded = function(step);
+  for (int i = 0; i < 5; ++i) {
+    const auto batch = strategy.distribute(at::arange(18, at::kFloat).view({6, 3}).div(8) + i);
+    const int before = num_groups();
+    const Tensor wanted = step(batch);
+    const int between = num_groups();
+    const Tensor seen = recorded(batch);
+    EXPECT_TRUE(at::equal(seen.cpu(), wanted.cpu())) << i << seen << wanted;
+    EXPECT_EQ(num_groups() - between, between - before);
+  }
+  EXPECT_EQ(recorded.tracing_count(), 2);
 }
 
 // What global view has of a gradient when a run begins counts once, though each replica finds it in a pack of its GPU.

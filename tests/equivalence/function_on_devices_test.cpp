@@ -114,14 +114,18 @@ TEST(FunctionOnDevices, ReplicasThatTakeTimeAreReplayedAtOnce) {
     EXPECT_TRUE(same_bits(recorded(batch), wanted)) << "call " << i;
     EXPECT_TRUE(i >= 2 || most == 1);  // while it is recorded, one after the other
   }
-  EXPECT_GT(most, 1);
+  EXPECT_EQ(most > 1, test_devices_are_cpus());  // one thread gives GPUs their work
   EXPECT_EQ(recorded.tracing_count(), 2);
 }
 
 TEST(FunctionOnDevices, ReplicasDrawInAReplayWhatTheyDrawWithoutIt) {
   MirroredStrategy strategy({.devices = test_devices(3)});
   const auto step = [&](const PerReplica<Tensor>& batch) {
-    const auto noisy = strategy.run([](const Tensor& x) { return (x * torch::empty({5, 4}).uniform_()).sum(); }, batch);
+    const auto noisy = strategy.run(
+        [](const Tensor& x) {
+          return (x * torch::empty({5, 4}, x.options()).uniform_()).sum();
+        },
+        batch);
     return strategy.reduce(ReduceOp::sum, noisy);
   };
   const auto recorded = function(step);
@@ -175,8 +179,7 @@ TEST(FunctionOnDevices, SeesWhatOthersWriteBetweenItsCalls) {
     EXPECT_TRUE(same_bits(step(batch), wanted)) << "step " << i;
     for (Replicated* each : {&plain, &own}) {
       if (i == 4) each->model.set_weights(each->model.get_weights());
-      if (i == 6)
-        static_cast<void>(each->strategy.run([&](const Tensor& x) { return each->model(x); }, torch::ones({2, 3})));
+      if (i == 6) static_cast<void>(each->strategy.run([&] { return each->model(torch::ones({2, 3})); }));
       const torch::NoGradGuard no_grad;
       if (i == 7) each->model.trainable_variables()[0].mul_(0.5);
     }

@@ -1,31 +1,130 @@
-// Functions are recorded of tensors on the CPU; on a GPU they are refused by name, and run as they are where a program
-// asks for that.
+// Recorded functions of tensors on a GPU.
 #include "gpu_test.h"
 
 namespace tutti::gpu {
 namespace {
 
-class Functions : public GpuTest {
- protected:
-  ~Functions() override { run_functions_eagerly(false); }
-};
+class Functions : public GpuTest {};
 
-TEST_F(Functions, AreNotRecordedOnAGpuAndSaySo) {
-  const auto f = function([](const Tensor& x) { return x * 2 + 1; });
-  const Tensor x = torch::ones({3}, on_gpu());
-  try {
-    f(x);
-    ADD_FAILURE() << "no error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::unimplemented);
-    EXPECT_THAT(error.what(), testing::HasSubstr("run_functions_eagerly(true)"));
+// Which numbers a function gives in some calls, each of which has others.
+template <class F>
+void expect_like_plain(const F& f, const std::vector<Tensor>& first, int calls = 5) {
+  const auto recorded = function(f);
+  for (int call = 0; call < calls; ++call) {
+    std::vector<Tensor> arguments;
+    for (const Tensor& argument : first) arguments.push_back(argument + call);
+    torch::manual_seed(call);
+    const Tensor wanted = f(arguments);
+    torch::manual_seed(call);
+    const Tensor seen = recorded(arguments);
+    EXPECT_EQ(seen.device(), wanted.device());
+    expect_bits(seen, wanted, str("the result of call ", call));
   }
-  run_functions_eagerly(true);
-  expect_bits(f(x), torch::full({3}, 3.0), "the result");
+  EXPECT_EQ(recorded.tracing_count(), 2);
 }
 
-TEST_F(Functions, TrainOnReplicasAsPlainStepsDoWhereTheyRunEagerly) {
-  run_functions_eagerly(true);
+TEST_F(Functions, GiveTheNumbersOfPlainCalls) {
+  const Tensor x = torch::arange(6.0, on_gpu()).view({2, 3});
+  expect_like_plain([](const std::vector<Tensor>& a) { return (a[0] * 2 + 1).relu().t().contiguous(); }, {x});
+  expect_like_plain([](const std::vector<Tensor>& a) { return torch::empty_like(a[0]).fill_(3).mul_(a[0]); }, {x});
+  expect_like_plain([](const std::vector<Tensor>& a) { return a[0] + torch::ones({3}, a[0].options()); }, {x});
+  expect_like_plain([](const std::vector<Tensor>& a) { return torch::cat({a[0], torch::rand_like(a[0])}); }, {x});
+  expect_like_plain([](const std::vector<Tensor>& a) { return a[0].mm(a[1].t()).log_softmax(1); }, {x, x / 7});
+}
+
+TEST_F(Functions, CopyBetweenHostAndGpu) {
+  const Tensor x = torch::arange(6.0, on_gpu()), y = torch::arange(6.0);
+  expect_like_plain([](const std::vector<Tensor>& a) { return (a[0].cpu() + a[1]).to(a[0].device()) * 2; }, {x, y});
+  expect_like_plain([](const std::vector<Tensor>& a) { return a[0].cpu() * a[1]; }, {x, y});
+  const auto upload =
+      function([](const Tensor& pinned) { return pinned.to(gpu_device(0), /*non_blocking=*/true) + 1; });
+  for (int call = 0; call < 8; ++call) {
+    const Tensor pinned = (torch::arange(4096.0) + call).pin_memory();
+    const Tensor seen = upload(pinned.slice(0, 1024));
+    (torch::zeros(4096).pin_memory()).fill_(-1);
+    expect_bits(seen, torch::arange(1024.0, 4096.0) + call + 1, "what was copied");
+  }
+}
+
+TEST_F(Functions, OfOtherDevicesAreOthers) {
+  const auto f = function([](const Tensor& x) { return x * 2; });
+  for (int call = 0; call < 4; ++call) {
+    EXPECT_TRUE(f(torch::ones({3})).is_cpu());
+    EXPECT_EQ(f(torch::ones({3}, on_gpu())).device(), gpu_device(0));
+  }
+  EXPECT_EQ(f.tracing_count(), 4);
+}
+
+TEST_F(Functions, GoThroughGradientsInsideAndOutside) {
+  const Tensor w = torch::arange(3.0, on_gpu()).requires_grad_();
+  expect_like_plain(
+      [&](const std::vector<Tensor>& a) {
+        const Tensor loss = (a[0] * w).square().sum();
+        return torch::autograd::grad({loss}, {w})[0];
+      },
+      {torch::ones({2, 3}, on_gpu())});
+  const auto f = function([](const Tensor& x) { return (x * x).sum(); });
+  for (int call = 0; call < 5; ++call) {
+    const Tensor x = (torch::arange(3.0, on_gpu()) + call).requires_grad_();
+    f(x).backward();
+    expect_bits(x.grad(), x.detach() * 2, "the gradient");
+  }
+}
+
+TEST_F(Functions, UpdateAModuleAndItsOptimizer) {
+  const auto train = [&](bool in_function) {
+    torch::manual_seed(7);
+    torch::nn::Linear net(4, 2);
+    for (Tensor* parameter : {&net->weight, &net->bias})
+      *parameter = parameter->detach().to(gpu_device(0)).requires_grad_();
+    torch::optim::SGD optimizer({net->weight, net->bias}, torch::optim::SGDOptions(0.1).momentum(0.9));
+    const auto step = [&](const Tensor& x) {
+      optimizer.zero_grad();
+      const Tensor loss = net->forward(x).square().mean();
+      loss.backward();
+      optimizer.step();
+      return loss.detach();
+    };
+    const auto f = function(step);
+    std::vector<double> losses;
+    for (int i = 0; i < 6; ++i) {
+      const Tensor x = torch::full({3, 4}, i + 1.0, on_gpu());
+      losses.push_back((in_function ? f(x) : step(x)).template item<double>());
+    }
+    return losses;
+  };
+  EXPECT_EQ(train(true), train(false));
+}
+
+TEST_F(Functions, BranchAndRepeatByWhatAGpuComputes) {
+  expect_like_plain(
+      [](const std::vector<Tensor>& a) {
+        return cond(
+            a[0].sum() > 8, [&] { return a[0] * 2; }, [&] { return a[0] - 1; });
+      },
+      {torch::ones({3}, on_gpu())});
+  expect_like_plain(
+      [](const std::vector<Tensor>& a) {
+        return while_loop([](const Tensor& x) { return x.sum() < 100; }, [](const Tensor& x) { return x * 3; }, a[0]);
+      },
+      {torch::ones({3}, on_gpu())});
+}
+
+TEST_F(Functions, ReadNoNumberOfAGpu) {
+  const auto f = function([](const Tensor& x) { return x * x.sum().item<float>(); });
+  EXPECT_THROW(f(torch::ones({3}, on_gpu())), Error);
+}
+
+TEST_F(Functions, SeeWhoWorksOnMemoryThatIsAGpus) {
+  const auto f = function([](const Tensor& x) {
+    const Tensor y = torch::empty_like(x);
+    EXPECT_NE(y.mutable_data_ptr(), nullptr);
+    return x + 1;
+  });
+  EXPECT_THROW(f(torch::ones({3}, on_gpu())), std::exception);
+}
+
+TEST_F(Functions, TrainReplicasAsPlainStepsDo) {
   const auto losses = [](bool in_function) {
     MirroredStrategy strategy({.devices = parts(2)});
     torch::manual_seed(7);
@@ -46,7 +145,7 @@ TEST_F(Functions, TrainOnReplicasAsPlainStepsDoWhereTheyRunEagerly) {
     const auto f = function(step);
     std::vector<double> all;
     torch::manual_seed(11);
-    for (int i = 0; i < 4; ++i) {
+    for (int i = 0; i < 6; ++i) {
       const auto batch = strategy.distribute(std::tuple(torch::randn({8, 10}), torch::randint(3, {8}, torch::kLong)));
       all.push_back((in_function ? f(batch) : step(batch)).template item<double>());
     }

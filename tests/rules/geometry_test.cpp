@@ -415,6 +415,15 @@ TEST(Strides, OfWhatIsFlippedAreThoseOfTheOperand) {
                                  [](const Tensor& t) { return t.flip({0}); });
 }
 
+TEST(Strides, OfWhatIsTurnedAreThoseOfItsFlips) {
+  for (const int64_t quarters : {-1, 0, 1, 2, 3, 6})
+    for (const int64_t columns : {2, 6})
+      expect_strides_of_one_device(torch::rand({columns, 4}).t().unflatten(0, {2, -1}), {kUnsharded, "x", kUnsharded},
+                                   [&](const Tensor& t) {
+                                     return t.rot90(quarters, {0, 1});
+                                   });
+}
+
 TEST(Strides, OfPaddedImagesAreThoseOfTheImageNotOfAPiece) {
   const Tensor image = torch::rand({1, 2, 3, 3}).contiguous(at::MemoryFormat::ChannelsLast);
   const Tensor space = torch::rand({1, 2, 2, 2, 2}).contiguous(at::MemoryFormat::ChannelsLast3d);

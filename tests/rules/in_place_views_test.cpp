@@ -263,6 +263,31 @@ TEST_P(InPlaceViews, OfRepeatedElementsAreWrittenWholeWhereLibTorchWritesThem) {
   }
 }
 
+TEST_P(InPlaceViews, ReadElementsThatAreWrittenWhereTheseAreTheSameAlone) {
+  const torch::NoGradGuard no_grad;
+  const Mesh mesh({{"x", 2}}, test_devices(2), {.merge = GetParam()});
+  for (const int64_t rows : {1, 2, 4}) {
+    const Tensor value = torch::arange(1.0, 1 + 4.0 * rows).view({rows, 4});
+    for (const Layout& layout : layouts_of_matrix(mesh)) {
+      const Tensor plain = value.clone(), x = distribute_tensor(value, layout);
+      for (const Tensor& whole : {plain, x}) {
+        const Tensor last = whole[rows - 1];
+        EXPECT_THROW(whole.sub_(last), std::exception) << layout.to_string();
+        EXPECT_THROW(whole.copy_(last), std::exception) << layout.to_string();
+        EXPECT_THROW(last.add_(whole.select(1, 0).sum() * whole[rows - 1][3]).mul_(last[0]), std::exception);
+        Tensor into = last;
+        EXPECT_THROW(torch::add_out(into, last[3], last), std::exception);
+        whole.add_(whole.detach()).mul_(whole.view({rows, 4}));
+        whole.view_as(plain).sub_(whole * 2).floor_divide_(whole);
+        whole.view({4, rows}).view_as(plain).copy_(whole);
+        whole.slice(1, 0, 2).mul_(whole.slice(1, 2, 4));
+        if (rows > 1) last.add_(whole[0]);
+      }
+      EXPECT_TRUE(gather(x).equal(plain)) << layout.to_string();
+    }
+  }
+}
+
 TEST_P(InPlaceViews, WithoutAnAxisThatIsShardedWriteWhatTheyShow) {
   const torch::NoGradGuard no_grad;
   const Tensor value = torch::arange(11.0).view({11, 1, 1});

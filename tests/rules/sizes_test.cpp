@@ -111,6 +111,15 @@ TEST(Sizes, OfAViewAreItsElements) {
     expect_like_one_device(torch::ones({2}), {"x"}, [&](const Tensor& x) { return x.reshape(sizes); });
 }
 
+TEST(Sizes, OfConjugatesAsAnotherTypeAreRefused) {
+  for (const int64_t rows : {0, 1, 4})
+    for (const at::ScalarType type : {at::kBFloat16, at::kComplexDouble, at::kDouble}) {
+      const Tensor x = torch::ones({rows, 2}, at::kComplexDouble);
+      expect_like_one_device(x, {"x", "-"}, [&](const Tensor& t) { return t.conj().view(type); });
+      expect_like_one_device(x, {"x", "-"}, [&](const Tensor& t) { return at::imag(t.conj()).view(type); });
+    }
+}
+
 TEST(Sizes, OfConvolutionsWithoutAStrideAreRefused) {
   const Tensor weight = torch::ones({2, 2, 1, 1});
   for (const std::vector<int64_t>& stride : {std::vector<int64_t>{0, 0}, {1, 0}, {0, 0, 0, 0}, {-1, 1}})

@@ -20,7 +20,7 @@ inline testing::AssertionResult same_bits(const Tensor& a, const Tensor& b) {
     return testing::AssertionFailure() << a.toString() << a.sizes() << " and " << b.toString() << b.sizes();
   const auto packed = [](const Tensor& tensor) {
     const Tensor whole = tutti::gather(tensor.detach());
-    return at::empty(whole.sizes(), whole.options()).copy_(whole);
+    return at::empty(whole.sizes(), whole.options().device(at::kCPU)).copy_(whole);
   };
   const Tensor x = packed(a), y = packed(b);
   if (x.nbytes() && std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) != 0)

@@ -4,55 +4,16 @@
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/DeviceType.h>
 
-#include <cstdlib>
-#include <map>
-#include <mutex>
+#include <algorithm>
 
 #include "tests/support/simulated_devices.h"
 #include "tests/support/simulated_generator.h"
 #include "tests/support/simulated_kernels.h"
 #include "tests/support/simulated_memory.h"
+#include "tests/support/simulated_pinned.h"
 
 namespace tutti {
 namespace {
-
-// The host's memory, of which it is known that it is pinned.
-class PinnedMemory final : public c10::Allocator {
- public:
-  c10::DataPtr allocate(size_t size) override {
-    auto* const block = static_cast<std::byte*>(std::malloc(size + 1));
-    const std::lock_guard lock(mutex_);
-    blocks_[block] = size + 1;
-    return {block, block, &PinnedMemory::free, c10::kCPU};
-  }
-  void copy_data(void* to, const void* from, size_t size) const override { default_copy_data(to, from, size); }
-
-  bool has(const void* pointer) {
-    const std::lock_guard lock(mutex_);
-    const auto* const byte = static_cast<const std::byte*>(pointer);
-    auto behind = blocks_.upper_bound(byte);
-    if (behind == blocks_.begin()) return false;
-    const auto& [begin, size] = *--behind;
-    return byte < begin + size;
-  }
-
-  static PinnedMemory& all() {
-    static PinnedMemory& memory = *new PinnedMemory;
-    return memory;
-  }
-
- private:
-  static void free(void* block) {
-    {
-      const std::lock_guard lock(all().mutex_);
-      all().blocks_.erase(static_cast<const std::byte*>(block));
-    }
-    std::free(block);
-  }
-
-  std::mutex mutex_;
-  std::map<const std::byte*, size_t> blocks_;
-};
 
 class Hooks final : public at::PrivateUse1HooksInterface {
   bool isBuilt() const override { return true; }
@@ -69,8 +30,8 @@ class Hooks final : public at::PrivateUse1HooksInterface {
     return make_simulated_generator(device < 0 ? current_simulated_device() : device, c10::default_rng_seed_val);
   }
   at::Device getDeviceFromPtr(void* pointer) const override { return simulated_device(simulated_device_of(pointer)); }
-  bool isPinnedPtr(const void* pointer) const override { return PinnedMemory::all().has(pointer); }
-  c10::Allocator* getPinnedMemoryAllocator() const override { return &PinnedMemory::all(); }
+  bool isPinnedPtr(const void* pointer) const override { return is_simulated_pinned(pointer); }
+  c10::Allocator* getPinnedMemoryAllocator() const override { return &simulated_pinned_memory(); }
 
   void resizePrivateUse1Bytes(const c10::Storage& storage, size_t size) const override {
     const c10::DeviceGuard guard(storage.device());

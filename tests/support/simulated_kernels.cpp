@@ -23,6 +23,7 @@
 #include "tests/support/simulated_devices.h"
 #include "tests/support/simulated_generator.h"
 #include "tests/support/simulated_memory.h"
+#include "tests/support/simulated_pinned.h"
 #include "tutti/tensor/library.h"
 #include "tutti/tensor/mesh_arguments.h"
 
@@ -78,6 +79,8 @@ class HostCall {
 
   Tensor to_host(const Tensor& tensor, bool is_written) {
     if (!is_simulated(tensor)) return tensor;
+    TORCH_CHECK(tensor.is_sparse() || tensor.storage().device() == tensor.device(), "a tensor on ", tensor.device(),
+                " has its memory on ", tensor.storage().device());
     for (const Pair<Tensor>& known : tensors_)
       if (known.device.is_same(tensor)) return known.host;
     Tensor host;
@@ -271,13 +274,17 @@ Tensor empty_strided(at::IntArrayRef sizes, at::IntArrayRef strides, std::option
 
 std::atomic<int> num_copies_between_devices = 0;
 
-// On the device's current stream. Pinned memory is kept until then, as CUDA's is.
+// On the device's current stream, from where the memory is now.
 void copy_later(const Tensor& pinned, const Tensor& to) {
   const int device = to.device().index();
-  give_stream(current_simulated_stream(device), [pinned, into = HostCall(device).to_host(to, true)] {
-    const Plain plain;
-    Tensor(into).copy_(pinned);
-  });
+  void* const first = pinned.storage().data_ptr().get();
+  const c10::Storage memory(c10::Storage::use_byte_size_t(), pinned.storage().nbytes(), {first, c10::kCPU});
+  give_stream(current_simulated_stream(device),
+              [from = make(memory, c10::DispatchKey::CPU, pinned), into = HostCall(device).to_host(to, true),
+               kept = kept_for_copy(pinned.const_data_ptr(), pinned.storage().data_ptr().get_context())] {
+                const Plain plain;
+                Tensor(into).copy_(from);
+              });
 }
 
 // Between any two places.

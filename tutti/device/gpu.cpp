@@ -12,4 +12,6 @@ c10::Device gpu_device(int index) {
 
 bool is_gpu(c10::Device device) { return !device.is_cpu() && at::getAccelerator() == device.type(); }
 
+int current_gpu() { return num_gpus() > 0 ? at::accelerator::getDeviceIndex() : -1; }
+
 }  // namespace tutti

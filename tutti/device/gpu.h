@@ -16,4 +16,7 @@ c10::Device gpu_device(int index);
 
 bool is_gpu(c10::Device device);
 
+// The calling thread's current one, on which LibTorch makes what names no index; -1 where there is none.
+int current_gpu();
+
 }  // namespace tutti

@@ -18,6 +18,7 @@
 #include "tutti/device/gpu.h"
 #include "tutti/distribute/in_process_all_reduce.h"
 #include "tutti/distribute/reduce.h"
+#include "tutti/tensor/call_recorder.h"
 #include "tutti/tensor/dtype_of.h"
 #include "tutti/tensor/packed.h"
 #include "tutti/tensor/torch_device.h"
@@ -80,11 +81,8 @@ class TensorsOnGpus {
     }
   }
 
-  nccl::Pack pack() const {
-    nccl::Pack pack{.dtype = *dtype_of(packs_[0].scalar_type()), .count = packs_[0].numel()};
-    for (const Tensor& buffer : packs_) pack.buffers.push_back(buffer.mutable_data_ptr());
-    return pack;
-  }
+  // One for each GPU.
+  const std::vector<Tensor>& packs() const { return packs_; }
 
   // Sums by NCCL are done: these are their means.
   void divide() {
@@ -162,6 +160,12 @@ std::vector<std::vector<size_t>> packs_of(const Column& column, int num_packs) {
   return packs;
 }
 
+nccl::Pack pack_of(at::ArrayRef<Tensor> buffers) {
+  nccl::Pack pack{.dtype = *dtype_of(buffers[0].scalar_type()), .count = buffers[0].numel()};
+  for (const Tensor& buffer : buffers) pack.buffers.push_back(buffer.mutable_data_ptr());
+  return pack;
+}
+
 std::string describe_sum(std::span<const ReduceRequest> requests, std::span<const size_t> members) {
   const Tensor& first = requests[members[0]].values[0];
   return str("the sum of ", requests[members[0]].values.size(), " replicas' ", first.toString(), ' ',
@@ -175,7 +179,11 @@ class NcclAllReduce::Cliques {
  public:
   Cliques(const nccl::Library& library, std::chrono::milliseconds timeout) : library_(library), timeout_(timeout) {}
 
-  void sum(const Devices& gpus, std::span<const nccl::Pack> packs) {
+  // `buffers`: of each pack one for each GPU.
+  void sum(const Devices& gpus, at::ArrayRef<Tensor> buffers) {
+    std::vector<nccl::Pack> packs;
+    for (size_t first = 0; first < buffers.size(); first += gpus.size())
+      packs.push_back(pack_of(buffers.slice(first, gpus.size())));
     const std::lock_guard lock(mutex_);
     auto& clique = joined_[gpus];
     try {
@@ -230,17 +238,20 @@ void NcclAllReduce::sum_between(const std::vector<c10::Device>& gpus, ReduceOp o
                                 std::vector<std::vector<Tensor>>& results) const {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   std::vector<TensorsOnGpus> tensors;
-  std::vector<nccl::Pack> packs;
+  std::vector<Tensor> packs;
   for (const Column& column : columns_of(requests, members))
     for (std::vector<size_t>& of_pack : packs_of(column, options_.num_packs)) {
-      tensors.emplace_back(gpus, requests, std::move(of_pack));
-      packs.push_back(tensors.back().pack());
+      const auto& buffers = tensors.emplace_back(gpus, requests, std::move(of_pack)).packs();
+      packs.insert(packs.end(), buffers.begin(), buffers.end());
     }
-  try {
-    cliques_->sum(gpus, packs);
-  } catch (const Error& error) {
-    throw Error(error.code(), str("NcclAllReduce, ", describe_sum(requests, members), ": ", error.what()));
-  }
+  host_step("NcclAllReduce", packs, packs,
+            [cliques = cliques_, gpus, sum = describe_sum(requests, members)](at::ArrayRef<Tensor> buffers) {
+              try {
+                cliques->sum(gpus, buffers);
+              } catch (const Error& error) {
+                throw Error(error.code(), str("NcclAllReduce, ", sum, ": ", error.what()));
+              }
+            });
   for (TensorsOnGpus& of_pack : tensors) {
     if (op == ReduceOp::mean) of_pack.divide();
     of_pack.hand_out(requests, results);

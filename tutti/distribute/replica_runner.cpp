@@ -1,12 +1,12 @@
 #include "tutti/distribute/replica_runner.h"
 
 #include <ATen/ThreadLocalState.h>
-#include <c10/core/AutogradState.h>
 #include <c10/core/DeviceGuard.h>
 
 #include "tutti/core/error.h"
 #include "tutti/core/release_queue.h"
 #include "tutti/core/str.h"
+#include "tutti/distribute/backward_here.h"
 #include "tutti/distribute/intra_op_threads.h"
 #include "tutti/distribute/strategy_place.h"
 #include "tutti/distribute/turns.h"
@@ -41,20 +41,6 @@ class Turn {
  private:
   Turns* turns_;
   int replica_;
-};
-
-// Until the end of the block, backward passes run on the thread that asks for them. LibTorch has one thread for each
-// GPU, which knows nothing of replicas: two on one GPU that meet in their backward passes would wait there for ever.
-class BackwardHere {
- public:
-  BackwardHere() { state().set_multithreading_enabled(false); }
-  ~BackwardHere() { state().set_multithreading_enabled(previous_); }
-  BackwardHere(const BackwardHere&) = delete;
-  BackwardHere& operator=(const BackwardHere&) = delete;
-
- private:
-  static c10::AutogradState& state() { return c10::AutogradState::get_tls_state(); }
-  bool previous_ = state().get_multithreading_enabled();
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "tutti/function/control_flow_step.h"
 
 #include <ATen/ops/clone.h>
+#include <ATen/ops/item.h>
 
 #include <utility>
 
@@ -16,7 +17,7 @@ Tensor whole_memory(const Tensor& tensor) {
   return inference_tensor_on(tensor.storage(), {at::kByte, {bytes}, {1}, 0, false, false});
 }
 
-bool is_true(const Tensor& flag) { return *flag.const_data_ptr<bool>(); }
+bool is_true(const Tensor& flag) { return flag.is_cpu() ? *flag.const_data_ptr<bool>() : flag.item<bool>(); }
 
 Tensors joined(const Tensors& a, const Tensors& b) {
   Tensors all = a;

@@ -9,6 +9,7 @@
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/distribute/backward_here.h"
 #include "tutti/function/compare.h"
 #include "tutti/function/function_options.h"
 #include "tutti/function/recordable_calls.h"
@@ -58,6 +59,7 @@ class FunctionGradient::Pass {
     bool goes_on = false;
     {
       const RecordGuard guard(recorder);
+      const BackwardHere backward_here;
       found = graph_.run(given, needed_, [&](size_t number) {
         saved_[number].get();
         recorded.used_saved[number] = true;

@@ -42,7 +42,7 @@ class FunctionGradient {
   struct Kind {
     std::vector<std::optional<Geometry>> gradients;
     std::vector<bool> needed;
-    int modes;
+    int64_t modes;
 
     bool operator==(const Kind&) const = default;
   };

@@ -2,6 +2,7 @@
 
 #include <ATen/TensorUtils.h>
 #include <c10/core/InferenceMode.h>
+#include <c10/core/TensorOptions.h>
 #include <c10/util/strides.h>
 
 #include "tutti/core/str.h"
@@ -39,7 +40,7 @@ int64_t extent_bytes(const Geometry& geometry) {
 }
 
 Tensor tensor_on(const c10::Storage& storage, const Geometry& geometry) {
-  c10::DispatchKeySet keys(c10::DispatchKey::CPU);
+  c10::DispatchKeySet keys(c10::computeDispatchKey(geometry.dtype, at::kStrided, storage.device()));
   if (geometry.zero) keys = keys.add(c10::DispatchKey::ZeroTensor);
   Tensor tensor =
       at::detail::make_tensor<c10::TensorImpl>(c10::Storage(storage), keys, c10::scalarTypeToTypeMeta(geometry.dtype));

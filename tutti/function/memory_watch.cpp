@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "tutti/core/error.h"
+#include "tutti/function/geometry.h"
 #include "tutti/tensor/call_recorder.h"
 #include "tutti/tensor/copy_on_write.h"
 
@@ -55,5 +56,12 @@ void forbid_access(c10::StorageImpl& storage, const char* why) {
 }
 void watch_access(c10::StorageImpl& storage) { watch(storage); }
 void open_to_access(c10::StorageImpl& storage) { open(storage); }
+
+at::Tensor unwatched_bytes(c10::StorageImpl& storage) {
+  const c10::DataPtr& memory = storage._mutable_data_ptr_no_checks();
+  const size_t bytes = memory ? storage.nbytes() : 0;
+  const c10::Storage same(c10::Storage::use_byte_size_t(), bytes, {memory.get(), memory.device()}, nullptr, false);
+  return tensor_on(same, {at::kByte, {static_cast<int64_t>(bytes)}, {1}, 0, false, false});
+}
 
 }  // namespace tutti

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
 #include <c10/core/StorageImpl.h>
 
 #include <cstdint>
@@ -16,6 +17,9 @@ void forbid_access(c10::StorageImpl& storage, const char* why = nullptr);
 // by const_data_ptr(), is not seen.
 void watch_access(c10::StorageImpl& storage);
 void open_to_access(c10::StorageImpl& storage);
+
+// All of its bytes, whoever may ask for them: a tensor on the memory, which it does not keep.
+at::Tensor unwatched_bytes(c10::StorageImpl& storage);
 
 // How often watched memory was asked for by a thread without a recorder.
 uint64_t unseen_accesses();

@@ -76,7 +76,7 @@ class Grouping {
   Grouping(const Program& program, const std::vector<const Program::Call*>& calls) : program_(program) {
     for (const Program::Call* const call : calls) {
       candidates_.push_back({call, pointwise_op_of(program, *call)});
-      if (overlaps_itself(*call)) candidates_.back().op.reset();
+      if (!is_on_host(program, *call) || overlaps_itself(*call)) candidates_.back().op.reset();
     }
   }
 

@@ -75,7 +75,7 @@ class PoolingPass {
   const Program::Call* single(size_t group, const char* name) const {
     if (group >= groups_.size() || groups_[group].calls.size() != 1 || groups_[group].pooling) return nullptr;
     const Program::Call& call = *groups_[group].calls[0];
-    return call.op && call.name == name ? &call : nullptr;
+    return call.op && call.name == name && is_on_host(program_, call) ? &call : nullptr;
   }
 
   static bool go_together(const Program::Call& a, const Program::Call& b) {

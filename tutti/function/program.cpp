@@ -65,6 +65,14 @@ std::string name_of(const c10::OperatorHandle& op) {
   return overload.empty() ? name : str(name, '.', overload);
 }
 
+bool is_on_host(const Program& program, const Program::Call& call) {
+  const auto lie_there = [&](const c10::SmallVector<int, 2>& buffers) {
+    return std::all_of(buffers.begin(), buffers.end(),
+                       [&](int buffer) { return program.buffers[static_cast<size_t>(buffer)].device.is_cpu(); });
+  };
+  return lie_there(call.reads) && lie_there(call.writes);
+}
+
 bool Program::Call::makes_lists() const {
   return std::any_of(results.begin(), results.end(),
                      [](const Operand& result) { return result.kind != Operand::Kind::tensor; });
@@ -72,12 +80,16 @@ bool Program::Call::makes_lists() const {
 
 std::string Program::to_string() const {
   std::ostringstream out;
+  const auto text_of = [&](const Value& value) {
+    const c10::Device device = buffers[static_cast<size_t>(value.buffer)].device;
+    return tutti::to_string(value.geometry) + (device.is_cpu() ? "" : tutti::str(" on ", device));
+  };
   for (size_t i = 0; i < values.size(); ++i) {
     const Buffer& buffer = buffers[static_cast<size_t>(values[i].buffer)];
     if (buffer.kind == Buffer::Kind::temporary) continue;
     out << '%' << i << ": " << name_of(buffer.kind) << ' ';
     if (buffer.index >= 0) out << buffer.index << ' ';
-    out << tutti::to_string(values[i].geometry) << (buffer.written ? ", written" : "") << '\n';
+    out << text_of(values[i]) << (buffer.written ? ", written" : "") << '\n';
   }
   for (const Call& call : calls) {
     for (size_t i = 0; i < call.results.size(); ++i) {
@@ -92,7 +104,7 @@ std::string Program::to_string() const {
     out << ')';
     for (const Operand& result : call.results)
       for (const int value : result.values)
-        if (value >= 0) out << "  " << tutti::to_string(values[static_cast<size_t>(value)].geometry);
+        if (value >= 0) out << "  " << text_of(values[static_cast<size_t>(value)]);
     out << '\n';
     for (const Part& part : call.parts) out << "  " << part.name << ":\n" << indented(part.program->to_string());
   }

@@ -33,6 +33,7 @@ struct Program {
     };
     Kind kind;
     int64_t bytes;
+    c10::Device device = c10::kCPU;
     bool written = false;       // by a call of the program
     int maker = -1;             // temporary: the number of the call that made it
     int index = -1;             // argument: its number. gradient: of `leaves`. replica: of `meshes`
@@ -79,6 +80,7 @@ struct Program {
     bool gives_fresh_memory = false;  // without a value: empty()
     bool one_thread = false;          // LibTorch's kernels had one thread, and more where the function was called
     bool grad_mode = false;           // gradients were recorded, which some kernels ask for
+    int gpu = -1;                     // the thread's current one
     int replica = -1;                 // of a run in the function: whose call it is; -1: of none, or of all
     CallPlace place = {};             // in a program that is compiled: where it was made
 
@@ -143,6 +145,8 @@ struct Program {
   std::string to_string() const;
 };
 
+// Whether all that the call reads and writes lies in host memory.
+bool is_on_host(const Program& program, const Program::Call& call);
 // The buffer of a leaf's gradient; undefined where there is none, or where it lies in several.
 Tensor gradient_buffer(const Tensor& leaf);
 

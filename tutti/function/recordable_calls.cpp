@@ -40,7 +40,7 @@ void check_memory(const std::string& function, const char* are, at::ArrayRef<at:
       throw Error(ErrorCode::unimplemented,
                   tutti::str(function, ": ", are, " of shape ", str_list(tensor.sizes()), ", layout ", tensor.layout(),
                              ", on ", tensor.device(),
-                             "; dense plain tensors on the CPU can be recorded. run_functions_eagerly(true) "
+                             "; dense plain tensors on the CPU or a GPU can be recorded. run_functions_eagerly(true) "
                              "runs the function as it is"));
 }
 

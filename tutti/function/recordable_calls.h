@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "tutti/device/gpu.h"
 #include "tutti/tensor/operator_info.h"
 
 namespace tutti {
@@ -20,9 +21,10 @@ void for_each_tensor(const at::IValue& value, Visit visit) {
   }
 }
 
-// Whether a tensor's memory is what a replay can read and write: a dense one's, on the CPU.
+// Whether a tensor's memory is what a replay can read and write: a dense one's, on the CPU or a GPU.
 inline bool has_recordable_memory(const at::Tensor& tensor) {
-  return tensor.has_storage() && tensor.device().is_cpu() && tensor.layout() == at::kStrided && !tensor.is_quantized();
+  return tensor.has_storage() && (tensor.device().is_cpu() || is_gpu(tensor.device())) &&
+         tensor.layout() == at::kStrided && !tensor.is_quantized();
 }
 
 // Throws: unimplemented, in the name of the function, for what `are` says ("an argument") of tensors with other memory.

@@ -108,9 +108,9 @@ Tensors Recorder::take_arguments(at::ArrayRef<Tensor> arguments) {
     const auto bytes = static_cast<size_t>(extent_bytes(geometry));
     void* const data = argument.numel() ? const_cast<void*>(argument.const_data_ptr()) : nullptr;
     c10::DataPtr memory(
-        data, new Tensor(argument), [](void* held) { delete static_cast<Tensor*>(held); }, at::kCPU);
-    const c10::Storage storage(c10::Storage::use_byte_size_t(), bytes, std::move(memory), c10::GetAllocator(c10::kCPU),
-                               true);
+        data, new Tensor(argument), [](void* held) { delete static_cast<Tensor*>(held); }, argument.device());
+    const c10::Storage storage(c10::Storage::use_byte_size_t(), bytes, std::move(memory),
+                               c10::GetAllocator(argument.device().type()), true);
     arguments_.push_back(tensor_on(storage, geometry));
     const int number =
         add_buffer({.kind = Kind::argument, .bytes = static_cast<int64_t>(bytes), .index = index}, storage);
@@ -143,6 +143,7 @@ std::optional<Tensors> Recorder::take_element(const TakenApart& element) {
 int Recorder::add_buffer(Program::Buffer buffer, c10::Storage storage) {
   const int number = static_cast<int>(program_.buffers.size());
   buffer_of_.emplace(storage.unsafeGetStorageImpl(), number);
+  buffer.device = storage.device();
   program_.buffers.push_back(std::move(buffer));
   states_.push_back({.storage = std::move(storage)});
   if (program_.buffers.back().kind == Kind::temporary && !parts_.empty()) states_.back().part = parts_.back()->number;
@@ -189,7 +190,7 @@ int Recorder::value_of(const Tensor& tensor) {
   if (!has_recordable_memory(tensor))
     throw Error(ErrorCode::unimplemented,
                 tutti::str(name_, ": a tensor of layout ", tensor.layout(), " on ", tensor.device(),
-                           "; dense tensors on the CPU can be recorded. Call run_functions_eagerly(true)"));
+                           "; dense tensors on the CPU or a GPU can be recorded. Call run_functions_eagerly(true)"));
   const int number = buffer_of(tensor);
   Geometry geometry = geometry_of(tensor);
   for (const int value : state(number).values)
@@ -215,7 +216,7 @@ Program::Operand Recorder::operand_of(const at::IValue& argument) {
   return list;
 }
 
-// Memory that LibTorch handed out without a value: what C++ has written there by itself is kept.
+// Host memory that LibTorch handed out without a value: what C++ has written there by itself is kept.
 void Recorder::keep_what_cpp_wrote(int number) {
   if (!state(number).fresh) return;
   state(number).fresh = false;
@@ -303,6 +304,7 @@ void Recorder::take_results(const OperatorInfo& info, Stack& stack, Program::Cal
       state(number).made_by = call.name;
       if (!makes_fresh_memory(info.name)) return;
       call.gives_fresh_memory = true;
+      if (!tensor.is_cpu()) return;
       state(number).fresh = true;
       if (bytes) std::memset(state(number).storage.mutable_data(), kUntouched, static_cast<size_t>(bytes));
     });
@@ -342,12 +344,12 @@ void Recorder::keep_shares(at::ArrayRef<at::IValue> arguments, const Program::Ca
 // Done anew in each replay. Replicas have generators of their own, and programs for other devices draw there.
 void Recorder::note_seed() {
   if (in_replica_view() || program_.compiler) return;
-  const std::optional<uint64_t> seed = seeds_.look();
+  const std::optional<Seed> seed = seeds_.look();
   if (!seed) return;
   if (in_part())
     throw Error(ErrorCode::failed_precondition,
                 str(name_, ": manual_seed in ", parts_.back()->what, " cannot be recorded; seed before it"));
-  host_step(str("manual_seed(", *seed, ")").c_str(), {}, {}, [seed](at::ArrayRef<Tensor>) { seed_cpu(*seed); });
+  host_step(str("manual_seed(", seed->value, ")").c_str(), {}, {}, [seed](at::ArrayRef<Tensor>) { set_seed(*seed); });
 }
 
 void Recorder::call(const c10::OperatorHandle& op, const OperatorInfo& info, Stack& stack) {
@@ -391,6 +393,7 @@ void Recorder::take_new_sizes(const OperatorInfo& info, at::ArrayRef<at::IValue>
 
 void Recorder::add_call(Program::Call call) {
   if (is_over()) return;
+  call.gpu = current_gpu();
   if (!in_replica_) call.replica = ThreadView::current().replica;
   calls().push_back(std::move(call));
   if (calls().size() % 32 == 0) free_unused();

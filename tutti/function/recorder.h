@@ -213,6 +213,7 @@ class Recorder final : public CallRecorder {
   void refuse_resized_arguments();
   void refuse_gradients_of_replicas() const;
   void refuse_kept_graphs() const;
+  void refuse_compiled_gpus() const;
   void take_result(const Tensor& result);
   void relate_results(at::ArrayRef<Tensor> results);
   void take_leaves();

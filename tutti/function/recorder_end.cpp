@@ -1,5 +1,6 @@
 // How a recording ends: what the function leaves becomes the program's results.
 
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
@@ -17,6 +18,22 @@
 namespace tutti {
 
 using Kind = Program::Buffer::Kind;
+
+namespace {
+
+// Copies from pinned memory may still read arguments, which their allocator does not know under the recorder's name.
+void wait_for_gpus(const Program& program) {
+  c10::SmallVector<c10::Device, 8> gpus;
+  for (const Program::Buffer& used : program.buffers)
+    if (!used.device.is_cpu() && std::find(gpus.begin(), gpus.end(), used.device) == gpus.end())
+      gpus.push_back(used.device);
+  for (const c10::Device gpu : gpus) {
+    const c10::impl::VirtualGuardImpl devices(gpu.type());
+    devices.synchronizeStream(devices.getStream(gpu));
+  }
+}
+
+}  // namespace
 
 // What the function leaves as gradients of the leaves that it captured.
 void Recorder::take_leaves() {
@@ -170,6 +187,14 @@ bool Recorder::is_origin(const Tensor& tensor) {
   return value_of(tensor) >= 0 && buffer(known_buffer(tensor)).origin.is_same(tensor);
 }
 
+void Recorder::refuse_compiled_gpus() const {
+  for (const Program::Buffer& used : program_.buffers)
+    if (program_.compiler && !used.device.is_cpu())
+      throw Error(ErrorCode::unimplemented,
+                  tutti::str(name_, ": a tensor on ", used.device,
+                             " in a function that is compiled for other accelerators; give it what lies on the CPU"));
+}
+
 bool Recorder::take_end(at::ArrayRef<Tensor> results, std::vector<Tensor> saved) {
   return attempt([&] {
     if (failed_part_) throw *failed_part_;
@@ -180,6 +205,8 @@ bool Recorder::take_end(at::ArrayRef<Tensor> results, std::vector<Tensor> saved)
     refuse_resized_arguments();
     refuse_gradients_of_replicas();
     refuse_kept_graphs();
+    refuse_compiled_gpus();
+    wait_for_gpus(program_);
     for (const Tensor& result : results) take_result(result);
     relate_results(results);
     for (const Tensor& value : saved) take_result(value);

@@ -4,13 +4,14 @@
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/clone.h>
+#include <ATen/ops/zero.h>
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <utility>
 
 #include "tutti/core/str.h"
+#include "tutti/function/memory_watch.h"
 #include "tutti/function/recordable_calls.h"
 #include "tutti/function/recorder.h"
 #include "tutti/function/sub_program.h"
@@ -133,9 +134,8 @@ void Recorder::note_leaf(const Tensor& tensor) {
 void Recorder::clear_unwritten(const Program::Call& host_step) {
   for (const int written : host_step.writes) {
     if (is_made_outside(written) || buffer(written).kind != Kind::temporary) continue;
-    const c10::Storage& storage = state(written).storage;
-    if (storage.nbytes())
-      std::memset(storage.unsafeGetStorageImpl()->_mutable_data_ptr_no_checks().get(), 0, storage.nbytes());
+    const NotRecorded keys;
+    unwatched_bytes(*state(written).storage.unsafeGetStorageImpl()).zero_();
   }
 }
 

@@ -1,6 +1,8 @@
 #include "tutti/function/replay.h"
 
 #include <ATen/core/grad_mode.h>
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/TensorOptions.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <algorithm>
@@ -8,11 +10,11 @@
 #include <chrono>
 #include <cstring>
 #include <exception>
-#include <tuple>
 
 #include "tutti/collectives/communications.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/device/gpu.h"
 #include "tutti/distribute/intra_op_threads.h"
 #include "tutti/function/out_form.h"
 #include "tutti/function/pointwise_step.h"
@@ -36,13 +38,22 @@ struct BelowAutograd {
   at::NoGradGuard no_grad;
 };
 
-c10::DataPtr pointer_to(const void* data) { return {const_cast<void*>(data), at::kCPU}; }
+c10::DataPtr pointer_to(const void* data, c10::Device device) { return {const_cast<void*>(data), device}; }
 
-c10::DataPtr allocate(int64_t bytes) { return c10::GetAllocator(c10::kCPU)->allocate(static_cast<size_t>(bytes)); }
+// The same, known as what it is to the allocator that pinned it, which keeps it while a GPU reads it.
+c10::DataPtr pointer_to_pinned(const void* data, const Tensor& argument) {
+  return {const_cast<void*>(data), argument.storage().data_ptr().get_context(), &c10::detail::deleteNothing, c10::kCPU};
+}
+
+c10::DataPtr allocate(int64_t bytes, c10::Device device) {
+  c10::OptionalDeviceGuard guard;
+  if (!device.is_cpu()) guard.reset_device(device);
+  return c10::GetAllocator(device.type())->allocate(static_cast<size_t>(bytes));
+}
 
 c10::Storage storage_of(int64_t bytes, c10::DataPtr data) {
-  return {c10::Storage::use_byte_size_t(), static_cast<size_t>(bytes), std::move(data), c10::GetAllocator(c10::kCPU),
-          true};
+  c10::Allocator* const allocator = c10::GetAllocator(data.device().type());
+  return {c10::Storage::use_byte_size_t(), static_cast<size_t>(bytes), std::move(data), allocator, true};
 }
 
 bool takes_tensors(const Program::Call& call) {
@@ -64,13 +75,16 @@ bool has_plain_keys(const Geometry& geometry) { return !geometry.conjugate && !g
 }  // namespace
 
 Replay::Replay(std::shared_ptr<const Program> program, std::shared_ptr<ReplayMemory> memory)
-    : program_(std::move(program)), memory_(memory ? std::move(memory) : std::make_shared<ReplayMemory>()) {
+    : program_(std::move(program)),
+      is_on_host_(std::ranges::all_of(program_->buffers, [](const auto& buffer) { return buffer.device.is_cpu(); })),
+      memory_(memory ? std::move(memory) : std::make_shared<ReplayMemory>()) {
   choose_places();
   make_values();
   make_steps(join_poolings(*program_, group_calls(*program_, calls_to_run()),
                            [&](const Program::Operand& operand) { return build(operand); }));
   make_phases();
   plan_block();
+  find_allocated();
 }
 
 void Replay::choose_places() {
@@ -78,7 +92,7 @@ void Replay::choose_places() {
     const bool somebodys = buffer.kind == Kind::captured || buffer.kind == Kind::constant;
     const bool temporary = buffer.kind == Kind::temporary;
     places_.push_back(somebodys ? Place::kept : temporary ? Place::own : Place::bound);
-    storages_.push_back(somebodys ? buffer.storage : storage_of(buffer.bytes, {nullptr, at::kCPU}));
+    storages_.push_back(somebodys ? buffer.storage : storage_of(buffer.bytes, {nullptr, buffer.device}));
   }
   const auto give_out = [&](int result) {
     if (result >= 0 && buffer(value(result).buffer).kind == Kind::temporary) place(value(result).buffer) = Place::given;
@@ -90,7 +104,8 @@ void Replay::choose_places() {
 
 // A tensor that is made of numbers and shapes alone and never written again is the same in each run.
 bool Replay::is_folded(const Program::Call& call) const {
-  if (!call.op || call.draws || call.writes.size() != 1 || (takes_tensors(call) && !reads_shapes_alone(call)))
+  if (!call.op || call.draws || call.writes.size() != 1 || (takes_tensors(call) && !reads_shapes_alone(call)) ||
+      !on_host(call))
     return false;
   const int made = call.writes[0];
   if (places_[static_cast<size_t>(made)] == Place::given) return false;
@@ -113,7 +128,7 @@ std::vector<const Program::Call*> Replay::calls_to_run() {
   std::vector<const Program::Call*> calls;
   for (const Program::Call& call : program_->calls) {
     if (call.is_view) continue;
-    if (call.gives_fresh_memory) {
+    if (call.gives_fresh_memory && on_host(call)) {
       if (place(call.writes[0]) == Place::own) place(call.writes[0]) = Place::block;
     } else if (is_folded(call)) {
       fold(call);
@@ -197,99 +212,31 @@ void Replay::choose_form(Step& step) {
   } else if (!step.makes.empty()) {
     step.form = Form::functional;
     // What also writes elsewhere, as batch_norm its running statistics, cannot be run twice to compare.
-    may_be_proven = step.makes.size() == call.writes.size() && !call.draws && !call.makes_lists();
+    may_be_proven = on_host(call) && step.makes.size() == call.writes.size() && !call.draws && !call.makes_lists();
     if (may_be_proven) step.out_op = out_form_of(*call.op);
   }
-  step.resolved = call.op && takes_tensors(call);
-  for (const auto* operands : {&call.arguments, &call.results})
-    for (const Program::Operand& operand : *operands)
-      for (const int number : operand.values)
-        if (number >= 0) step.resolved &= has_plain_keys(value(number).geometry);
-  if (may_be_proven && step.resolved) step.native = native_kernel_of(call.name, step.arguments);
+  step.device = device_of(call);
+  if (may_be_proven && !step.device.empty()) step.native = native_kernel_of(call.name, step.arguments);
   if (!step.out_op && !step.native) return;
   step.form = Form::out;
   step.out_arguments = step.arguments;
   for (const Program::Operand& result : call.results) step.out_arguments.push_back(build(result));
 }
 
-// A replica that comes again was in a meeting meanwhile.
-void Replay::make_phases() {
-  std::vector<int> seen;  // replicas of the last phase
-  for (size_t i = 0; i < steps_.size(); ++i) {
-    const int replica = steps_[i].call().replica;
-    if (!seen.empty() && seen.back() == replica) {
-      ++phases_.back().segments.back().end;
-      continue;
-    }
-    const bool joins =
-        !seen.empty() && replica >= 0 && seen.back() >= 0 && std::find(seen.begin(), seen.end(), replica) == seen.end();
-    if (!joins) {
-      phases_.emplace_back();
-      seen.clear();
-    }
-    phases_.back().segments.push_back({i, i + 1});
-    seen.push_back(replica);
-  }
-}
-
-// What one segment alone uses stays its own; else the phases count in which it is used.
-Lifetime Replay::widened(Lifetime life) const {
-  int lane = 0;
-  const auto has = [](const Segment& segment, int step) {
-    return static_cast<int>(segment.begin) <= step && step < static_cast<int>(segment.end);
-  };
-  Lifetime wide = life;
-  for (const Phase& phase : phases_) {
-    const Segment whole{phase.segments.front().begin, phase.segments.back().end};
-    for (const Segment& segment : phase.segments) {
-      if (has(segment, life.first) && has(segment, life.last)) wide.lane = lane;
-      ++lane;
-    }
-    if (has(whole, life.first)) wide.outer_first = static_cast<int>(whole.begin);
-    if (has(whole, life.last)) wide.outer_last = static_cast<int>(whole.end) - 1;
-  }
-  if (wide.lane < 0) std::tie(wide.first, wide.last) = std::tie(wide.outer_first, wide.outer_last);
-  return wide;
-}
-
-void Replay::plan_block() {
-  const int never = static_cast<int>(steps_.size());
-  std::vector<Lifetime> lifetimes;
-  for (const Program::Buffer& buffer : program_->buffers) lifetimes.push_back({buffer.bytes, never, -1});
-  for (int i = 0; i < never; ++i) {
-    const Step& step = steps_[static_cast<size_t>(i)];
-    const auto use = [&](const c10::SmallVector<int, 2>& buffers) {
-      for (const int number : buffers) {
-        Lifetime& life = lifetimes[static_cast<size_t>(number)];
-        life.first = std::min(life.first, i);
-        life.last = i;
+// Where all of its operands lie. Empty: on several, or LibTorch has something to do to their elements before.
+c10::DispatchKeySet Replay::device_of(const Program::Call& call) const {
+  if (!call.op || !takes_tensors(call)) return {};
+  std::optional<c10::Device> device;
+  for (const auto* operands : {&call.arguments, &call.results})
+    for (const Program::Operand& operand : *operands)
+      for (const int number : operand.values) {
+        if (number < 0) continue;
+        const auto& [lies_in, geometry] = value(number);
+        if (!has_plain_keys(geometry) || device.value_or(buffer(lies_in).device) != buffer(lies_in).device) return {};
+        device = buffer(lies_in).device;
       }
-    };
-    for (const Program::Call* const call : step.calls) {
-      use(call->reads);
-      use(call->writes);
-    }
-    use(step.also_reads);
-  }
-  std::vector<Lifetime> in_block;
-  std::vector<int> numbers;
-  for (size_t i = 0; i < lifetimes.size(); ++i) {
-    const bool temporary = places_[i] == Place::block || places_[i] == Place::own;
-    if (!temporary || lifetimes[i].last < 0) continue;
-    const Lifetime life = widened(lifetimes[i]);
-    const auto phase = std::find_if(phases_.begin(), phases_.end(), [&](const Phase& candidate) {
-      return static_cast<int>(candidate.segments.back().end) > lifetimes[i].last;
-    });
-    const bool is_one_segments = life.lane >= 0;
-    auto& frees = is_one_segments ? steps_[static_cast<size_t>(life.last)].frees : phase->frees;
-    frees.push_back(static_cast<int>(i));
-    if (places_[i] != Place::block) continue;
-    in_block.push_back(life);
-    numbers.push_back(static_cast<int>(i));
-  }
-  const MemoryPlan plan = plan_memory(in_block);
-  planned_bytes_ = plan.bytes;
-  for (size_t i = 0; i < numbers.size(); ++i) planned_.push_back({numbers[i], plan.offsets[i]});
+  if (!device) return {};
+  return c10::DispatchKeySet(c10::computeDispatchKey(at::kFloat, at::kStrided, *device));
 }
 
 void Replay::take_block() {
@@ -298,7 +245,7 @@ void Replay::take_block() {
   bound_to_ = block_.data.get();
   for (const auto& [number, offset] : planned_)
     if (place(number) == Place::block)
-      storage(number).set_data_ptr_noswap(pointer_to(static_cast<char*>(block_.data.get()) + offset));
+      storage(number).set_data_ptr_noswap(pointer_to(static_cast<char*>(block_.data.get()) + offset, c10::kCPU));
 }
 
 void Replay::bind(at::ArrayRef<Tensor> arguments) {
@@ -309,33 +256,42 @@ void Replay::bind(at::ArrayRef<Tensor> arguments) {
     if (bound.kind == Kind::argument) {
       const Tensor& argument = arguments[static_cast<size_t>(bound.index)];
       if (argument.numel()) data = bound.written ? argument.mutable_data_ptr() : argument.const_data_ptr();
+      if (!is_on_host_ && bound.device.is_cpu()) {
+        storage(static_cast<int>(i)).set_data_ptr_noswap(pointer_to_pinned(data, argument));
+        continue;
+      }
     } else if (bound.kind == Kind::replica) {
       const Tensor own = local(program_->meshes[static_cast<size_t>(bound.index)].tensor);
       data = bound.written ? own.storage().mutable_data() : own.storage().data();
     } else if (const Program::Leaf& leaf = program_->leaves[static_cast<size_t>(bound.index)]; leaf.entry_buffer >= 0) {
       data = gradient_buffer(leaf.tensor).storage().mutable_data();
     }
-    storage(static_cast<int>(i)).set_data_ptr_noswap(pointer_to(data));
+    storage(static_cast<int>(i)).set_data_ptr_noswap(pointer_to(data, bound.device));
   }
 }
 
-// Memory for what goes to the caller, where its maker does not allocate it.
-void Replay::allocate_results() {
-  for (size_t i = 0; i < places_.size(); ++i)
-    if (places_[i] == Place::given)
-      storage(static_cast<int>(i)).set_data_ptr_noswap(allocate(program_->buffers[i].bytes));
+void Replay::find_allocated() {
+  std::vector<bool> here;
+  for (const Place place : places_) here.push_back(place == Place::given);
   for (const Step& step : steps_)
     if (step.form == Form::functional || step.form == Form::control_flow)
-      for (const int made : step.makes)
-        if (place(made) == Place::given) storage(made).set_data_ptr_noswap({nullptr, at::kCPU});
+      for (const int made : step.makes) here[static_cast<size_t>(made)] = false;
+  allocated_.clear();
+  for (size_t i = 0; i < here.size(); ++i)
+    if (here[i]) allocated_.push_back(static_cast<int>(i));
+}
+
+void Replay::allocate_results() {
+  for (const int number : allocated_)
+    storage(number).set_data_ptr_noswap(allocate(buffer(number).bytes, buffer(number).device));
 }
 
 void Replay::call(Step& step, const c10::OperatorHandle& op, const Stack& arguments) {
   step.stack.assign(arguments.begin(), arguments.end());
-  if (step.resolved)
-    op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &step.stack);
-  else
+  if (step.device.empty())
     op.callBoxed(step.stack);
+  else
+    op.redispatchBoxed(step.device, &step.stack);
 }
 
 // The memory that a call has allocated becomes the buffer's.
@@ -347,7 +303,7 @@ void Replay::take(int number, const Tensor& made) {
     storage(target).set_data_ptr_noswap(std::move(own._mutable_data_ptr_no_checks()));
     return;
   }
-  storage(target).set_data_ptr_noswap(allocate(buffer(target).bytes));
+  storage(target).set_data_ptr_noswap(allocate(buffer(target).bytes, buffer(target).device));
   values_[static_cast<size_t>(number)].copy_(made);
 }
 
@@ -417,6 +373,7 @@ void Replay::prove(Step& step) {
   step.form = Form::functional;
   for (const int made : step.makes)
     if (place(made) == Place::block) place(made) = Place::own;
+  find_allocated();
   for (size_t i = 0; i < step.call().results.size(); ++i)  // the other form may have given it other sizes
     if (const int number = only_value(step.call().results[i]); number >= 0)
       values_[static_cast<size_t>(number)].unsafeGetTensorImpl()->set_sizes_and_strides(
@@ -438,7 +395,7 @@ void Replay::run_step(Step& step) {
 }
 
 void Replay::free_memory(int number) {
-  if (place(number) == Place::own) storage(number).set_data_ptr_noswap({nullptr, at::kCPU});
+  if (place(number) == Place::own) storage(number).set_data_ptr_noswap({nullptr, buffer(number).device});
 }
 
 const c10::Storage& Replay::give(int number) {
@@ -497,12 +454,14 @@ void Replay::leave_meshes() {
 void Replay::run_segment(const Segment& segment) {
   const BelowAutograd below;
   std::optional<IntraOpThreads> one_thread;
+  c10::OptionalDeviceGuard on_gpu;
   for (size_t i = segment.begin; i < segment.end; ++i) {
     Step& step = steps_[i];
     if (step.call().one_thread != one_thread.has_value()) {
       one_thread.reset();
       if (step.call().one_thread) one_thread.emplace(1);
     }
+    if (!is_on_host_ && step.call().gpu >= 0) on_gpu.reset_device(gpu_device(step.call().gpu));
     at::GradMode::set_enabled(step.call().grad_mode);
     try {
       run_step(step);
@@ -534,7 +493,7 @@ void Replay::run_phase(Phase& phase) {
   if (phase.at_once) return run_at_once(phase);
   const auto begin = std::chrono::steady_clock::now();
   for (const Segment& segment : phase.segments) run_segment(segment);
-  if (phase.segments.size() == 1 || !program_->on_replicas || phase.num_runs > kTimedRuns) return;
+  if (phase.segments.size() == 1 || !program_->on_replicas || !is_on_host_ || phase.num_runs > kTimedRuns) return;
   const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
   if (phase.num_runs++ > 0) phase.least_seconds = std::min(phase.least_seconds, taken.count());  // the first one proves
   phase.at_once = phase.num_runs > kTimedRuns &&

@@ -19,7 +19,8 @@
 namespace tutti {
 
 // Runs a program again: its calls with the memory, the views and the arguments of calls prepared. Views cost nothing,
-// temporaries lie in one block, and where LibTorch's kernel can write its result there, it does.
+// temporaries lie in one block, and where LibTorch's kernel can write its result there, it does. What lies on a GPU has
+// the memory that LibTorch's kernels allocate, and the thread's current streams do the work.
 // Threads: one at a time.
 class Replay final : public ProgramRunner {
  public:
@@ -48,8 +49,8 @@ class Replay final : public ProgramRunner {
   struct Step {
     std::vector<const Program::Call*> calls;  // one, or several that are joined
     Form form = Form::in_place;
-    bool proven = false;    // out: whether it was seen to give the bits of the functional form
-    bool resolved = false;  // the kernel of the CPU key is called, past the other keys
+    bool proven = false;              // out: whether it was seen to give the bits of the functional form
+    c10::DispatchKeySet device = {};  // whose kernel is called, past the other keys; empty: the dispatcher finds it
     std::optional<c10::OperatorHandle> out_op = {};
     NativeKernel native = nullptr;  // in the place of out_op
     std::unique_ptr<JoinedCalls> joined = nullptr;
@@ -93,6 +94,7 @@ class Replay final : public ProgramRunner {
   void make_steps(const std::vector<CallGroup>& groups);
   Step make_step(const CallGroup& group);
   void choose_form(Step& step);
+  c10::DispatchKeySet device_of(const Program::Call& call) const;
   void make_phases();
   Lifetime widened(Lifetime lifetime) const;
   void plan_block();
@@ -106,6 +108,7 @@ class Replay final : public ProgramRunner {
   void run_segment(const Segment& segment);
   void free_memory(int buffer);
   void bind(at::ArrayRef<Tensor> arguments);
+  void find_allocated();
   void allocate_results();
   void run_step(Step& step);
   void call(Step& step, const c10::OperatorHandle& op, const Stack& arguments);
@@ -123,13 +126,16 @@ class Replay final : public ProgramRunner {
 
   const Program::Buffer& buffer(int number) const { return program_->buffers[static_cast<size_t>(number)]; }
   const Program::Value& value(int number) const { return program_->values[static_cast<size_t>(number)]; }
+  bool on_host(const Program::Call& call) const { return is_on_host(*program_, call); }
   Place& place(int buffer) { return places_[static_cast<size_t>(buffer)]; }
   c10::StorageImpl& storage(int buffer) const { return *storages_[static_cast<size_t>(buffer)].unsafeGetStorageImpl(); }
 
   std::shared_ptr<const Program> program_;
+  bool is_on_host_;                     // all of it
   std::vector<Place> places_;           // of buffers
   std::vector<c10::Storage> storages_;  // of buffers: somebody's, or one whose pointer is set
   std::vector<c10::Storage> given_;     // of buffers, at the end of a run
+  std::vector<int> allocated_;          // buffers that are given, and whose makers do not allocate them
   std::vector<Tensor> values_;
   std::vector<Step> steps_;
   std::vector<Phase> phases_;

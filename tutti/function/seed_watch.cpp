@@ -1,11 +1,19 @@
 #include "tutti/function/seed_watch.h"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
 
 #include <mutex>
 #include <utility>
 
+#include "tutti/device/gpu.h"
+
 namespace tutti {
+namespace {
+
+at::Generator default_generator(c10::Device device) { return at::globalContext().defaultGenerator(device); }
+
+}  // namespace
 
 // That of the generator, where nothing was drawn since it was set.
 std::optional<uint64_t> SeedWatch::unused_seed() {
@@ -15,15 +23,21 @@ std::optional<uint64_t> SeedWatch::unused_seed() {
   return state.left_ == 1 && state.next_ == 0 ? std::optional(state.seed_) : std::nullopt;
 }
 
-std::optional<uint64_t> SeedWatch::look() {
+std::optional<Seed> SeedWatch::look() {
   const auto before = std::exchange(unused_, unused_seed());
-  return unused_ == before ? std::nullopt : unused_;
+  if (!unused_ || unused_ == before) return {};
+  bool of_gpus = num_gpus() > 0;
+  for (int i = 0; i < num_gpus(); ++i) of_gpus &= default_generator(gpu_device(i)).current_seed() == *unused_;
+  return Seed{*unused_, of_gpus};
 }
 
-void seed_cpu(uint64_t seed) {
-  at::Generator generator = at::detail::getDefaultCPUGenerator();
-  const std::scoped_lock lock(generator.mutex());
-  generator.set_current_seed(seed);
+void set_seed(Seed seed) {
+  const auto set = [&](at::Generator generator) {
+    const std::scoped_lock lock(generator.mutex());
+    generator.set_current_seed(seed.value);
+  };
+  set(default_generator(c10::kCPU));
+  for (int i = 0; seed.of_gpus && i < num_gpus(); ++i) set(default_generator(gpu_device(i)));
 }
 
 }  // namespace tutti

@@ -10,20 +10,38 @@
 #include <tuple>
 
 #include "tutti/core/str.h"
+#include "tutti/device/gpu.h"
 #include "tutti/tensor/view.h"
 
 namespace tutti {
 
-int modes_now() {
-  int modes = at::GradMode::is_enabled();
+namespace {
+
+// Whether casts are on for this kind of device, and to what.
+int autocast_of(c10::DeviceType type) {
+  return at::autocast::is_autocast_enabled(type) * 64 + static_cast<int>(at::autocast::get_autocast_dtype(type));
+}
+
+// Of GPUs, and which of them is the current one.
+int64_t gpu_modes() {
+  static const bool any = num_gpus() > 0;
+  if (!any) return 0;
+  static const bool casts = at::autocast::is_autocast_available(gpu_device(0).type());
+  return current_gpu() * 128 + (casts ? autocast_of(gpu_device(0).type()) : 0);
+}
+
+}  // namespace
+
+int64_t modes_now() {
+  int64_t modes = at::GradMode::is_enabled();
   modes = modes * 2 + c10::InferenceMode::is_enabled();
   modes = modes * 2 + at::globalContext().deterministicAlgorithms();
-  modes = modes * 2 + at::autocast::is_autocast_enabled(at::kCPU);
   const ThreadView& view = ThreadView::current();
   modes = modes * 2 + (view.generator && view.replica < 0);  // that of an element of a seeded map
   modes = modes * 2 + (at::get_num_threads() > 1);           // then a recording knows which calls had one thread alone
   modes = modes * 64 + static_cast<int>(c10::get_default_dtype_as_scalartype());
-  return modes * 64 + static_cast<int>(at::autocast::get_autocast_dtype(at::kCPU));
+  modes = modes * 128 + autocast_of(c10::kCPU);
+  return modes * 1024 * 128 + gpu_modes();
 }
 
 Signature::Parts Signature::Parts::of(const FlatArguments& parts, const TakenApart& tensors) {
@@ -33,6 +51,7 @@ Signature::Parts Signature::Parts::of(const FlatArguments& parts, const TakenApa
     if (tensor.defined()) {
       part.geometry = geometry_of(tensor);
       part.geometry->offset = 0;
+      part.device = tensor.device();
       part.requires_grad = tensor.requires_grad();
       part.is_leaf = !part.requires_grad || tensor.is_leaf();
     }
@@ -62,6 +81,7 @@ std::string Signature::to_string() const {
   const auto add = [&](const Parts& parts) {
     for (const TensorPart& part : parts.tensors)
       text += str(separate(), part.geometry ? tutti::to_string(*part.geometry) : "none",
+                  part.device.is_cpu() ? "" : tutti::str(" on ", part.device),
                   part.requires_grad ? " that requires a gradient" : "");
     for (const ArgumentValue& value : parts.values) text += str(separate(), value.to_string());
   };

@@ -13,12 +13,13 @@
 namespace tutti {
 
 // What surrounds a call and changes what LibTorch does in it, as one number.
-int modes_now();
+int64_t modes_now();
 
 // What decides which recording a call takes: two calls with equal signatures run one program.
 struct Signature {
   struct TensorPart {
     std::optional<Geometry> geometry;  // offset 0; none: an undefined tensor
+    c10::Device device = c10::kCPU;
     bool requires_grad = false;
     bool is_leaf = true;
     bool operator==(const TensorPart&) const = default;
@@ -55,7 +56,7 @@ struct Signature {
   Parts arguments;
   std::optional<std::vector<Taken>> elements;  // in their order; none: not known before the function has run
   int64_t depends_on;
-  int modes;
+  int64_t modes;
   int replica;  // in whose function the call is; -1: in none's
   const MeshShape* mesh;
 };

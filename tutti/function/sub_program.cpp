@@ -53,8 +53,9 @@ SubProgram sub_program(const Program& whole, const std::vector<Program::Call>& c
   const auto add_argument = [&](int number) {
     const int index = static_cast<int>(numbers.size());
     numbers.emplace(number, static_cast<int>(program.buffers.size()));
+    const Buffer& buffer = whole.buffers[static_cast<size_t>(number)];
     program.buffers.push_back(
-        {.kind = Buffer::Kind::argument, .bytes = whole.buffers[static_cast<size_t>(number)].bytes, .index = index});
+        {.kind = Buffer::Kind::argument, .bytes = buffer.bytes, .device = buffer.device, .index = index});
   };
   for (const int number : sub.inputs) add_argument(number);
   const auto buffer_of = [&](int number) {
@@ -62,7 +63,10 @@ SubProgram sub_program(const Program& whole, const std::vector<Program::Call>& c
     if (!is_new) return known->second;
     Buffer buffer = whole.buffers[static_cast<size_t>(number)];
     if (!is_made_inside(number)) {
-      buffer = {.kind = Buffer::Kind::argument, .bytes = buffer.bytes, .index = static_cast<int>(sub.inputs.size())};
+      buffer = {.kind = Buffer::Kind::argument,
+                .bytes = buffer.bytes,
+                .device = buffer.device,
+                .index = static_cast<int>(sub.inputs.size())};
       sub.inputs.push_back(number);
     }
     buffer.written = false;

@@ -9,6 +9,7 @@
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/distribute/backward_here.h"
 #include "tutti/function/call_node.h"
 #include "tutti/function/compare.h"
 #include "tutti/function/function_gradient.h"
@@ -348,6 +349,7 @@ Traces::Outcome Traces::record(Trace& trace, Call& call) {
     graph = std::make_shared<InnerGraph>(options_.name, call.arguments.plain, copies);
     const SavedValues::Guard saved(at::GradMode::is_enabled() ? graph->saved_values() : nullptr);
     const RecordGuard guard(recorder);
+    const BackwardHere backward_here;
     const Tensors arguments = put_together(copies, call.arguments.values);
     outcome.tensors = call.body(arguments);
     if (!recorder.is_over()) recorder.attempt([&] { refuse_other_components(options_.name, arguments, copies); });

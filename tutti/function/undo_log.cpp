@@ -1,18 +1,24 @@
 #include "tutti/function/undo_log.h"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
+#include <ATen/ops/clone.h>
 #include <c10/core/TensorImpl.h>
 
 #include <algorithm>
-#include <cstring>
 #include <mutex>
 #include <ranges>
 
+#include "tutti/device/gpu.h"
+#include "tutti/function/memory_watch.h"
 #include "tutti/tensor/call_recorder.h"
 
 namespace tutti {
 
-UndoLog::UndoLog() { before_draw(at::detail::getDefaultCPUGenerator()); }
+UndoLog::UndoLog() {
+  before_draw(at::detail::getDefaultCPUGenerator());
+  for (int i = 0; i < num_gpus(); ++i) before_draw(at::globalContext().defaultGenerator(gpu_device(i)));
+}
 
 void UndoLog::before_write(const Tensor& tensor) {
   if (!tensor.is_inference()) before_write(tensor.unsafeGetTensorImpl()->version_counter());
@@ -22,9 +28,8 @@ void UndoLog::before_write(const Tensor& tensor) {
     return known.storage.unsafeGetStorageImpl() == storage.unsafeGetStorageImpl();
   };
   if (std::ranges::any_of(memory_, same)) return;
-  // Past the guard of memory that a recording has closed.
-  const auto* first = static_cast<const char*>(storage.unsafeGetStorageImpl()->_mutable_data_ptr_no_checks().get());
-  memory_.push_back({storage, first ? std::vector<char>(first, first + storage.nbytes()) : std::vector<char>()});
+  const NotRecorded keys;
+  memory_.push_back({storage, unwatched_bytes(*storage.unsafeGetStorageImpl()).clone()});
 }
 
 void UndoLog::before_write(const c10::VariableVersion& version) {
@@ -49,9 +54,8 @@ void UndoLog::undo() {
   }
   for (const Memory& before : memory_ | std::views::reverse) {  // one may lie in another
     c10::StorageImpl& storage = *before.storage.unsafeGetStorageImpl();
-    storage.set_nbytes(before.bytes.size());
-    if (!before.bytes.empty())
-      std::memcpy(storage._mutable_data_ptr_no_checks().get(), before.bytes.data(), before.bytes.size());
+    storage.set_nbytes(before.bytes.nbytes());
+    unwatched_bytes(storage).copy_(before.bytes);
   }
   for (Version& before : versions_ | std::views::reverse) before.version.set_version(before.value);
   for (Generator& before : generators_) {

@@ -14,10 +14,10 @@ using Tensor = at::Tensor;
 // bits that were there.
 class UndoLog {
  public:
-  // What is drawn from LibTorch's default generator from now on is undone too.
+  // What is drawn from LibTorch's default generators from now on is undone too.
   UndoLog();
 
-  // Memory, geometry and version. Requires: a plain dense tensor on the CPU.
+  // Memory, geometry and version. Requires: a plain dense tensor.
   void before_write(const Tensor& tensor);
   void before_write(const c10::VariableVersion& version);
   void before_draw(const at::Generator& generator);
@@ -27,7 +27,7 @@ class UndoLog {
  private:
   struct Memory {
     c10::Storage storage;
-    std::vector<char> bytes;
+    Tensor bytes;  // a copy
   };
   struct Shape {
     Tensor tensor;

@@ -1,6 +1,7 @@
 #include "tutti/tensor/copy_on_write.h"
 
 #include <ATen/ops/clone.h>
+#include <c10/core/DeviceGuard.h>
 #include <c10/core/impl/COW.h>
 
 #include <array>
@@ -18,6 +19,17 @@ namespace {
 
 namespace cow = c10::impl::cow;
 
+// LibTorch takes the copy's memory of the thread's current GPU, wherever the share lies.
+class OnDevice {
+ public:
+  explicit OnDevice(c10::Device device) {
+    if (!device.is_cpu()) guard_.reset_device(device);
+  }
+
+ private:
+  c10::OptionalDeviceGuard guard_;
+};
+
 // LibTorch 2.13 leaves to a storage that grew the function that ends its share at the next write, which fails where
 // there is none any more. This one looks; LibTorch 2.11 does so by itself.
 template <class Storage>
@@ -25,6 +37,7 @@ void let_grow(Storage* storage) {
   if constexpr (requires { storage->clear_materializer(); }) {
     storage->clear_materializer();
     storage->set_materializer([](c10::StorageImpl* written) {
+      const OnDevice there(written->device());
       if (has_share(*written)) cow::materialize_cow(written);
     });
   }
@@ -85,6 +98,9 @@ KeptShares::~KeptShares() {
   for (c10::StorageImpl* const storage : storages_) let_grow(storage);
 }
 
-void leave_share(const Tensor& tensor) { tensor.mutable_data_ptr(); }
+void leave_share(const Tensor& tensor) {
+  const OnDevice there(tensor.device());
+  tensor.mutable_data_ptr();
+}
 
 }  // namespace tutti

@@ -362,6 +362,30 @@ bool make_viewable(const OperatorInfo& info, Stack& call) {
   return true;
 }
 
+bool begin_alike(const Tensor& a, const Tensor& b) {
+  return a.storage().unsafeGetStorageImpl() == b.storage().unsafeGetStorageImpl() &&
+         a.storage_offset() == b.storage_offset();
+}
+
+// Of two tensors that show the same elements the pieces may have other strides along an axis where they have one index
+// alone. LibTorch would take that for an overlap.
+void show_alike(const OperatorInfo& info, Stack& call) {
+  if (!info.writes_any) return;
+  for (size_t i = 0; i < call.size(); ++i) {
+    if (!info.writes[i] || !call[i].isTensor()) continue;
+    const Tensor& written = call[i].toTensor();
+    for (size_t k = 0; k < call.size(); ++k) {
+      if (info.writes[k] || !call[k].isTensor()) continue;
+      const Tensor& read = call[k].toTensor();
+      const bool other_strides =
+          written.defined() && read.defined() && read.sizes() == written.sizes() && read.strides() != written.strides();
+      if (other_strides && are_same_strides(read.sizes(), read.strides(), written.strides()) &&
+          begin_alike(read, written))
+        call[k] = read.as_strided(written.sizes(), written.strides());
+    }
+  }
+}
+
 }  // namespace
 
 void run_on_pieces(const c10::OperatorHandle& op, const OperatorInfo& info, const MeshShape* shape, const Plan& plan,
@@ -380,6 +404,7 @@ void run_on_pieces(const c10::OperatorHandle& op, const OperatorInfo& info, cons
     first_made = std::min(first_made, c);
     local.of_call(c, call);
     copied |= make_viewable(info, call) && info.is_view;
+    show_alike(info, call);
     if (plan.accumulate)
       if (const size_t first = plan.first_term[c]; first != c) {
         plan.accumulate(returned[first].toTensor(), call);
@@ -421,7 +446,8 @@ void write_back(MeshTensorImpl& impl, const Tensor& value) {
 }
 
 void require_fit(const MeshTensorImpl& written, const Tensor& value) {
-  if (written.is_part() && value.sizes() != written.sizes()) refuse_other_shape(value.sizes(), written.sizes());
+  if ((written.is_part() || written.is_alias()) && value.sizes() != written.sizes())
+    refuse_other_shape(value.sizes(), written.sizes());
 }
 
 // An op that names strides means places in the memory of the whole tensor: the call gets it so. Returns whether that is

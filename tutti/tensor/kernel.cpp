@@ -1,5 +1,4 @@
 // The one kernel of mesh tensors, instantiated for every aten op, and its registration.
-#include <ATen/MemoryOverlap.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty_like.h>
@@ -20,6 +19,7 @@
 #include "tutti/tensor/library.h"
 #include "tutti/tensor/mesh_arguments.h"
 #include "tutti/tensor/mesh_tensor.h"
+#include "tutti/tensor/overlaps.h"
 #include "tutti/tensor/plan_cache.h"
 #include "tutti/tensor/recurrence.h"
 #include "tutti/tensor/registration.h"
@@ -202,18 +202,6 @@ class MeshKernel final : public c10::OperatorKernel {
                         [](const at::IValue& value) { return value.isTensor(); });
   }
 
-  // Elements that are written and share memory are LibTorch's error, of which pieces that are copies say nothing.
-  void check_overlaps(const c10::OperatorHandle& op, at::ArrayRef<at::IValue> arguments) const {
-    for (size_t i = 0; info_.writes_any && i < arguments.size(); ++i) {
-      if (!info_.writes[i]) continue;
-      for_each_mesh_tensor(arguments[i], [&](const Tensor& written, int) {
-        if (at::has_internal_overlap(written) != at::MemOverlap::Yes) return;
-        check_sizes(op, arguments);
-        if (!info_.writes_out && !may_write_overlaps(info_.name)) at::assert_no_internal_overlap(written);
-      });
-    }
-  }
-
   // Calls in which a plain tensor counted as replicated: reported, though nothing moves.
   CommunicationCounter& plain_operands() {
     auto* counter = plain_operands_.load(std::memory_order_acquire);
@@ -246,7 +234,7 @@ class MeshKernel final : public c10::OperatorKernel {
       if (!shape->merged()) made.geometries = ResultGeometries(op, info_, arguments);
       return made;
     });
-    if (!shape->merged()) check_overlaps(op, arguments);
+    if (!shape->merged()) check_overlaps(op, info_, arguments);
     if (info_.draws && !shape->merged() && draws_into_first(arguments)) return run_drawn(op, info_, stack);
     if (plan->gathers) note_gather(info_.name, arguments);
     if (shape->merged()) return run_on_one_buffer(op, info_, shape, plan.get(), stack);

@@ -69,6 +69,10 @@ class MeshTensorImpl final : public c10::TensorImpl {
   ReplicaValues& require_replica_values() const;
   // Makes this tensor an alias of `base`, whose memory it shares: writing through it tells the replicas of the base.
   void share_replica_values(const MeshTensorImpl& base);
+  // Whether one is a view or an alias of the other, or both are of a third.
+  bool shares_memory_with(const MeshTensorImpl& other) const { return &family() == &other.family(); }
+  // Whether a tensor of which this is an alias is still there.
+  bool is_alias() const { return root_ && !root_place_.expired(); }
   // Whether it shows another part or order of its base's elements.
   bool is_partial_view() const { return is_partial_view_; }
   // Whether it is a view of fewer or more elements than its base has. LibTorch's may begin anywhere in that one's

@@ -1,6 +1,7 @@
 #include "tutti/tensor/packed.h"
 
-#include <ATen/ops/empty.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/as_strided.h>
 
 namespace tutti {
 
@@ -10,9 +11,8 @@ int64_t packed_bytes(const at::Tensor& value) {
 }
 
 at::Tensor in_pack(const at::Tensor& pack, int64_t offset, at::IntArrayRef sizes, at::IntArrayRef strides) {
-  at::Tensor tensor = at::empty({0}, pack.options());
-  tensor.set_(pack.storage(), offset / static_cast<int64_t>(pack.element_size()), sizes, strides);
-  return tensor;
+  const at::AutoDispatchBelowADInplaceOrView no_view;
+  return pack.as_strided(sizes, strides, offset / static_cast<int64_t>(pack.element_size()));
 }
 
 }  // namespace tutti

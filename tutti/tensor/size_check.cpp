@@ -8,6 +8,7 @@
 #include "tutti/tensor/call_recorder.h"
 #include "tutti/tensor/mesh_arguments.h"
 #include "tutti/tensor/rules/kernel_strides.h"
+#include "tutti/tensor/rules/op_traits.h"
 #include "tutti/tensor/view.h"
 
 namespace tutti {
@@ -27,7 +28,14 @@ torch::jit::Stack check_sizes(const c10::OperatorHandle& op, at::ArrayRef<at::IV
   if (may_divide_by_zero(op.schema().name(), arguments)) return {};
   const NotRecorded no_call_of_the_program(c10::DispatchKeySet({kFrontKey, kGeneratorKey}));
   torch::jit::Stack call(arguments.begin(), arguments.end());
-  for (at::IValue& value : call) replace_tensors(value, without_memory);
+  const bool marks_lazy = looks_at_lazy_bits(op.schema().name());
+  for (at::IValue& value : call)
+    replace_tensors(value, [&](const Tensor& tensor) {
+      Tensor bare = without_memory(tensor);
+      if (marks_lazy && tensor.is_conj()) bare._set_conj(true);
+      if (marks_lazy && tensor.is_neg()) bare._set_neg(true);
+      return bare;
+    });
   try {
     op.callBoxed(call);
     return call;

@@ -163,6 +163,18 @@ torch::jit::Stack result_of_pixels(at::ArrayRef<at::IValue> arguments, bool to_c
   return {laid_out_like(images, sizes)};
 }
 
+// rot90(self, k, dims): what is turned is flipped, as it lies, and by a quarter its axes are exchanged.
+torch::jit::Stack result_of_rotation(at::ArrayRef<at::IValue> arguments) {
+  const at::Tensor self = without_memory(arguments[0].toTensor());
+  const std::vector<int64_t> axes = arguments[2].toIntVector();
+  const auto is_axis = [&](int64_t axis) { return -self.dim() <= axis && axis < self.dim(); };
+  if (axes.size() != 2 || !is_axis(axes[0]) || !is_axis(axes[1])) return {};
+  const int64_t quarters = arguments[1].toInt() % 4;
+  if (quarters == 0) return {at::empty(self.sizes(), self.options())};
+  const at::Tensor flipped = at::empty_like(self);
+  return {quarters % 2 == 0 ? flipped : flipped.transpose(axes[0], axes[1])};
+}
+
 // channel_shuffle(images, groups): none is an alias.
 torch::jit::Stack result_of_channel_shuffle(at::ArrayRef<at::IValue> arguments) {
   const at::Tensor& images = arguments[0].toTensor();
@@ -181,6 +193,7 @@ std::optional<torch::jit::Stack> results_of_kernel(const std::string& name, at::
   if (name == "aten::where") return result_of_where(arguments);
   if (name == "aten::linalg_solve_triangular") return result_of_triangular_system(arguments);
   if (name == "aten::flip") return torch::jit::Stack{at::empty_like(without_memory(arguments[0].toTensor()))};
+  if (name == "aten::rot90") return result_of_rotation(arguments);
   if (name == "aten::convolution" || name == "aten::_convolution") return result_of_convolution(arguments);
   if (name == "aten::_slow_conv2d_forward") return result_of_slow_convolution(arguments);
   if (name == "aten::_adaptive_avg_pool2d") return result_of_adaptive_pooling(arguments);

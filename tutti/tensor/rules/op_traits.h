@@ -45,6 +45,8 @@ bool draws_in_order(const std::string& name);
 bool copies_values(const std::string& name);
 // Whether LibTorch lets it write to elements that share memory.
 bool may_write_overlaps(const std::string& name);
+// Whether it may refuse elements that are conjugated or negated when they are read.
+bool looks_at_lazy_bits(const std::string& name);
 // Whether it returns its first argument itself where that has no elements, and an empty tensor beside it.
 bool gives_back_nothing(const std::string& name);
 // Whether its arguments name strides, and so places in the memory of the tensor.

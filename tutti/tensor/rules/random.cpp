@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <mutex>
 
+#include "tutti/core/error.h"
 #include "tutti/tensor/call_recorder.h"
 #include "tutti/tensor/cut.h"
 #include "tutti/tensor/mesh_tensor.h"
@@ -109,6 +110,10 @@ Tensor draw_on_each_device(const Tensor& self, const Tensor& probabilities, cons
   const Spec* const spec = mesh_impl(self).spec();
   const Components& known = mesh_impl(probabilities).read_here();
   at::Generator generator = given ? *given : at::globalContext().defaultGenerator(spec->shape->home);
+  if (auto* const recorder = CallRecorder::current())
+    recorder->refuse(Error(ErrorCode::unimplemented,
+                           "function: bernoulli of a divided tensor of probabilities, for which each GPU draws all "
+                           "numbers, cannot be recorded; compare with numbers: torch::rand_like(p).lt(p)"));
   const std::lock_guard lock(generator.mutex());
   const Tensor before = generator.get_state();
   Components drawn(static_cast<size_t>(spec->num_components));
