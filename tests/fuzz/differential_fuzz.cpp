@@ -15,9 +15,9 @@
 #include "guarded_memory.h"
 #include "print.h"
 #include "shrink.h"
+#include "tests/support/test_devices.h"
 #include "tutti/core/log.h"
 #include "tutti/core/str.h"
-#include "tutti/device/logical_devices.h"
 #include "tutti/mesh/mesh.h"
 
 namespace tutti::fuzz {
@@ -268,6 +268,6 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   if (options.guard) guard_memory();
   // Registered before the children are made, so that they need not do it themselves.
-  tutti::configure_logical_cpus(12);
+  tutti::test_devices(12);
   return Fuzzer(options).run();
 }

@@ -189,7 +189,7 @@ Seen Machine::look(int slot, bool is_gradient, const Tensor& tensor,
   const Tensor value = plain_of(tensor.detach());
   return {slot,
           is_gradient,
-          value.resolve_conj().resolve_neg().clone(at::MemoryFormat::Contiguous),
+          value.resolve_conj().resolve_neg().clone(at::MemoryFormat::Contiguous).cpu(),
           tensor.sizes().vec(),
           tensor.strides().vec(),
           tensor.scalar_type(),

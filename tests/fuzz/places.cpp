@@ -7,7 +7,7 @@
 #include <c10/core/DefaultDtype.h>
 
 #include "machine.h"
-#include "tutti/device/logical_devices.h"
+#include "tests/support/test_devices.h"
 #include "tutti/distribute/mirrored_strategy.h"
 #include "tutti/dtensor/pack.h"
 #include "tutti/mesh/layout.h"
@@ -26,7 +26,7 @@ Mesh mesh_of(const Program& program) {
   for (size_t d = 0; d < program.mesh.size(); ++d)
     dimensions.push_back({std::string(1, static_cast<char>('x' + d)), program.mesh[d]});
   return {dimensions,
-          configure_logical_cpus(static_cast<int>(program.num_devices())),
+          test_devices(static_cast<int>(program.num_devices())),
           {.merge = program.place == Place::merged || program.place == Place::recorded_merged,
            .name = program.place == Place::in_parts ? to_string(program.place) : ""}};  // with plans of its own
 }
@@ -77,7 +77,7 @@ Tensor with_noise(const Tensor& value, double noise, const at::Generator& genera
                       : c10::toRealValueType(value.scalar_type()) == at::kFloat ? 1.2e-7
                                                                                 : 2.2e-16;
   const Tensor random = at::rand(value.sizes(), generator, at::kDouble).sub(0.5).mul(2);
-  return value.clone().mul_(random.mul(noise * unit).add(1).to(value.scalar_type()));
+  return value.clone().mul_(random.mul(noise * unit).add(1).to(value.options()));
 }
 
 // What has 16 or 32 bits, with 64.
@@ -127,7 +127,7 @@ Outcome run_on_mesh(const Program& program) {
 }
 
 ReplicaOutcomes run_in_replicas(const Program& program) {
-  MirroredStrategy strategy({.devices = configure_logical_cpus(static_cast<int>(program.num_devices()))});
+  MirroredStrategy strategy({.devices = test_devices(static_cast<int>(program.num_devices()))});
   std::map<int, Tensor> variables;
   strategy.build([&] {
     for (const Input& input : program.inputs)

@@ -8,6 +8,8 @@
 
 #include <numeric>
 
+#include "tests/support/test_devices.h"
+
 namespace tutti::fuzz {
 namespace {
 
@@ -74,7 +76,7 @@ Tensor make_value(const Input& input) {
     value = value.gt(0);
   else if (at::isComplexType(input.dtype) && input.elements != Elements::definite)
     value = at::complex(value, real_value(input, input.start + 5));
-  return with_strides(value.to(input.dtype), input.strides).clone();  // a leaf that is no view
+  return moved(with_strides(value.to(input.dtype), input.strides)).clone();  // a leaf that is no view
 }
 
 }  // namespace tutti::fuzz

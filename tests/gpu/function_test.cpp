@@ -38,10 +38,9 @@ TEST_F(Functions, CopyBetweenHostAndGpu) {
   expect_like_plain([](const std::vector<Tensor>& a) { return a[0].cpu() * a[1]; }, {x, y});
   const auto upload =
       function([](const Tensor& pinned) { return pinned.to(gpu_device(0), /*non_blocking=*/true) + 1; });
-  for (int call = 0; call < 8; ++call) {
-    const Tensor pinned = (torch::arange(4096.0) + call).pin_memory();
-    const Tensor seen = upload(pinned.slice(0, 1024));
-    (torch::zeros(4096).pin_memory()).fill_(-1);
+  for (int call = 0; call < 60; ++call) {
+    const Tensor seen = upload((torch::arange(4096.0) + call).pin_memory().slice(0, 1024));
+    torch::full({4096}, -1.0).pin_memory();  // in the memory that was pinned before, if it is free
     expect_bits(seen, torch::arange(1024.0, 4096.0) + call + 1, "what was copied");
   }
 }
@@ -108,6 +107,27 @@ TEST_F(Functions, BranchAndRepeatByWhatAGpuComputes) {
         return while_loop([](const Tensor& x) { return x.sum() < 100; }, [](const Tensor& x) { return x * 3; }, a[0]);
       },
       {torch::ones({3}, on_gpu())});
+}
+
+TEST_F(Functions, OfReplicasMakeTensorsOnTheirGpu) {
+  if (list_physical_devices(DeviceType::gpu).size() < 2) GTEST_SKIP() << "needs two GPUs";
+  MirroredStrategy strategy({.devices = {"GPU:0", "GPU:1"}, .cross_device_ops = ReductionToOneDevice()});
+  const torch::TensorOptions current(gpu_device(0).type());  // of no index
+  const auto step = [&](const PerReplica<Tensor>& batch) {
+    return strategy.run(
+        [&](const Tensor& x) {
+          const Tensor y = x * torch::ones({3}, current) + torch::arange(3.0).to(current);
+          EXPECT_EQ(y.device(), gpu_device(get_replica_context().replica_id_in_sync_group()));
+          return y;
+        },
+        batch);
+  };
+  const auto recorded = function(step);
+  for (int call = 0; call < 5; ++call) {
+    const auto batch = strategy.distribute(torch::full({4, 3}, call + 1.0f));
+    const auto wanted = step(batch), seen = recorded(batch);
+    for (size_t r = 0; r < 2; ++r) expect_bits(seen[r], wanted[r], "the replica's result");
+  }
 }
 
 TEST_F(Functions, ReadNoNumberOfAGpu) {

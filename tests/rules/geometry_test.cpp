@@ -319,6 +319,15 @@ TEST(Strides, OfASlowConvolutionHangOnTheWholeWeights) {
     });
 }
 
+TEST(Strides, OfADilatedConvolutionHangOnTheWholeImages) {
+  const Tensor images = torch::arange(27.0).view({1, 3, 3, 3}), weight = torch::arange(24.0).view({2, 3, 2, 2});
+  for (const Tensor& x : {images, images.contiguous(at::MemoryFormat::ChannelsLast)})
+    for (const int64_t step : {1, 2})
+      expect_strides_of_one_device(x, {kUnsharded, "x", kUnsharded, kUnsharded}, [&](const Tensor& t) {
+        return at::slow_conv_dilated2d(t.slice(2, {}, {}, step), weight, {2, 2}, {}, {1, 1}, {0, 0}, {1, 1});
+      });
+}
+
 TEST(Strides, OfAveragesOverRegionsHangOnTheWholeImage) {
   const Tensor image = torch::arange(12.0).view({2, 2, 1, 3}).contiguous(at::MemoryFormat::ChannelsLast);
   for (const bool has_gaps : {true, false})

@@ -15,6 +15,7 @@
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/device/gpu.h"
+#include "tutti/device/on_device.h"
 #include "tutti/distribute/intra_op_threads.h"
 #include "tutti/function/out_form.h"
 #include "tutti/function/pointwise_step.h"
@@ -46,8 +47,7 @@ c10::DataPtr pointer_to_pinned(const void* data, const Tensor& argument) {
 }
 
 c10::DataPtr allocate(int64_t bytes, c10::Device device) {
-  c10::OptionalDeviceGuard guard;
-  if (!device.is_cpu()) guard.reset_device(device);
+  const OnDevice there(device);
   return c10::GetAllocator(device.type())->allocate(static_cast<size_t>(bytes));
 }
 

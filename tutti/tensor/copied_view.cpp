@@ -1,9 +1,13 @@
 #include "tutti/tensor/copied_view.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/clone.h>
+
+#include <algorithm>
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/tensor/alias.h"
 #include "tutti/tensor/cut.h"
 #include "tutti/tensor/relayout.h"
 #include "tutti/tensor/rules/op_traits.h"
@@ -82,12 +86,16 @@ void CopiedView::write_back() {
     return Relayout(from, intern_replicated(from->shape, from->sizes), cause, Asked::implied).run(meta, pieces)[0];
   };
   std::vector<at::IValue> arguments = arguments_;
+  // Before the tensor is read, which may be a copied view itself, and take what was written to its own tensor.
+  Tensor written = gathered(spec_, meta_, copy_);
+  if (std::ranges::any_of(impl.components(), [&](const Tensor& piece) { return are_aliases(piece, written); }))
+    written = written.clone();
   const Tensor gathered_whole = gathered(impl.spec(), impl.meta(), impl.read_here());
   const bool lies_so =
       names_strides(cause) || repeats_elements(tensor);  // then a write to any place of an element counts
   const Tensor whole = lies_so ? laid_out(gathered_whole, tensor.strides()) : gathered_whole.contiguous();
   arguments[0] = whole;
-  copy_into(result_of(std::move(arguments)), gathered(spec_, meta_, copy_));
+  copy_into(result_of(std::move(arguments)), written);
   put(whole, impl.spec(), impl.write_here());
   impl.finish_write();
 }

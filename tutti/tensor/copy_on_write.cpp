@@ -1,13 +1,13 @@
 #include "tutti/tensor/copy_on_write.h"
 
 #include <ATen/ops/clone.h>
-#include <c10/core/DeviceGuard.h>
 #include <c10/core/impl/COW.h>
 
 #include <array>
 #include <cstdint>
 #include <mutex>
 
+#include "tutti/device/on_device.h"
 #include "tutti/tensor/call_recorder.h"
 
 namespace c10::impl::cow {
@@ -19,17 +19,6 @@ namespace {
 
 namespace cow = c10::impl::cow;
 
-// LibTorch takes the copy's memory of the thread's current GPU, wherever the share lies.
-class OnDevice {
- public:
-  explicit OnDevice(c10::Device device) {
-    if (!device.is_cpu()) guard_.reset_device(device);
-  }
-
- private:
-  c10::OptionalDeviceGuard guard_;
-};
-
 // LibTorch 2.13 leaves to a storage that grew the function that ends its share at the next write, which fails where
 // there is none any more. This one looks; LibTorch 2.11 does so by itself.
 template <class Storage>
@@ -37,7 +26,7 @@ void let_grow(Storage* storage) {
   if constexpr (requires { storage->clear_materializer(); }) {
     storage->clear_materializer();
     storage->set_materializer([](c10::StorageImpl* written) {
-      const OnDevice there(written->device());
+      const OnDevice there(written->device());  // LibTorch takes the copy's memory of the current GPU
       if (has_share(*written)) cow::materialize_cow(written);
     });
   }

@@ -8,6 +8,28 @@
 
 namespace tutti {
 
+namespace {
+
+// Whether two components hold the same elements.
+bool are_equal(const Spec& spec, int a, int b) {
+  for (int axis = 0; axis < spec.rank(); ++axis)
+    if (spec.begin(a, axis) != spec.begin(b, axis) || spec.length(a, axis) != spec.length(b, axis)) return false;
+  return true;
+}
+
+// Of parts of one GPU, which are devices of their own, each has its own copy.
+void part_equal_pieces(Components& pieces, const Spec& spec) {
+  for (int i = 1; i < spec.num_components; ++i)
+    for (int before = 0; before < i && pieces[static_cast<size_t>(i)].defined(); ++before) {
+      Tensor& piece = pieces[static_cast<size_t>(i)];
+      if (!are_equal(spec, before, i) || !are_aliases(pieces[static_cast<size_t>(before)], piece)) continue;
+      piece = piece.clone();
+      break;
+    }
+}
+
+}  // namespace
+
 Components cut(const Tensor& value, const Spec* spec) {
   Components pieces;
   for (int i = 0; i < spec->num_components; ++i) {
@@ -18,6 +40,7 @@ Components cut(const Tensor& value, const Spec* spec) {
         piece = piece.narrow(axis, spec->begin(i, axis), spec->length(i, axis));
     pieces.push_back(piece.defined() ? piece.to(spec->device_of(i)) : piece);
   }
+  if (!spec->shape->mesh.shares_memory()) part_equal_pieces(pieces, *spec);
   return pieces;
 }
 

@@ -195,7 +195,11 @@ Components components_of(const MeshShape* shape, const Plan::Result& result, at:
     c10::SmallVector<Tensor, 8> terms;
     for (const Plan::Index call : calls) terms.push_back(of_call[call]);
     Tensor value = combined(result.combination, std::move(terms));
-    if (!shape->mesh.shares_memory()) value = value.to(torch_device(shape->mesh.devices()[components.size()]));
+    if (!shape->mesh.shares_memory()) {
+      value = value.to(torch_device(shape->mesh.devices()[components.size()]));
+      const auto is_value = [&](const Tensor& earlier) { return are_aliases(earlier, value); };
+      if (std::ranges::any_of(components, is_value)) value = value.clone();  // of another part of one GPU
+    }
     components.push_back(std::move(value));
   }
   return components;

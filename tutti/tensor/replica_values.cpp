@@ -12,6 +12,7 @@
 #include "tutti/collectives/communications.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/device/on_device.h"
 #include "tutti/tensor/across_processes.h"
 #include "tutti/tensor/alias.h"
 #include "tutti/tensor/call_recorder.h"
@@ -24,8 +25,10 @@ namespace {
 
 // Of no elements each has memory of its own, which may grow: LibTorch makes no copy-on-write of nothing.
 c10::Storage required_share(const Tensor& piece) {
-  if (piece.storage().nbytes() == 0)
+  if (piece.storage().nbytes() == 0) {
+    const OnDevice there(piece.device());
     return c10::Storage(c10::Storage::use_byte_size_t(), 0, piece.storage().allocator(), /*resizable=*/true);
+  }
   c10::Storage shared = share_storage(piece);
   if (!shared) throw Error(ErrorCode::internal, "a mesh tensor's buffer cannot be shared copy-on-write");
   return shared;

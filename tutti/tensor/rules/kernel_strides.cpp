@@ -76,16 +76,18 @@ torch::jit::Stack result_of_convolution(at::ArrayRef<at::IValue> arguments) {
   return {is_line ? result.squeeze(2) : result};
 }
 
-// _slow_conv2d_forward(images, weight, kernel_size, bias, stride, padding): the channels last where either has them so,
-// which a piece of weights with gaps may have, and not the whole.
+// _slow_conv2d_forward(images, weight, kernel_size, bias, stride, padding) and slow_conv_dilated2d(…, dilation): the
+// channels last where either has them so, which a piece of what has gaps may have, and not the whole.
 torch::jit::Stack result_of_slow_convolution(at::ArrayRef<at::IValue> arguments) {
   const at::Tensor &images = arguments[0].toTensor(), &weight = arguments[1].toTensor();
   const std::vector<int64_t> stride = arguments[4].toIntVector(), padding = arguments[5].toIntVector();
-  if (images.dim() != 4 || weight.dim() != 4 || stride.size() != 2 || padding.size() != 2 || !are_positive(stride))
+  const std::vector<int64_t> dilation = arguments.size() > 6 ? arguments[6].toIntVector() : std::vector<int64_t>{1, 1};
+  if (images.dim() != 4 || weight.dim() != 4 || stride.size() != 2 || padding.size() != 2 || dilation.size() != 2 ||
+      !are_positive(stride) || !are_positive(dilation))
     return {};
   const bool channels_last =
       at::native::thnn_conv_use_channels_last(on_device(images, at::kCPU), on_device(weight, at::kCPU));
-  const auto sizes = at::native::conv_output_size(images.sizes(), weight.sizes(), padding, stride);
+  const auto sizes = at::native::conv_output_size(images.sizes(), weight.sizes(), padding, stride, dilation);
   return {at::empty(sizes, at::TensorOptions(at::kMeta).dtype(images.dtype()),
                     channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous)};
 }
@@ -195,7 +197,8 @@ std::optional<torch::jit::Stack> results_of_kernel(const std::string& name, at::
   if (name == "aten::flip") return torch::jit::Stack{at::empty_like(without_memory(arguments[0].toTensor()))};
   if (name == "aten::rot90") return result_of_rotation(arguments);
   if (name == "aten::convolution" || name == "aten::_convolution") return result_of_convolution(arguments);
-  if (name == "aten::_slow_conv2d_forward") return result_of_slow_convolution(arguments);
+  if (name == "aten::_slow_conv2d_forward" || name == "aten::slow_conv_dilated2d")
+    return result_of_slow_convolution(arguments);
   if (name == "aten::_adaptive_avg_pool2d") return result_of_adaptive_pooling(arguments);
   for (const char* pads :
        {"aten::reflection_pad2d", "aten::reflection_pad3d", "aten::replication_pad2d", "aten::replication_pad3d"})
