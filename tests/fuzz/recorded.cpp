@@ -15,6 +15,7 @@
 #include "print.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/distribute/backward_here.h"
 #include "tutti/function/function.h"
 #include "tutti/tensor/mesh_tensor.h"
 
@@ -82,7 +83,7 @@ class World {
 Tensor dense(const Tensor& tensor) {
   const at::NoGradGuard no_grad;
   const Tensor whole = gather(tensor);
-  return at::zeros(whole.sizes(), whole.options()).copy_(whole);
+  return at::zeros(whole.sizes(), whole.options().device(at::kCPU)).copy_(whole);
 }
 
 // Of tensors that are laid out alike. Which of two NaNs a product is LibTorch leaves to where in a vector the element
@@ -159,6 +160,7 @@ bool takes_polynomial_of_nan(const Program& program) {
 }
 
 Verdict compare_runs(const Program& program) {
+  const BackwardHere in_one_order;  // on a GPU gradients may meet in another one on LibTorch's own thread
   World plain(program), recorded(program);
   const auto f = function([&](const std::vector<Tensor>& arguments) { return recorded.run(arguments); });
   for (int run = 0; run < kRuns; ++run) {
@@ -197,6 +199,12 @@ Verdict check_recorded(const Program& program) {
   if (verdict.is_finding() && is_unsteady(program)) return {"invalid", "LibTorch's own results differ"};
   if (verdict.kind == "value" && takes_polynomial_of_nan(program)) return {"invalid", "a polynomial of a NaN"};
   return verdict;
+}
+
+void run_plainly(Program program) {
+  program.place = Place::recorded;
+  const World plain(program);
+  for (int run = 0; run < kRuns; ++run) failure_of([&] { plain.run(plain.arguments(run)); });
 }
 
 }  // namespace tutti::fuzz

@@ -122,7 +122,7 @@ void Replay::fold(const Program::Call& call) {
   take(call.results[0].values[0], std::move(stack[0]).toTensor());
 }
 
-// Without views, which are prepared, and memory without a value, which is planned.
+// Without views, which are prepared, and host memory without a value, which is planned.
 std::vector<const Program::Call*> Replay::calls_to_run() {
   const BelowAutograd below;
   std::vector<const Program::Call*> calls;
@@ -202,6 +202,10 @@ Replay::Step Replay::make_step(const CallGroup& group) {
 void Replay::choose_form(Step& step) {
   const Program::Call& call = step.call();
   bool may_be_proven = false;
+  if (call.gives_fresh_memory) {
+    step.form = Form::fresh_memory;
+    return;
+  }
   if (!call.parts.empty()) {
     step.form = Form::control_flow;
     step.control_flow =
@@ -328,6 +332,12 @@ void Replay::run_functional(Step& step) {
   take_results(step);
 }
 
+// As much as the buffer has in the end: what is written to it may have made it larger.
+void Replay::take_fresh_memory(const Step& step) {
+  for (const int made : step.makes)
+    if (place(made) == Place::own) storage(made).set_data_ptr_noswap(allocate(buffer(made).bytes, buffer(made).device));
+}
+
 void Replay::run_control_flow(Step& step) {
   for (Tensor& result : step.control_flow->run()) step.stack.emplace_back(std::move(result));
   take_results(step);
@@ -385,6 +395,7 @@ void Replay::run_step(Step& step) {
   switch (step.form) {
     case Form::in_place: call(step, *step.call().op, step.arguments); break;
     case Form::functional: run_functional(step); break;
+    case Form::fresh_memory: take_fresh_memory(step); break;
     case Form::out: step.proven ? run_out(step) : prove(step); break;
     case Form::host_step: step.call().host_step(step.inputs); break;
     case Form::joined: step.joined->run(); break;

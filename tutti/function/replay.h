@@ -45,7 +45,7 @@ class Replay final : public ProgramRunner {
   std::vector<StepTime> step_times(at::ArrayRef<Tensor> arguments, int runs);
 
  private:
-  enum class Form { in_place, functional, out, host_step, joined, control_flow };
+  enum class Form { in_place, functional, out, fresh_memory, host_step, joined, control_flow };
   struct Step {
     std::vector<const Program::Call*> calls;  // one, or several that are joined
     Form form = Form::in_place;
@@ -113,6 +113,7 @@ class Replay final : public ProgramRunner {
   void run_step(Step& step);
   void call(Step& step, const c10::OperatorHandle& op, const Stack& arguments);
   void run_functional(Step& step);
+  void take_fresh_memory(const Step& step);
   void run_control_flow(Step& step);
   void run_out(Step& step);
   void prove(Step& step);
