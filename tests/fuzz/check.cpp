@@ -283,6 +283,9 @@ class Comparison {
         passed_over_.insert("a hook of a product that is then written: LibTorch's may be a view, and forget it");
       else if (transforms_into())
         passed_over_.insert(kUnwrittenOut);
+      else if (seen.is_gradient && goes_back_behind_a_step())
+        passed_over_.insert(
+            "a backward pass through what an optimizer has written since, past LibTorch's count of versions");
       else if ((seen.is_gradient || is_result_of_gradient(seen.slot)) && takes_elements_around_a_view())
         passed_over_.insert("the gradient of elements that as_strided takes from around a view, which a write changes");
       else if (hangs_on_a_nan())
@@ -488,6 +491,19 @@ class Comparison {
     return is_input(slot) || std::any_of(program_.statements.begin(), program_.statements.end(), wrote);
   }
 
+  // Optimizers write to data(): LibTorch does not see that a graph of before saved what they write.
+  bool goes_back_behind_a_step() const {
+    int made = 0, made_before = -1;  // results have lower slots
+    for (const Statement& statement : program_.statements) {
+      if (statement.op) made = std::max(made, statement.result + Program::kResults);
+      if (statement.kind == Statement::Kind::optimizer_step) made_before = made;
+      const bool goes_back = statement.kind == Statement::Kind::backward || statement.kind == Statement::Kind::gradient;
+      if (!goes_back || made_before < 0) continue;
+      for (const int slot : statement.arguments[0].slots)
+        if (slot < made_before && !is_input(slot)) return true;
+    }
+    return false;
+  }
   bool is_bits_of_a_result(int slot) const {
     return std::any_of(program_.statements.begin(), program_.statements.end(), [&](const Statement& statement) {
       if (!statement.op) return false;

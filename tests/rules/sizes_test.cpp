@@ -120,6 +120,18 @@ TEST(Sizes, OfConjugatesAsAnotherTypeAreRefused) {
     }
 }
 
+TEST(Sizes, OfValuesThatAreMoreThanTheIndicesAreRefused) {
+  for (const int64_t picked : {1, 2, 3})
+    for (const bool accumulate : {true, false})
+      for (const bool in_place : {true, false})
+        expect_like_one_device(torch::ones({2}), {"x"}, [&](const Tensor& values) {
+          const Tensor x = values.sum().expand({1, 3}).clone();
+          const c10::List<std::optional<Tensor>> indices({std::optional<Tensor>(), torch::arange(picked)});
+          return in_place ? at::index_put(x, indices, values, accumulate)
+                          : at::_index_put_impl_(const_cast<Tensor&>(x), indices, values, accumulate);
+        });
+}
+
 TEST(Sizes, OfConvolutionsWithoutAStrideAreRefused) {
   const Tensor weight = torch::ones({2, 2, 1, 1});
   for (const std::vector<int64_t>& stride : {std::vector<int64_t>{0, 0}, {1, 0}, {0, 0, 0, 0}, {-1, 1}})

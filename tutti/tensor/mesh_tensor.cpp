@@ -426,9 +426,15 @@ Tensor make_mesh_tensor(const MeshShape* shape, Tensor component) {
 }
 
 Tensor borrow_as_replicated(const MeshShape* shape, const Tensor& operand) {
+  const bool is_number = operand.unsafeGetTensorImpl()->is_wrapped_number();
+  if (!shape->one_buffer_when_replicated && is_number) {  // it stays on the host, where every device's kernels take it
+    const Spec* spec = intern_replicated(shape, {});
+    return at::detail::make_tensor<MeshTensorImpl>(spec,
+                                                   Components(static_cast<size_t>(spec->num_components), operand));
+  }
   if (!shape->one_buffer_when_replicated) return make_mesh_tensor(shape, operand);
-  return at::detail::make_tensor<MeshTensorImpl>(shape, nullptr,
-                                                 operand.device() == shape->home ? operand : operand.to(shape->home));
+  return at::detail::make_tensor<MeshTensorImpl>(
+      shape, nullptr, is_number || operand.device() == shape->home ? operand : operand.to(shape->home));
 }
 
 Tensor distribute_tensor(const Tensor& value, const Layout& layout) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <map>
 #include <optional>
 
 #include "tutti/tensor/operator_info.h"
@@ -209,13 +210,32 @@ CutPlaces keep_one_cut(const Planner& p, Indexing& indexing, bool in_parts) {
   return cut;
 }
 
+// What the indices pick has these sizes, by letter, but for what a mask picks.
+std::map<char, int64_t> picked_sizes(const Planner& p, const Indexing& indexing) {
+  std::map<char, int64_t> sizes;
+  for (const Term& term : indexing.terms) {
+    const Spec* spec = term.item < 0 ? p.spec(term.argument) : p.specs(1)[static_cast<size_t>(term.item)];
+    for (size_t axis = 0; axis < term.letters.size(); ++axis) {
+      int64_t& size = sizes.try_emplace(term.letters[axis], 1).first->second;
+      if (spec->sizes[axis] != 1) size = spec->sizes[axis];
+    }
+  }
+  return sizes;
+}
+
 // index_put(self, indices, values, accumulate, …): the values broadcast to what the indices pick. Values to be added
 // may come in parts: in place along all axes of the places, else along one.
 bool index_put(Planner& p) {
   auto indexing = indexing_of(p);
   const auto rank = static_cast<size_t>(p.spec(2)->rank());
   if (!indexing || rank > indexing->result.size()) return false;
-  indexing->terms.push_back({2, indexing->result.substr(indexing->result.size() - rank), -1, /*broadcasts=*/true});
+  const std::string values = indexing->result.substr(indexing->result.size() - rank);
+  const auto picked = picked_sizes(p, *indexing);
+  for (size_t axis = 0; axis < rank; ++axis)  // else the values would seem to repeat the indices
+    if (const auto found = picked.find(values[axis]);
+        found != picked.end() && p.spec(2)->sizes[axis] != 1 && p.spec(2)->sizes[axis] != found->second)
+      throw NoShardedForm();
+  indexing->terms.push_back({2, values, -1, /*broadcasts=*/true});
   const bool in_parts = p.boolean(3) && adds_parts(p);
   const CutPlaces cut = in_parts && p.info().writes[0] ? CutPlaces() : keep_one_cut(p, *indexing, in_parts);
   shard(p, indexing->terms, {indexing->terms[0].letters});
