@@ -218,7 +218,50 @@ TEST_F(DividedOnGpus, BernoulliDrawsWhatOneDeviceDraws) {
   }
 }
 
+TEST_F(DividedOnGpus, NumbersBesideIntegersGiveTheDefaultType) {
+  for (const auto& specs : std::vector<std::vector<std::string>>{{"x"}, {kUnsharded}}) {
+    const at::Tensor x = divided(at::ones({6}, at::TensorOptions(at::kCPU).dtype(at::kLong)), specs);
+    const at::Tensor difference = without_moves([&] { return at::rsub(x, 2.5); });
+    EXPECT_EQ(difference.scalar_type(), at::kFloat);
+    EXPECT_THAT(numbers(gather(difference)), Each(1.5));
+  }
+}
+
+TEST_F(DividedOnGpus, PartsOfOneGpuHavePiecesOfTheirOwn) {
+  const int devices = num_gpus() + 3;
+  const Mesh larger({{"x", devices}}, test_devices(devices));
+  const at::Tensor x = distribute_tensor(on_gpu(at::full({1, 1}, 4.0)), Layout({"x", kUnsharded}, larger));
+  const at::Tensor whole = distribute_tensor(on_gpu(at::full({1, 1}, 4.0)), Layout({kUnsharded, kUnsharded}, larger));
+  EXPECT_THAT(numbers(gather(at::norm(x, 2, {0}))), Each(4));
+  for (const at::Tensor& copy : {whole.expand_copy({2, 1}), x.sum(0, true).sqrt(), std::get<0>(whole.sort(1))}) {
+    copy.mul_(2);
+    for (const at::Tensor& piece : mesh_impl(copy).read()) EXPECT_TRUE(at::equal(piece.cpu(), gather(copy).cpu()));
+  }
+  EXPECT_THAT(numbers(gather(whole)), Each(4));
+}
+
+TEST_F(DividedOnGpus, AViewOfAViewThatIsACopyIsWrittenThrough) {
+  const at::Tensor x = divided(at::ones({1, 2}, at::kCPU), {"x", kUnsharded});
+  x.slice(0, 0, 1, 2).as_strided({1}, {2}).fill_(3);
+  EXPECT_THAT(numbers(gather(x)), ElementsAre(3, 1));
+}
+
 using ReplicasOnGpus = OnGpus;
+
+TEST_F(ReplicasOnGpus, HaveVariablesOnTheirGpuAlsoWithoutElements) {
+  MirroredStrategy strategy({.devices = test_devices(2)});
+  for (const int64_t size : {0, 3}) {
+    const Tensor x = strategy.build([&] { return variable(at::ones({size})); });
+    const auto sums = strategy.run([&, own = x] {
+      EXPECT_EQ(own.storage().device(), own.device());
+      const at::NoGradGuard no_grad;
+      own.add_(1);  // which leaves what is shared
+      EXPECT_EQ(own.storage().device(), own.device());
+      return own + at::ones({1});
+    });
+    for (int r = 0; r < 2; ++r) EXPECT_EQ(sums[static_cast<size_t>(r)].device(), gpu_device(r));
+  }
+}
 
 // LibTorch would run both backward passes on the thread of GPU:0.
 TEST_F(ReplicasOnGpus, MeetInBackwardPassesAlsoOnOneGpu) {

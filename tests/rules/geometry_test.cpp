@@ -326,6 +326,12 @@ TEST(Strides, OfADilatedConvolutionHangOnTheWholeImages) {
       expect_strides_of_one_device(x, {kUnsharded, "x", kUnsharded, kUnsharded}, [&](const Tensor& t) {
         return at::slow_conv_dilated2d(t.slice(2, {}, {}, step), weight, {2, 2}, {}, {1, 1}, {0, 0}, {1, 1});
       });
+  const Tensor back = weight.transpose(0, 1).contiguous();
+  for (const Tensor& x : {images, images.contiguous(at::MemoryFormat::ChannelsLast)})
+    for (const int64_t step : {1, 2})
+      expect_strides_of_one_device(x, {kUnsharded, "x", kUnsharded, kUnsharded}, [&](const Tensor& t) {
+        return at::slow_conv_transpose2d(t.slice(2, {}, {}, step), back, {2, 2}, {}, {1, 2}, {0, 1}, {0, 1}, {1, 1});
+      });
 }
 
 TEST(Strides, OfAveragesOverRegionsHangOnTheWholeImage) {

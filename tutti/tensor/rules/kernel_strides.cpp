@@ -76,6 +76,12 @@ torch::jit::Stack result_of_convolution(at::ArrayRef<at::IValue> arguments) {
   return {is_line ? result.squeeze(2) : result};
 }
 
+at::MemoryFormat format_of_slow(const at::Tensor& images, const at::Tensor& weight) {
+  return at::native::thnn_conv_use_channels_last(on_device(images, at::kCPU), on_device(weight, at::kCPU))
+             ? at::MemoryFormat::ChannelsLast
+             : at::MemoryFormat::Contiguous;
+}
+
 // _slow_conv2d_forward(images, weight, kernel_size, bias, stride, padding) and slow_conv_dilated2d(…, dilation): the
 // channels last where either has them so, which a piece of what has gaps may have, and not the whole.
 torch::jit::Stack result_of_slow_convolution(at::ArrayRef<at::IValue> arguments) {
@@ -85,11 +91,20 @@ torch::jit::Stack result_of_slow_convolution(at::ArrayRef<at::IValue> arguments)
   if (images.dim() != 4 || weight.dim() != 4 || stride.size() != 2 || padding.size() != 2 || dilation.size() != 2 ||
       !are_positive(stride) || !are_positive(dilation))
     return {};
-  const bool channels_last =
-      at::native::thnn_conv_use_channels_last(on_device(images, at::kCPU), on_device(weight, at::kCPU));
   const auto sizes = at::native::conv_output_size(images.sizes(), weight.sizes(), padding, stride, dilation);
-  return {at::empty(sizes, at::TensorOptions(at::kMeta).dtype(images.dtype()),
-                    channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous)};
+  return {at::empty(sizes, at::TensorOptions(at::kMeta).dtype(images.dtype()), format_of_slow(images, weight))};
+}
+
+// slow_conv_transpose2d(images, weight, kernel_size, bias, stride, padding, output_padding, dilation)
+torch::jit::Stack result_of_slow_transposed_convolution(at::ArrayRef<at::IValue> arguments) {
+  const at::Tensor &images = arguments[0].toTensor(), &weight = arguments[1].toTensor();
+  const std::vector<int64_t> stride = arguments[4].toIntVector(), padding = arguments[5].toIntVector(),
+                             further = arguments[6].toIntVector(), dilation = arguments[7].toIntVector();
+  const bool are_pairs = stride.size() == 2 && padding.size() == 2 && further.size() == 2 && dilation.size() == 2;
+  if (images.dim() != 4 || weight.dim() != 4 || !are_pairs) return {};
+  const auto sizes = at::native::conv_input_size(images.sizes(), weight.sizes(), padding, further, stride, dilation, 1);
+  if (std::ranges::any_of(sizes, [](int64_t size) { return size < 0; })) return {};
+  return {at::empty(sizes, at::TensorOptions(at::kMeta).dtype(images.dtype()), format_of_slow(images, weight))};
 }
 
 // huber_loss(input, target, none, delta), of each element: like the input, or, where that is broadcast, as a sum.
@@ -199,6 +214,7 @@ std::optional<torch::jit::Stack> results_of_kernel(const std::string& name, at::
   if (name == "aten::convolution" || name == "aten::_convolution") return result_of_convolution(arguments);
   if (name == "aten::_slow_conv2d_forward" || name == "aten::slow_conv_dilated2d")
     return result_of_slow_convolution(arguments);
+  if (name == "aten::slow_conv_transpose2d") return result_of_slow_transposed_convolution(arguments);
   if (name == "aten::_adaptive_avg_pool2d") return result_of_adaptive_pooling(arguments);
   for (const char* pads :
        {"aten::reflection_pad2d", "aten::reflection_pad3d", "aten::replication_pad2d", "aten::replication_pad3d"})

@@ -92,7 +92,7 @@ bool asks_if_contiguous(const std::string& name) {
 bool chooses_strides(const std::string& name) {
   const bool pads = name.starts_with("aten::reflection_pad") || name.starts_with("aten::replication_pad");
   const bool is_known = name.ends_with("_pad2d") || name.ends_with("_pad3d");  // results_of_kernel
-  return (pads && !is_known) || name.starts_with("aten::log_sigmoid_forward") || name == "aten::slow_conv_transpose2d";
+  return (pads && !is_known) || name.starts_with("aten::log_sigmoid_forward");
 }
 
 bool requires_type_of_result(const std::string& name) {
