@@ -17,6 +17,7 @@
 #include "tests/support/test_devices.h"
 #include "tests/support/watchdog.h"
 #include "tutti/collectives/communications.h"
+#include "tutti/core/error.h"
 #include "tutti/data/dataset.h"
 #include "tutti/device/gpu.h"
 #include "tutti/device/logical_devices.h"
@@ -233,11 +234,23 @@ TEST_F(DividedOnGpus, PartsOfOneGpuHavePiecesOfTheirOwn) {
   const at::Tensor x = distribute_tensor(on_gpu(at::full({1, 1}, 4.0)), Layout({"x", kUnsharded}, larger));
   const at::Tensor whole = distribute_tensor(on_gpu(at::full({1, 1}, 4.0)), Layout({kUnsharded, kUnsharded}, larger));
   EXPECT_THAT(numbers(gather(at::norm(x, 2, {0}))), Each(4));
-  for (const at::Tensor& copy : {whole.expand_copy({2, 1}), x.sum(0, true).sqrt(), std::get<0>(whole.sort(1))}) {
+  for (const at::Tensor& copy : {at::expand_copy(whole, {2, 1}), x.sum(0, true).sqrt(), std::get<0>(whole.sort(1))}) {
     copy.mul_(2);
     for (const at::Tensor& piece : mesh_impl(copy).read()) EXPECT_TRUE(at::equal(piece.cpu(), gather(copy).cpu()));
   }
   EXPECT_THAT(numbers(gather(whole)), Each(4));
+}
+
+// As the state of an optimizer that was loaded from a file.
+TEST_F(DividedOnGpus, PlainTensorsAreWrittenFromReplicatedValues) {
+  const at::Tensor x = divided(at::full({2}, 3.0, at::kCPU), {kUnsharded}),
+                   sharded = divided(at::ones({3}, at::kCPU), {"x"});
+  for (const int gpu : {0, 2}) {
+    const at::Tensor plain = on_gpu(at::ones({2}, at::kCPU), gpu);
+    EXPECT_TRUE(plain.mul_(0.5).add_(x, 2).is_same(plain));
+    EXPECT_THAT(numbers(plain), Each(6.5));
+    EXPECT_THROW(on_gpu(at::ones({3}, at::kCPU), gpu).add_(sharded), Error);
+  }
 }
 
 TEST_F(DividedOnGpus, AViewOfAViewThatIsACopyIsWrittenThrough) {
@@ -252,10 +265,9 @@ TEST_F(ReplicasOnGpus, HaveVariablesOnTheirGpuAlsoWithoutElements) {
   MirroredStrategy strategy({.devices = test_devices(2)});
   for (const int64_t size : {0, 3}) {
     const Tensor x = strategy.build([&] { return variable(at::ones({size})); });
-    const auto sums = strategy.run([&, own = x] {
-      EXPECT_EQ(own.storage().device(), own.device());
+    const auto sums = strategy.run([&] {
       const at::NoGradGuard no_grad;
-      own.add_(1);  // which leaves what is shared
+      const at::Tensor own = local(x).add_(1);  // which leaves what is shared
       EXPECT_EQ(own.storage().device(), own.device());
       return own + at::ones({1});
     });

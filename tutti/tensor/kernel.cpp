@@ -5,6 +5,7 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/graph_task.h>
 
+#include <algorithm>
 #include <mutex>
 
 #include "tutti/collectives/communications.h"
@@ -40,10 +41,12 @@ namespace {
 // What the tensor arguments of a call have in common.
 struct Operands {
   const MeshShape* shape = nullptr;
-  bool all_whole = true;      // each mesh tensor is a replicated value in one buffer
-  bool writes_plain = false;  // one that the op writes
-  bool any_plain = false;     // a defined plain tensor with axes is among them
-  bool reads_plain = false;   // a defined plain tensor that the op only reads
+  bool all_whole = true;       // each mesh tensor is a replicated value in one buffer
+  bool all_replicated = true;  // the same in any number of buffers
+  bool writes_plain = false;   // one that the op writes
+  bool writes_mesh = false;
+  bool any_plain = false;    // a defined plain tensor with axes is among them
+  bool reads_plain = false;  // a defined plain tensor that the op only reads
 };
 
 class Survey {
@@ -79,6 +82,8 @@ class Survey {
                   str(info_.name, ": operands of two meshes, ", operands_.shape->mesh.to_string(), " and ",
                       impl.mesh_shape()->mesh.to_string(), "; gather() one of them first"));
     operands_.all_whole &= impl.whole();
+    operands_.all_replicated &= impl.whole() || impl.spec()->replicated();
+    operands_.writes_mesh |= written;
   }
 
   // What a plain tensor would get of sharded operands depends on the layout: refused. Of replicated ones it is their
@@ -86,6 +91,7 @@ class Survey {
   // LibTorch's backward formulas write mesh values into plain tensors that they made.
   void check_plain_write() const {
     if (operands_.all_whole || info_.may_fill_plain || torch::autograd::get_current_graph_task_id() >= 0) return;
+    if (operands_.all_replicated && !operands_.writes_mesh) return;
     throw Error(ErrorCode::invalid_argument,
                 str(info_.name,
                     ": in-place on a plain tensor with mesh operands; make the tensor in the strategy's "
@@ -104,6 +110,25 @@ void adopt_plain_operands(const OperatorInfo& info, const MeshShape* shape, Stac
   };
   for (size_t i = 0; i < info.num_arguments; ++i)
     if (!info.writes[i]) replace_tensors(stack[first + i], adopt);
+}
+
+// In the place of replicated values in several buffers what the device of the plain tensor has of them.
+void read_beside_plain(const OperatorInfo& info, Stack& stack) {
+  const size_t first = stack.size() - info.num_arguments;
+  std::optional<c10::Device> device;
+  const auto note = [&](const Tensor& tensor) {
+    if (tensor.defined() && !device) device = tensor.device();
+    return tensor;
+  };
+  for (size_t i = 0; i < info.num_arguments; ++i)
+    if (info.writes[i]) replace_tensors(stack[first + i], note);
+  const auto there = [&](const Tensor& tensor) {
+    if (!tensor.defined() || !is_mesh_tensor(tensor)) return tensor;
+    const Components& buffers = mesh_impl(tensor).read();
+    const auto found = std::ranges::find(buffers, *device, &Tensor::device);
+    return found != buffers.end() ? *found : buffers[0].to(*device);
+  };
+  for (size_t i = 0; i < info.num_arguments; ++i) replace_tensors(stack[first + i], there);
 }
 
 class MeshKernel final : public c10::OperatorKernel {
@@ -127,6 +152,10 @@ class MeshKernel final : public c10::OperatorKernel {
     if (operands.any_plain) {
       check_plain_operand(info_.name);
       communicated(plain_operands(), 0);
+    }
+    if (operands.writes_plain && !operands.writes_mesh && operands.all_replicated && !operands.all_whole) {
+      read_beside_plain(info_, *stack);
+      return op.callBoxed(*stack);
     }
     if (info_.draws && operands.shape->divided()) check_generator(torch::jit::last(*stack, info_.num_arguments));
     if (gives_back_nothing_ && give_back_nothing(*stack)) return;

@@ -59,8 +59,8 @@ std::string defect(const Choice& choice) {
   return end.text.substr(5) + end.failure;
 }
 
-Choice random_choice(Dice& dice) {
-  Choice choice{.replicas = dice.pick({0, 1, 2, 4}), .merge = dice.chance(50)};
+Choice random_choice(Dice& dice, bool gpus) {
+  Choice choice{.replicas = dice.pick({0, 1, 2, 4}), .merge = dice.chance(50), .gpus = gpus};
   const int percent = dice.pick({8, 15, 30});
   for (int i = 0; i < static_cast<int>(Idiom::last); ++i)
     if (dice.chance(percent)) choice.idioms |= uint64_t{1} << i;
@@ -90,15 +90,15 @@ Choice shorten(Choice choice, std::string& text) {
   return choice;
 }
 
-Choice parse(const std::string& idioms, int replicas, bool separate) {
-  Choice choice{.replicas = replicas, .merge = !separate};
+Choice parse(const std::string& idioms, int replicas, bool separate, bool gpus) {
+  Choice choice{.replicas = replicas, .merge = !separate, .gpus = gpus};
   for (int i = 0; i < static_cast<int>(Idiom::last); ++i)
     if (("," + idioms + ",").find("," + to_string(static_cast<Idiom>(i)) + ",") != std::string::npos)
       choice.idioms |= uint64_t{1} << i;
   return choice;
 }
 
-int fuzz(uint64_t seed, int64_t seconds, int64_t programs) {
+int fuzz(uint64_t seed, int64_t seconds, int64_t programs, bool gpus) {
   const auto start = std::chrono::steady_clock::now();
   const auto passed = [&] {
     return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - start).count();
@@ -107,7 +107,7 @@ int fuzz(uint64_t seed, int64_t seconds, int64_t programs) {
   int64_t i = 0;
   for (; programs > 0 ? i < programs : passed() < seconds; ++i) {
     Dice dice(seed * 1000003 + static_cast<uint64_t>(i));
-    const Choice choice = random_choice(dice);
+    const Choice choice = random_choice(dice, gpus);
     std::string text = defect(choice);
     if (text.empty()) continue;
     const std::string shortest = to_string(shorten(choice, text));
@@ -131,18 +131,19 @@ int main(int argc, char** argv) {
   uint64_t seed = 1;
   std::string idioms;
   int replicas = -1;
-  bool separate = false;
+  bool separate = false, gpus = false;
   app.add_option("--seconds,-s", seconds, "how long to go on");
   app.add_option("--programs,-n", programs, "how many, instead of seconds");
   app.add_option("--seed", seed, "of the programs");
   app.add_option("--idioms", idioms, "one program, of these, separated by commas");
   app.add_option("--replicas", replicas, "of that program; 0: global view");
   app.add_flag("--separate", separate, "each shard has a buffer");
+  app.add_flag("--gpus", gpus, "on GPUs, with TUTTI_TEST_DEVICE=cpu_and_gpu simulated ones where there are none");
   CLI11_PARSE(app, argc, argv);
   tutti::configure_logical_cpus(4);
   tutti::set_warning_sink([](const std::string&) {});
-  if (replicas < 0) return fuzz(seed, seconds, programs);
-  const std::string text = defect(parse(idioms, replicas, separate));
+  if (replicas < 0) return fuzz(seed, seconds, programs, gpus);
+  const std::string text = defect(parse(idioms, replicas, separate, gpus));
   std::printf("%s\n", text.empty() ? "the numbers of one device" : text.c_str());
   return text.empty() ? 0 : 1;
 }

@@ -45,6 +45,7 @@ std::string to_string(Idiom idiom) {
 std::string to_string(const Choice& choice) {
   std::string text = choice.replicas ? str("--replicas ", choice.replicas) : std::string("--replicas 0");
   if (!choice.merge) text += " --separate";
+  if (choice.gpus) text += " --gpus";
   text += " --idioms ";
   for (int i = 0; i < static_cast<int>(Idiom::last); ++i)
     if (choice.has(static_cast<Idiom>(i))) text += (text.back() == ' ' ? "" : ",") + to_string(static_cast<Idiom>(i));
@@ -61,6 +62,7 @@ Choice sensible(Choice choice) {
   exclude(Idiom::tie_weights, Idiom::freeze);
   exclude(Idiom::step_inside, Idiom::adam);
   exclude(Idiom::evaluate_inference, Idiom::evaluate);
+  if (choice.gpus) drop(Idiom::recurrent);  // for which LibTorch has a kernel of CUDA's alone
   if (!choice.has(Idiom::recurrent)) drop(Idiom::state_in_module);
   if (choice.replicas > 0) drop(Idiom::state_in_module);  // docs: state that replicas share is a race
   if (choice.has(Idiom::step_inside)) {                   // what looks at gradients between backward and step

@@ -48,6 +48,7 @@ struct Choice {
   uint64_t idioms = 0;
   int replicas = 0;  // 0: global view
   bool merge = true;
+  bool gpus = false;  // the mesh's devices: simulated ones where there are none
   bool has(Idiom idiom) const { return idioms >> static_cast<int>(idiom) & 1; }
 };
 std::string to_string(const Choice& choice);

@@ -3,6 +3,7 @@
 #include <sstream>
 
 #include "idioms.h"
+#include "tutti/tensor/torch_device.h"
 #include "tutti/tutti.h"
 
 namespace tutti::fuzz {
@@ -79,15 +80,24 @@ class World {
   virtual Tensor whole(const Tensor& tensor) { return tensor; }
 };
 
+std::vector<Device> devices_of(int count, const Choice& choice) {
+  if (!choice.gpus) return configure_logical_cpus(count);
+  const auto gpus = list_physical_devices(DeviceType::gpu);
+  return {gpus.begin(), gpus.begin() + count};
+}
+
 class Replicas : public World {
  public:
-  Replicas(int count, bool merge) : strategy_({.devices = configure_logical_cpus(count), .mesh = {.merge = merge}}) {}
+  Replicas(int count, const Choice& choice)
+      : strategy_({.devices = devices_of(count, choice), .mesh = {.merge = choice.merge}}) {}
   void build(const std::function<void()>& f) override { strategy_.build(f); }
   Tensor step(const Step& f, const Tensor& x, const Tensor& y) override {
     const auto count = static_cast<int64_t>(parts());
     const auto results = strategy_.run(
         [&](const Tensor& part_x, const Tensor& part_y) {
-          return f(part_x, part_y, static_cast<size_t>(get_replica_context().replica_id_in_sync_group()));
+          const auto replica = static_cast<size_t>(get_replica_context().replica_id_in_sync_group());
+          const c10::Device here = torch_device(strategy_.mesh().devices()[replica]);
+          return f(part_x.to(here), part_y.to(here), replica);
         },
         PerReplica<Tensor>(x.chunk(count)), PerReplica<Tensor>(y.chunk(count)));
     return strategy_.reduce(ReduceOp::sum, results);
@@ -146,7 +156,7 @@ class Program {
 
  private:
   void note(const std::string& name, const Tensor& tensor) {
-    const Tensor value = world_.whole(tensor.detach()).to(torch::kDouble).reshape({-1}).contiguous();
+    const Tensor value = world_.whole(tensor.detach()).cpu().to(torch::kDouble).reshape({-1}).contiguous();
     numbers_.push_back({name, {value.data_ptr<double>(), value.data_ptr<double>() + value.numel()}});
   }
 
@@ -354,10 +364,10 @@ std::vector<Number> train_plain(const Choice& choice) {
 
 std::vector<Number> train_on_mesh(const Choice& choice) {
   if (choice.replicas > 0) {
-    Replicas world(choice.replicas, choice.merge);
+    Replicas world(choice.replicas, choice);
     return train(world, choice);
   }
-  GlobalView world(3, choice.merge);
+  GlobalView world(3, choice);
   return train(world, choice);
 }
 
