@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "tutti/core/target_clones.h"
 #include "tutti/tensor/parallel_ranges.h"
 
 namespace tutti {
@@ -17,7 +18,7 @@ using Stack = torch::jit::Stack;
 constexpr int64_t kWeightsOfAThread = 1000, kElementsTakenByAThread = 32768;  // at least
 
 #if defined(__x86_64__)
-[[gnu::target_clones("avx512f", "avx2", "default")]]
+TUTTI_TARGET_CLONES("avx512f", "avx2", "default")
 #endif
 void add_row(const float* __restrict row, int64_t width, float* __restrict to) {
   for (int64_t i = 0; i < width; ++i) to[i] += row[i];

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "tutti/core/target_clones.h"
 #include "tutti/function/native_accuracy.h"
 #include "tutti/function/native_convolution.h"
 #include "tutti/function/native_embedding.h"
@@ -24,7 +25,7 @@ constexpr int64_t kColumns = 16;
 // Of up to kColumns neighbouring columns: the running mean and the sum of squared differences from it, in float64 and
 // row by row, as LibTorch does it for one column after the other.
 #if defined(__x86_64__)
-[[gnu::target_clones("avx512f", "fma", "default")]]
+TUTTI_TARGET_CLONES("avx512f", "fma", "default")
 #endif
 void add_rows(const float* from, int64_t rows, int64_t stride, int64_t count, double* means, double* squares) {
   for (int64_t row = 0; row < rows; ++row) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "tutti/core/target_clones.h"
 #include "tutti/tensor/parallel_ranges.h"
 
 namespace tutti {
@@ -58,7 +59,7 @@ template <class Count>
 // The loops become loops of the vectors that the processor has. A vector that is longer than what is left of a row
 // goes on into the next rows, whose results overwrite it.
 #if defined(__x86_64__)
-[[gnu::target_clones("avx512f", "avx2", "default")]]
+TUTTI_TARGET_CLONES("avx512f", "avx2", "default")
 #endif
 void pool_planes(const float* from, const Planes& planes, float threshold, float* values, int64_t* indices) {
   const float* const end = from + planes.count * planes.elements();
@@ -105,10 +106,10 @@ void pool_planes(const float* from, const Planes& planes, float threshold, float
 
 // An image whose channels lie innermost.
 #if defined(__x86_64__)
-[[gnu::target_clones("avx512f", "avx2", "default")]]
+TUTTI_TARGET_CLONES("avx512f", "avx2", "default")
 #endif
 void pool_image(const float* image, int64_t width, int64_t channels, int64_t rows, int64_t columns, float threshold,
- float* values,               int64_t* indices) {
+                float* values, int64_t* indices) {
   for (int64_t row = 0; row < rows; ++row)
     for (int64_t column = 0; column < columns; ++column) {
       const int64_t place = 2 * (row * width + column), made = (row * columns + column) * channels;
@@ -148,9 +149,10 @@ template <class Count>
 // Returns whether all places lie in their 2 x 2 elements. As above, a vector goes on into the next rows. `results`: of
 // the pooling, which are compared with the threshold.
 #if defined(__x86_64__)
-[[gnu::target_clones("avx512f", "avx2", "default")]]
+TUTTI_TARGET_CLONES("avx512f", "avx2", "default")
 #endif
-bool spread_planes(const float* gradient, const float* results, float threshold, const int64_t* indices, const Planes& planes, float* to) {
+bool spread_planes(const float* gradient, const float* results, float threshold, const int64_t* indices,
+                   const Planes& planes, float* to) {
   const float* const end = to + planes.count * planes.elements();
   const float* const gradient_end = gradient + planes.count * planes.results();
   const auto width = static_cast<int32_t>(planes.width);
@@ -187,10 +189,10 @@ bool spread_planes(const float* gradient, const float* results, float threshold,
 
 // An image whose channels lie innermost. Requires: all places lie in their 2 x 2 pixels.
 #if defined(__x86_64__)
-[[gnu::target_clones("avx512f", "avx2", "default")]]
+TUTTI_TARGET_CLONES("avx512f", "avx2", "default")
 #endif
-void spread_image(const float* gradient, const float* results, float threshold, const int64_t* indices, int64_t width, int64_t height,
-                  int64_t channels, float* to) {
+void spread_image(const float* gradient, const float* results, float threshold, const int64_t* indices, int64_t width,
+                  int64_t height, int64_t channels, float* to) {
   const int64_t rows = height / 2, columns = width / 2;
   for (int64_t row = 0; row < rows; ++row) {
     for (int64_t column = 0; column < columns; ++column) {

@@ -11,6 +11,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "tutti/core/target_clones.h"
 #include "tutti/tensor/random_seed.h"
 
 namespace tutti {
@@ -53,7 +54,7 @@ template <class Count>
 }
 
 #if defined(__x86_64__)
-[[gnu::target_clones("avx512f", "avx2", "default")]]
+TUTTI_TARGET_CLONES("avx512f", "avx2", "default")
 #endif
 void sum_columns(const float* from, int64_t rows, int64_t columns, float* to) {
   int64_t column = 0;
@@ -74,7 +75,7 @@ void sum_columns(const float* from, int64_t rows, int64_t columns, float* to) {
 
 // The sum of contiguous elements.
 #if defined(__x86_64__)
-[[gnu::target_clones("avx512f", "avx2", "default")]]
+TUTTI_TARGET_CLONES("avx512f", "avx2", "default")
 #endif
 float sum_all(const float* from, int64_t count) {
   Sums chains;

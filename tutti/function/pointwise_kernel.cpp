@@ -3,6 +3,8 @@
 
 #include <cmath>
 
+#include "tutti/core/target_clones.h"
+
 namespace tutti {
 
 bool has_fused_multiply_add() {
@@ -29,7 +31,7 @@ bool has_fused_multiply_add() {
 
 // The loops become loops of the vectors that the processor has.
 #if defined(__x86_64__)
-[[gnu::target_clones("avx512f", "fma", "default")]]
+TUTTI_TARGET_CLONES("avx512f", "fma", "default")
 #endif
 void compute_pointwise(Pointwise what, float* out, const float* a, const float* b, int64_t count,
                        PointwiseNumbers numbers) {

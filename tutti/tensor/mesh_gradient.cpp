@@ -394,9 +394,15 @@ Tensor& MeshMeta::grad_in(const ThreadView& view) {
   return own.mutable_grad();
 }
 
+// Other threads may be about to do so.
+void MeshMeta::reduce_pending() {
+  const std::lock_guard lock(group_->mutex_);
+  if (pending() || taken_.load() || group_->must_reduce()) group_->reduce();
+}
+
 Tensor& MeshMeta::mutable_grad() {
   if (const ThreadView& view = ThreadView::current(); view.replica >= 0) return grad_in(view);
-  if (pending() || taken_.load() || group_->must_reduce()) group_->reduce();
+  reduce_pending();
   global_.store(true, std::memory_order_release);  // the caller may set it
   return grad_;
 }
@@ -404,7 +410,7 @@ Tensor& MeshMeta::mutable_grad() {
 const Tensor& MeshMeta::grad() const {
   auto& self = const_cast<MeshMeta&>(*this);
   if (const ThreadView& view = ThreadView::current(); view.replica >= 0) return self.grad_in(view);
-  if (pending() || taken_.load() || group_->must_reduce()) group_->reduce();
+  self.reduce_pending();
   return grad_;
 }
 

@@ -122,7 +122,8 @@ class MeshMeta final : public torch::autograd::AutogradMeta {
   bool moves_to_first() const { return group_->op() == ReduceOp::sum || leaves_.size() == 1; }
   Tensor rest_of_global_gradient() const;
   void set_global_gradient(Tensor gradient);
-  bool pending() const;
+  bool pending() const;  // requires the group's mutex, as settle() and take_replicas()
+  void reduce_pending();
   void settle();
   void drop();
   BufferSum take_replicas();
