@@ -33,10 +33,11 @@ struct ClassLetters {
   }
 };
 
-// Calls the op on a part of the classes: targets among the others are ignored there.
+constexpr int64_t kNoClass = -100;
+
+// Of a part of the classes, targets among the others are none. Returns which are.
 template <size_t kTarget, size_t kIgnoredClass>
-void call_on_classes(const c10::OperatorHandle& op, torch::jit::Stack& call, const AxisPiece& classes) {
-  constexpr int64_t kNoClass = -100;
+Tensor leave_out_others(torch::jit::Stack& call, const AxisPiece& classes) {
   const Tensor target = call[kTarget].toTensor().to(at::kLong);
   Tensor elsewhere = target.eq(call[kIgnoredClass].toInt());
   const int64_t end = classes.begin + classes.length;
@@ -44,7 +45,31 @@ void call_on_classes(const c10::OperatorHandle& op, torch::jit::Stack& call, con
   if (end < classes.size) elsewhere.logical_or_(target.ge(end));  // the last part finds classes that do not exist
   call[kTarget] = target.sub(classes.begin).masked_fill_(elsewhere, kNoClass);
   call[kIgnoredClass] = kNoClass;
+  return elsewhere;
+}
+
+template <size_t kTarget, size_t kIgnoredClass>
+void call_on_classes(const c10::OperatorHandle& op, torch::jit::Stack& call, const AxisPiece& classes) {
+  leave_out_others<kTarget, kIgnoredClass>(call, classes);
   op.callBoxed(call);
+}
+
+// The sum over a part of the classes, and of its weights. LibTorch's own sum is one by one where each sixteenth target
+// is left out, as those of other parts may be, and so comes to an end in 16 bits.
+void sum_on_classes(const c10::OperatorHandle& op, torch::jit::Stack& call, const AxisPiece& classes) {
+  if (call[3].toInt() == kNone || classes.length == classes.size) return call_on_classes<1, 4>(op, call, classes);
+  const Tensor is_here = leave_out_others<1, 4>(call, classes).logical_not_();
+  const Tensor self = call[0].toTensor(), target = call[1].toTensor(),
+               weight = call[2].toOptional<Tensor>().value_or(Tensor());
+  call[3] = int64_t{kNone};
+  op.callBoxed(call);
+  Tensor weights = is_here;
+  if (weight.defined() && weight.numel() > 0)
+    weights = weight.index_select(0, target.clamp_min(0).flatten())
+                  .view(target.sizes())
+                  .masked_fill(is_here.logical_not(), 0);
+  call[0] = call[0].toTensor().sum();
+  call[1] = weights.sum().to(self.scalar_type());
 }
 
 // nll_loss_forward(self, target, weight [C], reduction, ignore_index) -> (loss, total_weight)
@@ -52,7 +77,7 @@ bool nll_loss(Planner& p) {
   const ClassLetters l(p.spec(0)->rank());
   shard(p, {{0, l.self}, {1, l.target}, {2, "z"}}, {p.integer(3) == kNone ? l.target : ""});
   p.result({}, {}, p.parts_of_first_result());
-  p.local_call(call_on_classes<1, 4>, 0, l.class_axis);
+  p.local_call(sum_on_classes, 0, l.class_axis);
   return true;
 }
 
