@@ -60,9 +60,9 @@ class BackupAndRestoreImpl : public CallbackImpl {
   // And the folder, unless something else is in it.
   void delete_backups() {
     std::error_code ignored;
-    const std::vector<std::filesystem::path> backups = manager_->checkpoints();
-    if (!is_chief_) return;
-    for (const std::filesystem::path& backup : backups) std::filesystem::remove_all(backup, ignored);
+    manager_->wait();
+    if (!is_chief_) return;  // the chief may have removed what another process would list
+    for (const std::filesystem::path& backup : manager_->checkpoints()) std::filesystem::remove_all(backup, ignored);
     for (const char* name : {checkpoint::kListName, checkpoint::kLockName})
       std::filesystem::remove(options_.backup_dir / name, ignored);
     std::filesystem::remove(options_.backup_dir, ignored);
