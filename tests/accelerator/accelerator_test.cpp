@@ -250,6 +250,8 @@ TEST_F(DividedOnGpus, PlainTensorsAreWrittenFromReplicatedValues) {
     EXPECT_TRUE(plain.mul_(0.5).add_(x, 2).is_same(plain));
     EXPECT_THAT(numbers(plain), Each(6.5));
     EXPECT_THROW(on_gpu(at::ones({3}, at::kCPU), gpu).add_(sharded), Error);
+    EXPECT_THROW(at::ones({2}, at::kCPU).add_(x), c10::Error) << "between devices as without a mesh";
+    EXPECT_THAT(numbers(at::ones({2}, at::kCPU).copy_(x)), Each(3));
   }
 }
 

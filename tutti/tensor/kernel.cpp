@@ -126,7 +126,7 @@ void read_beside_plain(const OperatorInfo& info, Stack& stack) {
     if (!tensor.defined() || !is_mesh_tensor(tensor)) return tensor;
     const Components& buffers = mesh_impl(tensor).read();
     const auto found = std::ranges::find(buffers, *device, &Tensor::device);
-    return found != buffers.end() ? *found : buffers[0].to(*device);
+    return found != buffers.end() ? *found : buffers[0];  // on another device LibTorch says what it takes
   };
   for (size_t i = 0; i < info.num_arguments; ++i) replace_tensors(stack[first + i], there);
 }
