@@ -1,5 +1,6 @@
 // On GPUs, which are simulated where LibTorch has none: what the simulated ones are, and what is different on GPUs.
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <c10/core/Event.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <gmock/gmock.h>

@@ -16,6 +16,7 @@
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/mesh/shard.h"
+#include "tutti/tensor/alias.h"
 #include "tutti/tensor/call_recorder.h"
 #include "tutti/tensor/copied_view.h"
 #include "tutti/tensor/cut.h"
