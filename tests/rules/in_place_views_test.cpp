@@ -288,6 +288,16 @@ TEST_P(InPlaceViews, ReadElementsThatAreWrittenWhereTheseAreTheSameAlone) {
   }
 }
 
+// LibTorch makes the memory larger, in which the tensor then finds its first element.
+TEST_P(InPlaceViews, OfAllElementsKeepTheirShapeInSeparateBuffers) {
+  const torch::NoGradGuard no_grad;
+  const Mesh mesh({{"x", 2}}, test_devices(2), {.merge = GetParam()});
+  const Tensor x = distribute_tensor(torch::ones({1, 1}), Layout({"x", kUnsharded}, mesh)), alias = x.expand({1, 1});
+  const auto grow = [&] { alias.addbmm_(torch::ones({1, 1, 1}), torch::ones({1, 1, 2})); };
+  if (GetParam()) return grow();
+  EXPECT_THROW(grow(), Error);
+}
+
 TEST_P(InPlaceViews, WithoutAnAxisThatIsShardedWriteWhatTheyShow) {
   const torch::NoGradGuard no_grad;
   const Tensor value = torch::arange(11.0).view({11, 1, 1});
