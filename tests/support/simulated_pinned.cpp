@@ -1,6 +1,5 @@
 #include "tests/support/simulated_pinned.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <map>
