@@ -14,7 +14,9 @@ def seed_randomly():
 
 def weights(folder):
     """The bytes of all tensors in the newest checkpoint."""
-    newest = max(folder.glob("ckpt-*"), key=lambda path: int(path.name.removeprefix("ckpt-")))
+    # What a kill left of an old one that was being removed after the last save stays until the next: no checkpoint.
+    checkpoints = [path for path in folder.glob("ckpt-*") if ".tmp-" not in path.name]
+    newest = max(checkpoints, key=lambda path: int(path.name.removeprefix("ckpt-")))
     return [path.read_bytes() for path in sorted(newest.glob("*.safetensors"))]
 
 
