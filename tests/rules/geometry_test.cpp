@@ -500,6 +500,27 @@ TEST(Pieces, AreContiguousForKernelsThatInsist) {
   }
 }
 
+// A gradient that is sharded by another axis than the first, of a norm whose input is not.
+TEST(Pieces, OfALayerNormsStatisticsAreContiguous) {
+  const Mesh mesh({{"x", 2}}, test_devices(2), {.merge = false});
+  const Tensor value = torch::randn({3, 4, 5}), scale = torch::randn({3, 4, 5});
+  const auto gradient = [](Tensor input, const Tensor& by) {
+    input.requires_grad_();
+    (torch::layer_norm(input, {5}) * by).square().sum().backward();
+    return gather(input.grad());
+  };
+  const Tensor plain = gradient(value.clone(), scale);
+  for (const auto& axes : std::vector<std::vector<std::string>>{{"x", "-", "-"}, {"-", "x", "-"}, {"-", "-", "x"}}) {
+    const auto layout = [&](const std::string& x) {
+      std::vector<std::string> all = axes;
+      for (std::string& axis : all) axis = axis == "x" ? x : kUnsharded;
+      return Layout(all, mesh);
+    };
+    const Tensor seen = gradient(distribute_tensor(value, layout(kUnsharded)), distribute_tensor(scale, layout("x")));
+    EXPECT_TRUE(seen.allclose(plain, 1e-4, 1e-5)) << axes;
+  }
+}
+
 TEST(Geometry, ThatChangesInPlaceIsTheTensorsOwn) {
   for (const bool merge : {true, false}) {
     SCOPED_TRACE(merge);

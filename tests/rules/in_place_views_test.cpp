@@ -288,6 +288,54 @@ TEST_P(InPlaceViews, ReadElementsThatAreWrittenWhereTheseAreTheSameAlone) {
   }
 }
 
+// Which of them LibTorch refuses is LibTorch's affair. Where it lets a call read what the call has written, its numbers
+// are those of an order that nobody promises.
+TEST_P(InPlaceViews, ShareMemoryWithWhatOtherOpsReadWhereLibTorchLetsThem) {
+  const torch::NoGradGuard no_grad;
+  const Mesh mesh({{"x", 2}}, test_devices(2), {.merge = GetParam()});
+  const Tensor value = torch::arange(1.0, 17.0).view({4, 4}), ids = torch::tensor({{0, 1, 2, 3}, {3, 2, 1, 0}});
+  const Tensor rows = torch::tensor({2, 0});
+  using Call = std::function<void(const Tensor& x, const Tensor& read, const Tensor& ids)>;
+  const std::vector<std::pair<std::string, Call>> calls = {
+      {"scatter_", [](auto& x, auto& read, auto& i) { x.scatter_(0, i, read); }},
+      {"scatter_add_", [](auto& x, auto& read, auto& i) { x.scatter_add_(0, i, read); }},
+      {"scatter_reduce_", [](auto& x, auto& read, auto& i) { x.scatter_reduce_(0, i, read, "amax"); }},
+      {"index_add_", [&](auto& x, auto& read, auto&) { x.index_add_(0, rows, read.slice(0, 0, 2)); }},
+      {"index_copy_", [&](auto& x, auto& read, auto&) { x.index_copy_(0, rows, read.slice(0, 0, 2)); }},
+      {"index_reduce_", [&](auto& x, auto& read, auto&) { x.index_reduce_(0, rows, read.slice(0, 0, 2), "amax"); }},
+      {"index_put_", [&](auto& x, auto& read, auto&) { x.index_put_({rows}, read[0]); }},
+      {"masked_scatter_",
+       [](auto& x, auto& read, auto&) {
+         x.masked_scatter_(torch::ones({4, 4}, at::kBool), read);
+       }},
+      {"gather_out", [](auto& x, auto& read, auto& i) { x.slice(0, 0, 2).copy_(read.gather(0, i)); }},
+      {"cumsum_", [](auto& x, auto&, auto&) { x.cumsum_(0); }},
+      {"addcmul_", [](auto& x, auto& read, auto&) { x.addcmul_(read, read); }},
+      {"lerp_", [](auto& x, auto& read, auto&) { x.lerp_(read, 0.5); }},
+  };
+  const auto throws = [](const auto& call) {
+    try {
+      call();
+      return false;
+    } catch (const std::exception&) {
+      return true;
+    }
+  };
+  for (const auto& [name, call] : calls)
+    for (const auto& read_of : std::vector<std::function<Tensor(const Tensor&)>>{
+             [](const Tensor& x) { return x; }, [](const Tensor& x) { return x.alias(); },
+             [](const Tensor& x) { return x.t(); }, [](const Tensor& x) { return x.clone(); }})
+      for (const Layout& layout : layouts_of_matrix(mesh)) {
+        const Tensor plain = value.clone(), x = distribute_tensor(value, layout);
+        const Tensor of_a_copy = value.clone();
+        call(of_a_copy, read_of(of_a_copy).clone(), ids);
+        const bool refused = throws([&] { call(plain, read_of(plain), ids); });
+        EXPECT_EQ(throws([&] { call(x, read_of(x), distribute_tensor(ids, layout)); }), refused)
+            << name << ' ' << layout.to_string();
+        EXPECT_TRUE(refused || !plain.equal(of_a_copy) || gather(x).equal(plain)) << name << ' ' << layout.to_string();
+      }
+}
+
 // LibTorch makes the memory larger, in which the tensor then finds its first element.
 TEST_P(InPlaceViews, OfAllElementsKeepTheirShapeInSeparateBuffers) {
   const torch::NoGradGuard no_grad;

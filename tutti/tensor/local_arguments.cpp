@@ -77,7 +77,7 @@ void LocalArguments::of_call(size_t call, torch::jit::Stack& stack) const {
       replace_mesh_tensors(stack[argument], [&](const Tensor&, int item) -> const Tensor& {
         return item_of_list(static_cast<int>(argument), item, call);
       });
-  if (plan_.contiguous) make_contiguous(stack[static_cast<size_t>(*plan_.contiguous)]);
+  for (const int argument : plan_.contiguous) make_contiguous(stack[static_cast<size_t>(argument)]);
   if (whole_) lie_as(*whole_, stack[0]);
   for (const auto& patch : plan_.patches) stack[static_cast<size_t>(patch.argument)] = patch.value_of_call[call];
 }

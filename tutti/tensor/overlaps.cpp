@@ -2,6 +2,10 @@
 
 #include <ATen/MemoryOverlap.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <vector>
 
 #include "tutti/tensor/mesh_arguments.h"
 #include "tutti/tensor/mesh_tensor.h"
@@ -12,7 +16,13 @@
 namespace tutti {
 namespace {
 
-// The tensor's place in the memory of its base, which is not there.
+// Memory that is not there: places in it are compared, and nothing is read.
+c10::Storage memory_of_no_bytes() {
+  void* const anywhere = reinterpret_cast<void*>(uintptr_t{1} << 12);
+  return {c10::Storage::use_byte_size_t(), 0, {anywhere, c10::kMeta}, nullptr, false};
+}
+
+// The tensor's place in the memory of its base.
 Tensor placed_in(const c10::Storage& memory, const Tensor& tensor) {
   Tensor placed = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(memory),
                                                            c10::DispatchKeySet(c10::DispatchKey::Meta), tensor.dtype());
@@ -20,12 +30,41 @@ Tensor placed_in(const c10::Storage& memory, const Tensor& tensor) {
   return placed;
 }
 
-// The same elements, or none in common.
+bool share_memory(const Tensor& a, const Tensor& b) { return mesh_impl(a).shares_memory_with(mesh_impl(b)); }
+
+// Of pointwise ops: the same elements, or none in common.
 void check_shared(const Tensor& written, const Tensor& read) {
-  if (written.is_same(read) || !mesh_impl(written).shares_memory_with(mesh_impl(read))) return;
-  void* const anywhere = reinterpret_cast<void*>(uintptr_t{1} << 12);  // places are compared, and nothing is read
-  const c10::Storage memory(c10::Storage::use_byte_size_t(), 0, {anywhere, c10::kMeta}, nullptr, false);
+  if (written.is_same(read)) return;
+  const c10::Storage memory = memory_of_no_bytes();
   at::assert_no_partial_overlap(placed_in(memory, written), placed_in(memory, read));
+}
+
+// Of others LibTorch itself says what they may share.
+void check_in_one_memory(const c10::OperatorHandle& op, at::ArrayRef<at::IValue> arguments, const Tensor& written) {
+  const c10::Storage memory = memory_of_no_bytes();
+  const at::NoGradGuard no_grad;
+  check_sizes(op, arguments, [&](const Tensor& tensor) {
+    const bool is_there = is_mesh_tensor(tensor) && share_memory(written, tensor);
+    return is_there ? placed_in(memory, tensor) : without_memory(tensor);
+  });
+}
+
+bool is_index_put(const OperatorInfo& info) {
+  return info.name == "aten::index_put_" || info.name == "aten::_index_put_impl_";
+}
+
+// As LibTorch's kernel, which does not run without memory: one mask and one value are masked_fill_'s, which may share.
+void check_index_put(at::ArrayRef<at::IValue> arguments, const Tensor& written, const std::vector<Tensor>& reads) {
+  const auto indices = arguments[1].toOptionalTensorVector();
+  const auto is_there = [](const auto& index) { return index && index->defined(); };
+  const auto is_mask = [](const auto& index) { return index->scalar_type() == at::kBool; };
+  const auto first = std::ranges::find_if(indices, is_there);
+  const bool accumulates = arguments[3].toBool();
+  if (!accumulates && std::ranges::count_if(indices, is_there) == 1 && is_mask(*first) &&
+      arguments[2].toTensor().numel() == 1)
+    return;
+  const c10::Storage memory = memory_of_no_bytes();
+  for (const Tensor& read : reads) at::assert_no_overlap(placed_in(memory, written), placed_in(memory, read));
 }
 
 }  // namespace
@@ -33,15 +72,26 @@ void check_shared(const Tensor& written, const Tensor& read) {
 void check_overlaps(const c10::OperatorHandle& op, const OperatorInfo& info, at::ArrayRef<at::IValue> arguments) {
   if (!info.writes_any) return;
   const bool may_overlap = may_write_overlaps(info.name);
-  const auto check_read = [&](const Tensor& written) {
+  const auto reads_of = [&](const Tensor& written) {
+    std::vector<Tensor> reads;
     for (size_t i = 0; i < arguments.size(); ++i)
       if (!info.writes[i])
-        for_each_mesh_tensor(arguments[i], [&](const Tensor& read, int) { check_shared(written, read); });
+        for_each_mesh_tensor(arguments[i], [&](const Tensor& read, int) {
+          if (share_memory(written, read)) reads.push_back(read);
+        });
+    return reads;
   };
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (!info.writes[i]) continue;
     for_each_mesh_tensor(arguments[i], [&](const Tensor& written, int) {
-      if (info.rule == pointwise && !may_overlap && arguments[i].isTensor()) check_read(written);
+      if (is_index_put(info)) check_index_put(arguments, written, reads_of(written));
+      if (!may_overlap && arguments[i].isTensor()) {
+        const std::vector<Tensor> reads = reads_of(written);
+        if (info.rule == pointwise)
+          for (const Tensor& read : reads) check_shared(written, read);
+        else if (!reads.empty())
+          check_in_one_memory(op, arguments, written);
+      }
       if (at::has_internal_overlap(written) != at::MemOverlap::Yes) return;
       check_sizes(op, arguments);
       if (!info.writes_out && !may_overlap) at::assert_no_internal_overlap(written);

@@ -76,7 +76,7 @@ struct Plan {
   Merge merge = nullptr;            // for results that can only be combined together
   LocalCall local_call = nullptr;
   std::vector<AxisPiece> piece_of_call;  // for local_call
-  std::optional<int> contiguous;         // an argument whose pieces the kernel must get contiguous
+  std::vector<int> contiguous;           // arguments whose pieces the kernel must get contiguous
   bool channels_last = false;            // or channels-last
   std::vector<bool> idle;                // calls that would work on an empty part of a combined axis are not made
   std::vector<bool> is_made;             // for each call: whether it is made, and by this process

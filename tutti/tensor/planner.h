@@ -80,7 +80,7 @@ class Planner {
   // The calls get contiguous pieces of an operand: for kernels that insist, where LibTorch sees to it for the whole.
   // `channels_last`: these are taken too.
   void contiguous(int argument, bool channels_last = false) {
-    plan_.contiguous = argument;
+    plan_.contiguous.push_back(argument);
     plan_.channels_last = channels_last;
   }
   // For an argument that gives the global sizes of a tensor, the calls get its local sizes in this layout.

@@ -25,17 +25,21 @@ Tensor without_memory(const Tensor& tensor) {
 }
 
 torch::jit::Stack check_sizes(const c10::OperatorHandle& op, at::ArrayRef<at::IValue> arguments) {
+  const bool marks_lazy = looks_at_lazy_bits(op.schema().name());
+  return check_sizes(op, arguments, [&](const Tensor& tensor) {
+    Tensor bare = without_memory(tensor);
+    if (marks_lazy && tensor.is_conj()) bare._set_conj(true);
+    if (marks_lazy && tensor.is_neg()) bare._set_neg(true);
+    return bare;
+  });
+}
+
+torch::jit::Stack check_sizes(const c10::OperatorHandle& op, at::ArrayRef<at::IValue> arguments,
+                              FunctionRef<Tensor(const Tensor&)> bare) {
   if (may_divide_by_zero(op.schema().name(), arguments)) return {};
   const NotRecorded no_call_of_the_program(c10::DispatchKeySet({kFrontKey, kGeneratorKey}));
   torch::jit::Stack call(arguments.begin(), arguments.end());
-  const bool marks_lazy = looks_at_lazy_bits(op.schema().name());
-  for (at::IValue& value : call)
-    replace_tensors(value, [&](const Tensor& tensor) {
-      Tensor bare = without_memory(tensor);
-      if (marks_lazy && tensor.is_conj()) bare._set_conj(true);
-      if (marks_lazy && tensor.is_neg()) bare._set_neg(true);
-      return bare;
-    });
+  for (at::IValue& value : call) replace_tensors(value, [&](const Tensor& tensor) { return bare(tensor); });
   try {
     op.callBoxed(call);
     return call;

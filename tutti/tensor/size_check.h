@@ -3,6 +3,8 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/stack.h>
 
+#include "tutti/core/function_ref.h"
+
 namespace c10 {
 class OperatorHandle;
 }
@@ -17,5 +19,8 @@ at::Tensor without_memory(const at::Tensor& tensor);
 // returned. Throws: what LibTorch throws where it does not take these operands. Of an op that cannot run without memory
 // nothing is known, and nothing returned.
 torch::jit::Stack check_sizes(const c10::OperatorHandle& op, at::ArrayRef<at::IValue> arguments);
+// The same, on what `bare` gives for the operands, whose memory nobody looks into.
+torch::jit::Stack check_sizes(const c10::OperatorHandle& op, at::ArrayRef<at::IValue> arguments,
+                              FunctionRef<at::Tensor(const at::Tensor&)> bare);
 
 }  // namespace tutti

@@ -44,6 +44,7 @@ bool layer_norm_backward(Planner& p) {
   const LayerNormLetters l(p, p.spec(1), p.integers(2));
   shard(p, {{0, l.input}, {1, l.input}, {3, l.statistics}, {4, l.statistics}, {5, l.weight}, {6, l.weight}},
         {l.input, l.weight, l.weight});
+  for (const int unasked : {0, 3, 4}) p.contiguous(unasked);  // the kernel takes them for that, and does not look
   return true;
 }
 
