@@ -290,6 +290,8 @@ class Comparison {
       else if (seen.is_gradient && goes_back_behind_a_step())
         passed_over_.insert(
             "a backward pass through what an optimizer has written since, past LibTorch's count of versions");
+      else if ((seen.is_gradient || is_result_of_gradient(seen.slot)) && writes_behind_kron())
+        passed_over_.insert("a gradient by what was written since kron read it, past LibTorch's count of versions");
       else if ((seen.is_gradient || is_result_of_gradient(seen.slot)) && takes_elements_around_a_view())
         passed_over_.insert("the gradient of elements that as_strided takes from around a view, which a write changes");
       else if (hangs_on_a_nan())
@@ -505,6 +507,16 @@ class Comparison {
       if (!goes_back || made_before < 0) continue;
       for (const int slot : statement.arguments[0].slots)
         if (slot < made_before && !is_input(slot)) return true;
+    }
+    return false;
+  }
+  bool writes_behind_kron() const {
+    bool has_kron = false;
+    for (const Statement& statement : program_.statements) {
+      if (!statement.op) continue;
+      const auto& arguments = statement.op->schema().arguments();
+      if (has_kron && std::ranges::any_of(arguments, is_written)) return true;
+      has_kron |= op_name(*statement.op) == "kron";
     }
     return false;
   }

@@ -8,8 +8,8 @@ class Functions : public GpuTest {};
 
 // Which numbers a function gives in some calls, each of which has others.
 template <class F>
-void expect_like_plain(const F& f, const std::vector<Tensor>& first, int calls = 5) {
-  const auto recorded = function(f);
+void expect_like_plain(const F& f, const std::vector<Tensor>& first, bool as_graphs, int calls = 8) {
+  const auto recorded = function(f, {.gpu_graphs = as_graphs});
   for (int call = 0; call < calls; ++call) {
     std::vector<Tensor> arguments;
     for (const Tensor& argument : first) arguments.push_back(argument + call);
@@ -21,6 +21,12 @@ void expect_like_plain(const F& f, const std::vector<Tensor>& first, int calls =
     expect_bits(seen, wanted, str("the result of call ", call));
   }
   EXPECT_EQ(recorded.tracing_count(), 2);
+}
+
+template <class F>
+void expect_like_plain(const F& f, const std::vector<Tensor>& first) {
+  for (const bool as_graphs : {false, true})
+    if (!as_graphs || has_graphs()) expect_like_plain(f, first, as_graphs);
 }
 
 TEST_F(Functions, GiveTheNumbersOfPlainCalls) {

@@ -11,6 +11,7 @@
 
 #include "tests/support/watchdog.h"
 #include "tutti/device/gpu.h"
+#include "tutti/device/gpu_graph.h"
 
 namespace tutti::gpu {
 
@@ -29,6 +30,16 @@ inline std::vector<Device> parts(int n) {
 }
 
 inline torch::TensorOptions on_gpu() { return torch::TensorOptions(gpu_device(0)); }
+
+// Whether what a GPU computes can be a graph here: on a simulated one, or with the module for CUDA's.
+inline bool has_graphs() {
+  try {
+    GpuGraph::require();
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
 
 // Where the program without Tutti runs: on the GPU, or, where that is simulated, on the CPU, whose kernels a simulated
 // one has. LibTorch's Module::to cannot move to such a device.

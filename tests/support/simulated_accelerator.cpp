@@ -8,6 +8,7 @@
 
 #include "tests/support/simulated_devices.h"
 #include "tests/support/simulated_generator.h"
+#include "tests/support/simulated_graph.h"
 #include "tests/support/simulated_kernels.h"
 #include "tests/support/simulated_memory.h"
 #include "tests/support/simulated_pinned.h"
@@ -53,6 +54,7 @@ void register_simulated_accelerator() {
     c10::SetAllocator(c10::kPrivateUse1, &simulated_memory());
     register_simulated_kernels();
     register_simulated_autocast();
+    register_simulated_graphs();
     return true;
   }();
   static_cast<void>(once);

@@ -4,8 +4,6 @@
 #include <ATen/SparseTensorImpl.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <ATen/ops/convolution_backward_ops.h>
-#include <ATen/ops/convolution_ops.h>
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/impl/COW.h>
@@ -13,15 +11,17 @@
 #include <torch/library.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstring>
+#include <optional>
 #include <string_view>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "tests/support/simulated_devices.h"
 #include "tests/support/simulated_generator.h"
+#include "tests/support/simulated_graph.h"
 #include "tests/support/simulated_memory.h"
 #include "tests/support/simulated_pinned.h"
 #include "tutti/tensor/library.h"
@@ -124,6 +124,16 @@ class HostCall {
       if (!known.host.is_sparse() && known.host.storage().is_alias_of(tensor.storage()))
         return make_view(known.device, tensor);
     return make(to_device(tensor.storage()), c10::DispatchKey::PrivateUse1, tensor);
+  }
+
+  // All that the call knows of the device's memory: where kernels see it, and what is there.
+  std::vector<std::pair<void*, std::vector<std::byte>>> contents() const {
+    std::vector<std::pair<void*, std::vector<std::byte>>> all;
+    for (const Memory& memory : memories_) {
+      auto* const begin = static_cast<std::byte*>(const_cast<void*>(memory.begin));
+      if (begin) all.emplace_back(begin, std::vector<std::byte>(begin, begin + memory.device.nbytes()));
+    }
+    return all;
   }
 
   // After the kernel: memory that it made, sizes that it changed.
@@ -241,20 +251,90 @@ at::IValue to_host(HostCall& call, const c10::Argument& argument, at::IValue val
   return value;
 }
 
-template <c10::DispatchKey host_key>
-void kernel(const c10::OperatorHandle& op, Stack* stack) {
+// CUDA's kernels count the elements of a mask on the host.
+void require_may_be_captured(const c10::OperatorHandle& op, at::ArrayRef<at::IValue> values, int device) {
+  if (!may_mix_devices(op.schema().name())) return;
+  for (at::IValue value : values)
+    replace_tensors(value, [&](const Tensor& tensor) {
+      if (tensor.defined() && tensor.scalar_type() == at::kBool) require_no_capture(device);
+      return tensor;
+    });
+}
+
+// Runs a kernel of the CPU's on the stack's tensors.
+using OnHost = void (*)(const c10::OperatorHandle& op, Stack& stack);
+
+// What a launch of a captured call does: the kernel again, on the memory that its arguments have now, and results into
+// the memory that its results have. Nothing of it is done now.
+class CapturedCall {
+ public:
+  CapturedCall(const HostCall& call, at::ArrayRef<at::IValue> arguments)
+      : arguments_(arguments.begin(), arguments.end()), before_(call.contents()) {}
+
+  // After the kernel, which has given these results on the host, and what stands for them on the device.
+  void note(int device, const c10::OperatorHandle& op, OnHost on_host, at::ArrayRef<at::IValue> given,
+            at::ArrayRef<at::IValue> results) {
+    std::vector<Tensor> made;  // undefined: memory of an argument
+    for_each_tensor(given, [&](const Tensor& tensor) { made.push_back(is_new(tensor) ? tensor : Tensor()); });
+    std::vector<Tensor> into;
+    for_each_tensor(results, [&](const Tensor& tensor) {
+      const Tensor& host = made.at(into.size());
+      into.push_back(host.defined() ? HostCall(device).to_host(tensor, true) : Tensor());
+    });
+    for (const Tensor& result : into)
+      if (result.defined()) std::memset(result.storage().mutable_data(), 0xff, result.storage().nbytes());
+    for (const auto& [begin, bytes] : before_) std::memcpy(begin, bytes.data(), bytes.size());
+    note_in_graph(device, [op, on_host, arguments = arguments_, into] {
+      const Plain plain;
+      Stack stack = arguments;
+      on_host(op, stack);
+      size_t next = 0;
+      for_each_tensor(stack, [&](const Tensor& tensor) {
+        if (const Tensor& result = into.at(next++); result.defined()) Tensor(result).copy_(tensor);
+      });
+    });
+  }
+
+ private:
+  template <class F>
+  static void for_each_tensor(at::ArrayRef<at::IValue> values, const F& f) {
+    for (at::IValue value : values) replace_tensors(value, [&](const Tensor& tensor) { return f(tensor), tensor; });
+  }
+  bool is_new(const Tensor& host) const {
+    return host.defined() && host.is_cpu() &&
+           std::ranges::none_of(before_, [&](const auto& memory) { return memory.first == host.storage().data(); });
+  }
+
+  const Stack arguments_;
+  const std::vector<std::pair<void*, std::vector<std::byte>>> before_;
+};
+
+void run_kernel(const c10::OperatorHandle& op, Stack& stack, OnHost on_host) {
   const auto& arguments = op.schema().arguments();
-  const size_t first = stack->size() - arguments.size();
-  const int device = device_of(op, torch::jit::last(*stack, arguments.size()));
+  const size_t first = stack.size() - arguments.size();
+  const auto values = torch::jit::last(stack, arguments.size());
+  const int device = device_of(op, values);
+  require_may_be_captured(op, values, device);
   wait_for_current_stream(device);
   HostCall call(device);
   const Plain plain;
   for (size_t i = 0; i < arguments.size(); ++i)
-    (*stack)[first + i] = to_host(call, arguments[i], std::move((*stack)[first + i]), device);
-  op.redispatchBoxed(c10::DispatchKeySet(host_key), stack);
+    stack[first + i] = to_host(call, arguments[i], std::move(stack[first + i]), device);
+  std::optional<CapturedCall> captured;
+  if (is_captured(device)) captured.emplace(call, torch::jit::last(stack, arguments.size()));
+  on_host(op, stack);
   call.follow();
-  for (size_t i = first; i < stack->size(); ++i)
-    replace_tensors((*stack)[i], [&](const Tensor& tensor) { return call.to_device(tensor); });
+  const Stack given(stack.begin() + static_cast<std::ptrdiff_t>(first), stack.end());
+  for (size_t i = first; i < stack.size(); ++i)
+    replace_tensors(stack[i], [&](const Tensor& tensor) { return call.to_device(tensor); });
+  if (captured) captured->note(device, op, on_host, given, torch::jit::last(stack, given.size()));
+}
+
+template <c10::DispatchKey host_key>
+void kernel(const c10::OperatorHandle& op, Stack* stack) {
+  run_kernel(op, *stack, [](const c10::OperatorHandle& of, Stack& on_host) {
+    of.redispatchBoxed(c10::DispatchKeySet(host_key), &on_host);
+  });
 }
 
 Tensor empty(at::IntArrayRef sizes, std::optional<at::ScalarType> dtype, std::optional<at::Layout>,
@@ -287,13 +367,24 @@ void copy_later(const Tensor& pinned, const Tensor& to) {
               });
 }
 
+void copy_when_launched(int device, const Tensor& self, const Tensor& to) {
+  if (!is_simulated(self) || self.device() != to.device()) require_no_capture(device);
+  HostCall call(device);
+  note_in_graph(device, [from = call.to_host(self, false), into = call.to_host(to, true)] {
+    const Plain plain;
+    Tensor(into).copy_(from);
+  });
+}
+
 // Between any two places.
 Tensor copy_from(const Tensor& self, const Tensor& to, bool non_blocking) {
+  const int device = (is_simulated(to) ? to : self).device().index();
+  if (is_captured(device)) return copy_when_launched(device, self, to), to;
   if (non_blocking && self.is_cpu() && self.is_pinned()) return copy_later(self, to), to;
   for (const Tensor& tensor : {self, to})
     if (is_simulated(tensor)) wait_for_current_stream(tensor.device().index());
   if (is_simulated(self) && is_simulated(to) && self.device() != to.device()) ++num_copies_between_devices;
-  HostCall call((is_simulated(to) ? to : self).device().index());
+  HostCall call(device);
   const Plain plain;
   Tensor into = call.to_host(to, true);
   into.copy_(call.to_host(self, false));
@@ -307,33 +398,24 @@ Tensor copy_from_and_resize(const Tensor& self, const Tensor& to) {
 
 void record_stream(Tensor& tensor, c10::Stream stream) { used_by(tensor.const_data_ptr(), stream); }
 
+c10::OperatorHandle aten(const char* name) { return c10::Dispatcher::singleton().findSchemaOrThrow(name, ""); }
+
 // What at::convolution calls on kinds of devices that it does not know.
-Tensor convolution(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias, at::IntArrayRef stride,
-                   at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed, at::IntArrayRef output_padding,
-                   int64_t groups) {
-  wait_for_current_stream(input.device().index());
-  HostCall call(input.device().index());
-  const Plain plain;
-  return call.to_device(at::_ops::convolution::call(
-      call.to_host(input, false), call.to_host(weight, false),
-      bias ? std::optional<Tensor>(call.to_host(*bias, false)) : std::nullopt, c10::fromIntArrayRefSlow(stride),
-      c10::fromIntArrayRefSlow(padding), c10::fromIntArrayRefSlow(dilation), transposed,
-      c10::fromIntArrayRefSlow(output_padding), groups));
+void convolution(const c10::OperatorHandle& overrideable, Stack* stack) {
+  run_kernel(overrideable, *stack, [](const c10::OperatorHandle&, Stack& on_host) {
+    static const c10::OperatorHandle op = aten("aten::convolution");
+    op.callBoxed(on_host);
+  });
 }
 
-std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& gradient, const Tensor& input,
-                                                        const Tensor& weight, at::IntArrayRef stride,
-                                                        at::IntArrayRef padding, at::IntArrayRef dilation,
-                                                        bool transposed, at::IntArrayRef output_padding, int64_t groups,
-                                                        std::array<bool, 3> wanted) {
-  wait_for_current_stream(input.device().index());
-  HostCall call(input.device().index());
-  const Plain plain;
-  const auto [of_input, of_weight, of_bias] = at::_ops::convolution_backward::call(
-      call.to_host(gradient, false), call.to_host(input, false), call.to_host(weight, false),
-      c10::SymIntArrayRef({gradient.size(1)}), c10::fromIntArrayRefSlow(stride), c10::fromIntArrayRefSlow(padding),
-      c10::fromIntArrayRefSlow(dilation), transposed, c10::fromIntArrayRefSlow(output_padding), groups, wanted);
-  return {call.to_device(of_input), call.to_device(of_weight), call.to_device(of_bias)};
+void convolution_backward(const c10::OperatorHandle& overrideable, Stack* stack) {
+  run_kernel(overrideable, *stack, [](const c10::OperatorHandle&, Stack& on_host) {
+    static const c10::OperatorHandle op = aten("aten::convolution_backward");
+    constexpr std::ptrdiff_t kArguments = 10;
+    const int64_t num_channels = on_host[on_host.size() - kArguments].toTensor().size(1);            // of the gradient
+    on_host.insert(on_host.end() - kArguments + 3, at::IValue(std::vector<int64_t>{num_channels}));  // the bias's sizes
+    op.callBoxed(on_host);
+  });
 }
 
 // Of ops that have another kernel for devices that they do not know, sparse or not.
@@ -369,8 +451,8 @@ void register_simulated_kernels() {
   aten.impl("record_stream", TORCH_FN(record_stream));
   aten.impl("repeat",
             torch::CppFunction::makeFromBoxedFunction<&kernel<c10::DispatchKey::CPU>>());  // LibTorch's crashes
-  aten.impl("convolution_overrideable", TORCH_FN(convolution));
-  aten.impl("convolution_backward_overrideable", TORCH_FN(convolution_backward));
+  aten.impl("convolution_overrideable", torch::CppFunction::makeFromBoxedFunction<&convolution>());
+  aten.impl("convolution_backward_overrideable", torch::CppFunction::makeFromBoxedFunction<&convolution_backward>());
 }
 
 }  // namespace tutti

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <compare>
 #include <cstring>
 #include <iterator>
 #include <map>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "tests/support/simulated_devices.h"
+#include "tests/support/simulated_graph.h"
 
 namespace tutti {
 namespace {
@@ -38,7 +40,8 @@ void poison(std::byte* pointer, size_t size) {
   std::memset(seen_by_kernels(pointer), 0xff, std::min(size, kMostPoisoned));
 }
 
-// Blocks have sizes that are powers of two; a freed one serves the next request of its size.
+// Blocks have sizes that are powers of two; a freed one serves the next request of its size, of the same graph or of
+// none.
 class Memory final : public c10::Allocator {
  public:
   c10::DataPtr allocate(size_t size) override {
@@ -57,20 +60,43 @@ class Memory final : public c10::Allocator {
   }
 
   void copy_data(void* to, const void* from, size_t size) const override {
-    wait_for_current_stream(simulated_device_of(from));
-    std::memcpy(seen_by_kernels(to), seen_by_kernels(from), size);
+    const int device = simulated_device_of(from);
+    const auto copy = [=] { std::memcpy(seen_by_kernels(to), seen_by_kernels(from), size); };
+    if (is_captured(device)) return note_in_graph(device, copy);
+    wait_for_current_stream(device);
+    copy();
+  }
+
+  void release(int graph) {
+    const std::lock_guard lock(mutex_);
+    for (Heap& heap : heaps_)
+      for (auto& [kind, blocks] : heap.free)
+        if (kind.graph == graph) {
+          std::vector<std::byte*>& everybodys = heap.free[{0, kind.size}];
+          everybodys.insert(everybodys.end(), blocks.begin(), blocks.end());
+          blocks.clear();
+        }
+    for (auto& [begin, block] : used_)
+      if (block.kind.graph == graph) block.kind.graph = 0;
   }
 
  private:
+  struct Kind {
+    int graph;  // whose it is; 0: of none
+    size_t size;
+
+    auto operator<=>(const Kind&) const = default;
+  };
   struct Heap {
-    size_t used = 0;                                 // bytes at its beginning that were ever given away
-    std::map<size_t, std::vector<std::byte*>> free;  // by size
+    size_t used = 0;  // bytes at its beginning that were ever given away
+    std::map<Kind, std::vector<std::byte*>> free;
   };
 
   std::byte* take(int device, size_t size) {
     const std::lock_guard lock(mutex_);
     Heap& heap = heaps_.at(static_cast<size_t>(device));
-    std::vector<std::byte*>& free = heap.free[size];
+    const Kind kind{capturing_graph(device), size};
+    std::vector<std::byte*>& free = heap.free[kind];
     std::byte* block = nullptr;
     if (!free.empty()) {
       block = free.back();
@@ -81,19 +107,19 @@ class Memory final : public c10::Allocator {
       block = region() + static_cast<size_t>(device) * kSimulatedDeviceBytes + heap.used;
       heap.used += size;
     }
-    used_[block] = {.size = size, .streams = {current_simulated_stream(device)}};
+    used_[block] = {.kind = kind, .streams = {current_simulated_stream(device)}};
     return block;
   }
 
   static void free(void* pointer);
-  void give_back(std::byte* block, size_t size) {
+  void give_back(std::byte* block, Kind kind) {
     const std::lock_guard lock(mutex_);
-    poison(block, size);
-    heaps_.at(static_cast<size_t>(simulated_device_of(block))).free[size].push_back(block);
+    poison(block, kind.size);
+    heaps_.at(static_cast<size_t>(simulated_device_of(block))).free[kind].push_back(block);
   }
 
   struct Block {
-    size_t size;
+    Kind kind;
     std::vector<c10::Stream> streams;  // that use it; first its own
   };
 
@@ -113,7 +139,7 @@ void Memory::free(void* pointer) {
   std::unique_lock lock(all.mutex_);
   const Block known = std::move(all.used_.extract(block).mapped());
   lock.unlock();
-  when_done(known.streams, [&all, block, size = known.size] { all.give_back(block, size); });
+  when_done(known.streams, [&all, block, kind = known.kind] { all.give_back(block, kind); });
 }
 
 }  // namespace
@@ -125,6 +151,8 @@ std::byte* seen_by_kernels(const void* pointer) {
 }
 
 void used_by(const void* pointer, c10::Stream stream) { memory().use(pointer, stream); }
+
+void release_memory_of(int graph) { memory().release(graph); }
 
 int simulated_device_of(const void* pointer) {
   const auto* const byte = static_cast<const std::byte*>(pointer);

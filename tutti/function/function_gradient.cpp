@@ -180,7 +180,7 @@ std::unique_ptr<ProgramRunner> FunctionGradient::take_replay(Trace& trace,
   recording = trace.recording;
   std::unique_ptr<ProgramRunner> replay;
   if (trace.free.empty()) {
-    replay = std::make_unique<Replay>(recording->program);
+    replay = std::make_unique<Replay>(recording->program, nullptr, gpu_graphs_);
   } else {
     replay = std::move(trace.free.back());
     trace.free.pop_back();

@@ -31,7 +31,7 @@ struct SavedValue {
 class FunctionGradient {
  public:
   explicit FunctionGradient(const FunctionOptions& options)
-      : name_(options.name), if_unrecordable_(options.if_unrecordable) {}
+      : name_(options.name), if_unrecordable_(options.if_unrecordable), gpu_graphs_(options.gpu_graphs) {}
 
   const std::string& name() const { return name_; }
   // The gradients of the graph's inlets, as LibTorch's engine gives them without a graph of their own.
@@ -68,6 +68,7 @@ class FunctionGradient {
 
   std::string name_;
   std::function<void(const Error& why)> if_unrecordable_;
+  bool gpu_graphs_;
   std::mutex mutex_;                  // of traces_ and what they have
   std::mutex recording_;              // one thread records
   std::atomic<bool> gave_up_{false};  // it cannot be recorded, and LibTorch runs it

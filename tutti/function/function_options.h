@@ -25,6 +25,10 @@ struct FunctionOptions {
   // Where replays keep what they need while they run; null: memory of the function's own. Functions that are called one
   // after the other need no more than one of them with the same.
   std::shared_ptr<ReplayMemory> memory = {};
+  // Whether what one GPU computes in a row is given to it at once, as a graph of CUDA's, from the fifth call on. That
+  // takes memory: what is computed on the way stays, and arguments and results are copied to and from there. Throws,
+  // where there is a GPU: failed_precondition without libtutti_cuda.so, the module that knows CUDA's graphs.
+  bool gpu_graphs = false;
 };
 
 // Whether functions run as plain C++ from now on, in all threads: to debug one. TF: tf.config.run_functions_eagerly.

@@ -74,7 +74,7 @@ bool has_plain_keys(const Geometry& geometry) { return !geometry.conjugate && !g
 
 }  // namespace
 
-Replay::Replay(std::shared_ptr<const Program> program, std::shared_ptr<ReplayMemory> memory)
+Replay::Replay(std::shared_ptr<const Program> program, std::shared_ptr<ReplayMemory> memory, bool gpu_graphs)
     : program_(std::move(program)),
       is_on_host_(std::ranges::all_of(program_->buffers, [](const auto& buffer) { return buffer.device.is_cpu(); })),
       memory_(memory ? std::move(memory) : std::make_shared<ReplayMemory>()) {
@@ -85,6 +85,9 @@ Replay::Replay(std::shared_ptr<const Program> program, std::shared_ptr<ReplayMem
   make_phases();
   plan_block();
   find_allocated();
+  if (!gpu_graphs || is_on_host_) return;
+  for (Phase& phase : phases_)
+    for (Segment& segment : phase.segments) make_graphs(segment);
 }
 
 void Replay::choose_places() {
@@ -462,11 +465,26 @@ void Replay::leave_meshes() {
   }
 }
 
-void Replay::run_segment(const Segment& segment) {
+void Replay::run_segment(Segment& segment) {
   const BelowAutograd below;
+  size_t next = segment.begin;
+  bool has_failed = false;
+  for (Graphed& graph : segment.graphs) {
+    run_steps(next, graph.begin);
+    if (!graph.steps->launch([&] { run_steps(graph.begin, graph.end, &graph.last_begun); }))
+      run_steps(graph.begin, graph.end);
+    has_failed |= graph.steps->failure() != nullptr;
+    next = graph.end;
+  }
+  run_steps(next, segment.end);
+  if (has_failed) make_other_graphs(segment);
+}
+
+// `last_begun`: is given the number of the step that throws; `end` where none does.
+void Replay::run_steps(size_t begin, size_t end, size_t* last_begun) {
   std::optional<IntraOpThreads> one_thread;
   c10::OptionalDeviceGuard on_gpu;
-  for (size_t i = segment.begin; i < segment.end; ++i) {
+  for (size_t i = begin; i < end; ++i) {
     Step& step = steps_[i];
     if (step.call().one_thread != one_thread.has_value()) {
       one_thread.reset();
@@ -474,6 +492,7 @@ void Replay::run_segment(const Segment& segment) {
     }
     if (!is_on_host_ && step.call().gpu >= 0) on_gpu.reset_device(gpu_device(step.call().gpu));
     at::GradMode::set_enabled(step.call().grad_mode);
+    if (last_begun) *last_begun = i;
     try {
       run_step(step);
     } catch (c10::Error& error) {
@@ -482,10 +501,11 @@ void Replay::run_segment(const Segment& segment) {
       throw;
     }
   }
+  if (last_begun) *last_begun = end;
 }
 
 // An error is that of the first replica that has one.
-void Replay::run_at_once(const Phase& phase) {
+void Replay::run_at_once(Phase& phase) {
   std::atomic<size_t> next{0};
   std::vector<std::exception_ptr> errors(phase.segments.size());
   program_->on_replicas([&] {
@@ -503,7 +523,7 @@ void Replay::run_at_once(const Phase& phase) {
 void Replay::run_phase(Phase& phase) {
   if (phase.at_once) return run_at_once(phase);
   const auto begin = std::chrono::steady_clock::now();
-  for (const Segment& segment : phase.segments) run_segment(segment);
+  for (Segment& segment : phase.segments) run_segment(segment);
   if (phase.segments.size() == 1 || !program_->on_replicas || !is_on_host_ || phase.num_runs > kTimedRuns) return;
   const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
   if (phase.num_runs++ > 0) phase.least_seconds = std::min(phase.least_seconds, taken.count());  // the first one proves
@@ -511,7 +531,7 @@ void Replay::run_phase(Phase& phase) {
                   phase.least_seconds > kSecondsWorthAThread * static_cast<double>(phase.segments.size());
 }
 
-void Replay::run_steps() {
+void Replay::run_phases() {
   for (Phase& phase : phases_) {
     run_phase(phase);
     for (const int unused : phase.frees) free_memory(unused);
@@ -519,7 +539,7 @@ void Replay::run_steps() {
 }
 
 Tensors Replay::run(at::ArrayRef<Tensor> arguments) {
-  return run_with(arguments, [&] { run_steps(); });
+  return run_with(arguments, [&] { run_phases(); });
 }
 
 Tensors Replay::run_with(at::ArrayRef<Tensor> arguments, FunctionRef<void()> steps) {

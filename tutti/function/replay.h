@@ -1,11 +1,13 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "tutti/core/function_ref.h"
 #include "tutti/function/control_flow_step.h"
+#include "tutti/function/graphed_steps.h"
 #include "tutti/function/joined_calls.h"
 #include "tutti/function/laid_out.h"
 #include "tutti/function/memory_plan.h"
@@ -20,12 +22,15 @@ namespace tutti {
 
 // Runs a program again: its calls with the memory, the views and the arguments of calls prepared. Views cost nothing,
 // temporaries lie in one block, and where LibTorch's kernel can write its result there, it does. What lies on a GPU has
-// the memory that LibTorch's kernels allocate, and the thread's current streams do the work.
+// the memory that LibTorch's kernels allocate, and the thread's current streams do the work; if asked for, what one GPU
+// does in a row is a graph, which is launched at once.
 // Threads: one at a time.
 class Replay final : public ProgramRunner {
  public:
   // While it runs its temporaries are in `memory`; null: in memory of its own.
-  explicit Replay(std::shared_ptr<const Program> program, std::shared_ptr<ReplayMemory> memory = nullptr);
+  // `gpu_graphs`: requires GpuGraph::require() where the program uses a GPU.
+  explicit Replay(std::shared_ptr<const Program> program, std::shared_ptr<ReplayMemory> memory = nullptr,
+                  bool gpu_graphs = false);
   Replay(const Replay&) = delete;
   Replay& operator=(const Replay&) = delete;
 
@@ -62,12 +67,20 @@ class Replay final : public ProgramRunner {
     c10::SmallVector<int, 2> makes = {};       // buffers
     c10::SmallVector<int, 2> also_reads = {};  // buffers that its calls do not read
     c10::SmallVector<int, 2> frees = {};       // buffers that no later step needs
+    bool stays_alone = false;                  // a graph cannot have it
 
     const Program::Call& call() const { return *calls[0]; }
+  };
+  // Steps in a row that a GPU is given at once.
+  struct Graphed {
+    size_t begin, end;
+    std::unique_ptr<GraphedSteps> steps;
+    size_t last_begun;  // step, when a graph was made of them; `end`: all were
   };
   // Steps in a row of one replica, or of none.
   struct Segment {
     size_t begin, end;
+    std::vector<Graphed> graphs = {};
   };
   // Segments of which none needs what another makes. Where they are worth the waking of threads, they run at once.
   struct Phase {
@@ -98,14 +111,19 @@ class Replay final : public ProgramRunner {
   void make_phases();
   Lifetime widened(Lifetime lifetime) const;
   void plan_block();
+  std::optional<c10::Device> gpu_of(const Step& step) const;
+  std::vector<GraphedSteps::Use> uses_in(size_t begin, size_t end) const;
+  void make_graphs(Segment& segment);
+  void make_other_graphs(Segment& segment);
   void take_block();
   void enter_meshes();
   void leave_meshes();
   Tensors run_with(at::ArrayRef<Tensor> arguments, FunctionRef<void()> steps);
-  void run_steps();
+  void run_phases();
   void run_phase(Phase& phase);
-  void run_at_once(const Phase& phase);
-  void run_segment(const Segment& segment);
+  void run_at_once(Phase& phase);
+  void run_segment(Segment& segment);
+  void run_steps(size_t begin, size_t end, size_t* last_begun = nullptr);
   void free_memory(int buffer);
   void bind(at::ArrayRef<Tensor> arguments);
   void find_allocated();

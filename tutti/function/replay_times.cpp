@@ -16,7 +16,8 @@ std::vector<Replay::StepTime> Replay::step_times(at::ArrayRef<Tensor> arguments,
     run_with(arguments, [&] {
       for (size_t i = 0; i < steps_.size(); ++i) {
         const auto begin = std::chrono::steady_clock::now();
-        run_segment({i, i + 1});
+        Segment step{i, i + 1};
+        run_segment(step);
         const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
         times[i].seconds = std::min(times[i].seconds, taken.count());
       }

@@ -9,6 +9,8 @@
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/device/gpu.h"
+#include "tutti/device/gpu_graph.h"
 #include "tutti/distribute/backward_here.h"
 #include "tutti/function/call_node.h"
 #include "tutti/function/compare.h"
@@ -120,11 +122,12 @@ bool functions_run_eagerly() { return g_eagerly; }
 
 Traces::Traces(FunctionOptions options) : options_(std::move(options)) {
   if (!options_.memory) options_.memory = std::make_shared<ReplayMemory>();
+  if (options_.gpu_graphs && num_gpus() > 0) GpuGraph::require();
 }
 
 std::unique_ptr<ProgramRunner> Traces::make_runner(const std::shared_ptr<const Program>& program) const {
   if (program->compiler) return program->compiler->compile(program);
-  return std::make_unique<Replay>(program, options_.memory);
+  return std::make_unique<Replay>(program, options_.memory, options_.gpu_graphs);
 }
 
 Signature Traces::signature_of(std::type_index types, const FlatArguments& arguments, const TakenApart& tensors) const {

@@ -8,12 +8,11 @@
 #include <thread>
 
 #include "tutti/core/error.h"
+#include "tutti/core/module.h"
 #include "tutti/core/str.h"
 
 namespace tutti {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr const char* kVariable = "TUTTI_MPI_MODULE";
 
@@ -31,30 +30,18 @@ const MpiModule& module_in(void* library, const std::string& place) {
   return *module;
 }
 
-const MpiModule& open_at(const fs::path& path) {
-  void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!library) throw Error(ErrorCode::failed_precondition, str("the module for MPI cannot be loaded: ", dlerror()));
-  return module_in(library, path.string());
-}
-
 const MpiModule& find_and_open(const cluster::Environment& environment) {
-  if (environment.has(kVariable)) {
-    const fs::path path = environment.text(kVariable);
-    if (!fs::is_regular_file(path))
-      throw Error(ErrorCode::not_found,
-                  str(kVariable, " names \"", path.string(), "\", which is no file; correct it or unset it"));
-    return open_at(fs::absolute(path));
-  }
-  std::error_code ignored;
-  const fs::path folder = fs::read_symlink("/proc/self/exe", ignored).parent_path();
-  for (const fs::path& place : {folder, folder.parent_path() / "lib"})
-    if (fs::is_regular_file(place / kMpiModuleFile, ignored)) return open_at(place / kMpiModuleFile);
-  if (void* const library = dlopen(kMpiModuleFile, RTLD_NOW | RTLD_LOCAL)) return module_in(library, kMpiModuleFile);
+  const std::filesystem::path named = environment.has(kVariable) ? environment.text(kVariable) : "";
+  if (!named.empty() && !std::filesystem::is_regular_file(named))
+    throw Error(ErrorCode::not_found,
+                str(kVariable, " names \"", named.string(), "\", which is no file; correct it or unset it"));
+  const OpenModule module = open_module(kMpiModuleFile, named);
+  if (module.library) return module_in(module.library, module.place);
+  if (!named.empty()) throw Error(ErrorCode::failed_precondition, str("the module for MPI ", module.why_not));
   throw Error(ErrorCode::not_found,
               str("CommunicationImplementation::mpi needs the module ", kMpiModuleFile, ", which is built with the ",
-                  "library where MPI's headers are (Debian: libopenmpi-dev): it is neither in ", folder.string(),
-                  " nor in ", (folder.parent_path() / "lib").string(), ", and the system says: ", dlerror(),
-                  "; name it by ", kVariable, ", or take CommunicationImplementation::ring"));
+                  "library where MPI's headers are (Debian: libopenmpi-dev): it ", module.why_not, "; name it by ",
+                  kVariable, ", or take CommunicationImplementation::ring"));
 }
 
 }  // namespace

@@ -1,0 +1,148 @@
+#include "tutti/function/graphed_steps.h"
+
+#include <ATen/ops/_foreach_copy.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "tutti/core/error.h"
+#include "tutti/device/on_device.h"
+
+namespace tutti {
+namespace {
+
+using Role = GraphedSteps::Role;
+
+constexpr int kRunsBefore = 2;  // the first ones, in which LibTorch prepares what it needs
+constexpr int kMostGraphs = 4;
+
+Tensor bytes_of(const c10::Storage& storage, int64_t bytes) {
+  return inference_tensor_on(storage, {at::kByte, {bytes}, {1}, 0, false, false});
+}
+
+c10::DataPtr take_data(const c10::Storage& storage) {
+  return std::move(storage.unsafeGetStorageImpl()->_mutable_data_ptr_no_checks());
+}
+
+void point(const c10::Storage& storage, const c10::Storage& at) {
+  storage.set_data_ptr_noswap({const_cast<void*>(at.data()), storage.device()});
+}
+
+c10::DataPtr allocate_on(c10::Device gpu, int64_t bytes) {
+  const OnDevice there(gpu);
+  return c10::GetAllocator(gpu.type())->allocate(static_cast<size_t>(bytes));
+}
+
+c10::Storage storage_of_data(int64_t bytes, c10::DataPtr data) {
+  c10::Allocator* const allocator = c10::GetAllocator(data.device().type());
+  return {c10::Storage::use_byte_size_t(), static_cast<size_t>(bytes), std::move(data), allocator};
+}
+
+bool meet(const GraphedSteps::Use& a, const GraphedSteps::Use& b) {
+  const auto *const first = static_cast<const std::byte*>(a.storage.data()), *const other =
+                                                                                 static_cast<const std::byte*>(
+                                                                                     b.storage.data());
+  return first < other + b.bytes && other < first + a.bytes;
+}
+
+// Meanwhile the steps find what is copied where the graph has it.
+class InGraph {
+ public:
+  void put(const c10::Storage& storage, const c10::Storage& in_graph) {
+    elsewhere_.emplace_back(storage, take_data(storage));
+    point(storage, in_graph);
+  }
+  ~InGraph() {
+    for (auto& [storage, data] : elsewhere_) storage.set_data_ptr_noswap(std::move(data));
+  }
+
+ private:
+  std::vector<std::pair<c10::Storage, c10::DataPtr>> elsewhere_;
+};
+
+}  // namespace
+
+GraphedSteps::GraphedSteps(c10::Device gpu, std::vector<Use> uses) : gpu_(gpu) {
+  for (Use& use : uses) {
+    if (use.bytes == 0) continue;
+    Tensor here = bytes_of(use.storage, use.bytes);
+    parts_.push_back({std::move(use), std::move(here)});
+  }
+}
+
+bool GraphedSteps::launch(FunctionRef<void()> steps) {
+  if (num_runs_ < kRunsBefore) return ++num_runs_, false;
+  if (failure_ || overlaps()) return false;
+  if (graph_ && !is_in_place()) graph_ = nullptr;
+  if (!graph_ && !make_graph(steps)) return false;
+  give();
+  return true;
+}
+
+bool GraphedSteps::is_in_place() const {
+  return std::ranges::all_of(
+      parts_, [](const Part& part) { return part.use.role != Role::fixed || part.use.storage.data() == part.place; });
+}
+
+// Whether the steps would see in what is copied what they write elsewhere.
+bool GraphedSteps::overlaps() const {
+  const auto is_written_in = [](const Part& part) { return part.use.role == Role::fixed && part.use.is_written; };
+  return std::ranges::any_of(parts_, [&](const Part& copied) {
+    return copied.use.role == Role::copied && std::ranges::any_of(parts_, [&](const Part& other) {
+             return is_written_in(other) && meet(copied.use, other.use);
+           });
+  });
+}
+
+bool GraphedSteps::make_graph(FunctionRef<void()> steps) try {
+  if (num_graphs_++ == kMostGraphs)
+    throw Error(ErrorCode::failed_precondition, "what it writes lies elsewhere in each run");
+  {
+    InGraph in_graph;
+    for (Part& part : parts_) {
+      part.place = part.use.storage.data();
+      if (part.use.role != Role::copied) continue;
+      if (!part.in_graph) part.in_graph = storage_of_data(part.use.bytes, allocate_on(gpu_, part.use.bytes));
+      in_graph.put(part.use.storage, part.in_graph);
+    }
+    graph_ = std::make_unique<GpuGraph>(gpu_, steps);
+    for (Part& part : parts_)
+      if (part.use.role == Role::made || part.use.role == Role::given)
+        part.in_graph = storage_of_data(part.use.bytes, take_data(part.use.storage));
+  }
+  plan_copies();
+  return true;
+} catch (const std::exception&) {
+  failure_ = std::current_exception();
+  return false;
+}
+
+void GraphedSteps::plan_copies() {
+  before_ = after_ = {};
+  for (const Part& part : parts_) {
+    if (part.use.role == Role::fixed || part.use.role == Role::made) continue;
+    const Tensor in_graph = bytes_of(part.in_graph, part.use.bytes);
+    if (part.use.role == Role::copied) {
+      before_.to.push_back(in_graph);
+      before_.from.push_back(part.here);
+    }
+    if (part.use.role == Role::given || (part.use.is_written && !part.use.is_freed)) {
+      after_.to.push_back(part.here);
+      after_.from.push_back(in_graph);
+    }
+  }
+}
+
+void GraphedSteps::give() {
+  if (!before_.to.empty()) at::_foreach_copy_(before_.to, before_.from, /*non_blocking=*/true);
+  graph_->launch();
+  for (const Part& part : parts_) {
+    if (part.use.role == Role::made) point(part.use.storage, part.in_graph);
+    if (part.use.role == Role::given) part.use.storage.set_data_ptr_noswap(allocate_on(gpu_, part.use.bytes));
+    if (part.use.is_freed) part.use.storage.set_data_ptr_noswap({nullptr, gpu_});
+  }
+  if (!after_.to.empty()) at::_foreach_copy_(after_.to, after_.from, /*non_blocking=*/true);
+}
+
+}  // namespace tutti
