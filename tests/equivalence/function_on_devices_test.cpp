@@ -9,6 +9,7 @@
 #include "tests/support/error_of.h"
 #include "tests/support/same_bits.h"
 #include "tests/support/test_devices.h"
+#include "tests/support/test_graphs.h"
 #include "tutti/core/error.h"
 #include "tutti/data/dataset.h"
 #include "tutti/distribute/gradients.h"
@@ -28,6 +29,8 @@
 
 namespace tutti {
 namespace {
+
+[[maybe_unused]] const bool kAsGraphs = test_graphs();
 
 using ::testing::HasSubstr;
 

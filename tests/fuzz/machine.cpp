@@ -54,10 +54,10 @@ bool has_fractions(const at::IValue& value) {
   return std::any_of(list.begin(), list.end(), is_fractional);
 }
 
-// Whether two elements share a place in memory.
-bool overlaps(const Tensor& tensor) {
-  if (!tensor.defined() || tensor.is_non_overlapping_and_dense()) return false;
-  std::vector<int64_t> places{0};
+// Where the elements lie, from the start of their memory; sorted.
+std::vector<int64_t> places_of(const Tensor& tensor) {
+  std::vector<int64_t> places;
+  if (tensor.numel() > 0) places.push_back(tensor.storage_offset());
   for (int64_t axis = 0; axis < tensor.dim(); ++axis) {
     std::vector<int64_t> longer;
     for (const int64_t place : places)
@@ -65,6 +65,13 @@ bool overlaps(const Tensor& tensor) {
     places = std::move(longer);
   }
   std::sort(places.begin(), places.end());
+  return places;
+}
+
+// Whether two elements share a place in memory.
+bool overlaps(const Tensor& tensor) {
+  if (!tensor.defined() || tensor.is_non_overlapping_and_dense()) return false;
+  const auto places = places_of(tensor);
   return std::adjacent_find(places.begin(), places.end()) != places.end();
 }
 
@@ -78,6 +85,28 @@ bool writes_operand(const c10::FunctionSchema& schema, at::ArrayRef<at::IValue> 
     return value.isTensor() && is_plain(value.toTensor()) && is_plain(given[0].toTensor()) &&
            value.toTensor().is_alias_of(given[0].toTensor());
   });
+}
+
+// Whether the call writes elements that it also reads, and not as the same tensor.
+bool writes_what_it_reads(const c10::FunctionSchema& schema, at::ArrayRef<at::IValue> given) {
+  std::vector<Tensor> written, read;
+  for (size_t i = 0; i < given.size(); ++i) {
+    at::IValue value = given[i];
+    replace_tensors(value, [&](const Tensor& tensor) {
+      if (is_plain(tensor) && tensor.has_storage())
+        (is_written(schema.arguments()[i]) ? written : read).push_back(tensor);
+      return tensor;
+    });
+  }
+  const auto meet = [](const Tensor& a, const Tensor& b) {
+    if (!a.is_alias_of(b) || (a.sizes() == b.sizes() && a.strides() == b.strides())) return false;
+    const auto of_a = places_of(a), of_b = places_of(b);
+    std::vector<int64_t> both;
+    std::ranges::set_intersection(of_a, of_b, std::back_inserter(both));
+    return !both.empty();
+  };
+  return std::ranges::any_of(
+      written, [&](const Tensor& a) { return std::ranges::any_of(read, [&](const Tensor& b) { return meet(a, b); }); });
 }
 
 }  // namespace
@@ -123,7 +152,7 @@ void Machine::call(const Statement& statement) {
   const torch::jit::Stack given = stack;
   for (size_t i = 0; i < given.size(); ++i)
     writes_overlap_ |= is_written(schema.arguments()[i]) && given[i].isTensor() && overlaps(given[i].toTensor());
-  writes_overlap_ |= writes_operand(schema, given);
+  writes_overlap_ |= writes_operand(schema, given) || writes_what_it_reads(schema, given);
   statement.op->callBoxed(stack);
   for (size_t r = 0; r < stack.size(); ++r)
     if (const auto argument = written_return(schema, r)) stack[r] = given[*argument];

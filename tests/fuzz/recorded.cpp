@@ -13,6 +13,7 @@
 
 #include "machine.h"
 #include "print.h"
+#include "tests/support/test_graphs.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/distribute/backward_here.h"
@@ -22,7 +23,7 @@
 namespace tutti::fuzz {
 namespace {
 
-constexpr int kRuns = 5;
+const int kRuns = test_graphs() ? 7 : 5;
 
 bool is_argument(const Input& input) { return !input.requires_grad && input.slot % 2 == 0; }
 

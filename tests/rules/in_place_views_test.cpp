@@ -336,6 +336,28 @@ TEST_P(InPlaceViews, ShareMemoryWithWhatOtherOpsReadWhereLibTorchLetsThem) {
       }
 }
 
+// Rows of one tensor, which lie in the same buffers and have no element in common.
+TEST_P(InPlaceViews, OfOneBufferWithoutCommonElementsAreWrittenAndRead) {
+  const torch::NoGradGuard no_grad;
+  const Mesh mesh({{"x", 2}}, test_devices(2), {.merge = GetParam()});
+  const Tensor value = torch::arange(24.0).view({6, 4}), ids = torch::tensor({0, 2, 1, 3});
+  for (const Layout& layout : layouts_of_matrix(mesh)) {
+    const Tensor plain = value.clone(), x = distribute_tensor(value, layout);
+    for (const Tensor& whole : {plain, x}) {
+      whole.unbind(0)[3].scatter_add_(0, ids, whole.unbind(0)[5]);
+      whole[1].index_add_(0, ids, whole[2]);
+      whole[0].index_put_({ids}, whole[4]);
+      whole.slice(0, 0, 2).scatter_(0, ids.view({1, 4}).remainder(2), whole.slice(0, 2, 4));
+      EXPECT_THROW(whole[3].scatter_add_(0, ids, whole[3]), std::exception) << layout.to_string();
+      EXPECT_THROW(whole[3].index_put_({ids}, whole[3]), std::exception) << layout.to_string();
+      EXPECT_THROW(whole.slice(0, 1, 3).scatter_(0, ids.view({1, 4}).remainder(2), whole.slice(0, 2, 4)),
+                   std::exception)
+          << layout.to_string();
+    }
+    EXPECT_TRUE(gather(x).equal(plain)) << layout.to_string();
+  }
+}
+
 // LibTorch makes the memory larger, in which the tensor then finds its first element.
 TEST_P(InPlaceViews, OfAllElementsKeepTheirShapeInSeparateBuffers) {
   const torch::NoGradGuard no_grad;

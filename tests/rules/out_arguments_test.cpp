@@ -85,6 +85,11 @@ TEST(OutArguments, OfAnotherTypeAreRefusedAsLibTorchDoes) {
       Tensor out = beside(t, torch::zeros({0}, type));
       return torch::nanmean_out(out, t, {1}, false, torch::kFloat);
     });
+  for (const at::ScalarType type : {torch::kDouble, torch::kFloat})
+    expect_like_one_device(torch::ones({2, 2}), kRowsCut, [&](const Tensor& t) {
+      Tensor out = beside(t, torch::zeros({2, 2}, type));
+      return torch::log_sigmoid_out(out, t);
+    });
   for (const at::ScalarType type : {torch::kComplexFloat, torch::kDouble, torch::kFloat})
     expect_like_one_device(torch::ones({2, 2}), kRowsCut, [&](const Tensor& t) {
       Tensor out = beside(t, torch::zeros({0}, type));
@@ -138,6 +143,14 @@ TEST(OutArguments, GetTheGraphThatLibTorchGivesThem) {
     torch::adaptive_avg_pool1d_out(out, leaf, {4});
     out.square().sum().backward();
     return leaf.grad();
+  });
+}
+
+TEST(OutArguments, OfTruthValuesMayBeLeaves) {
+  expect_like_one_device(torch::tensor({1., 0., 1.}), {"x"}, [](const Tensor& t) {
+    Tensor out = beside(t, torch::zeros({2})).requires_grad_();
+    torch::diff_out(out, t > 0);
+    return out.detach();
   });
 }
 

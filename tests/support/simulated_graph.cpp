@@ -5,7 +5,9 @@
 
 #include <array>
 #include <atomic>
+#include <cstring>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "tests/support/simulated_devices.h"
@@ -28,6 +30,7 @@ class Graph final : public at::GraphImplInterface {
   int number() const { return number_; }
   bool captures(c10::Stream stream) const { return stream == stream_; }
   void add(std::function<void()> work) { work_->push_back(std::move(work)); }
+  void restore_later(void* begin, std::vector<std::byte> bytes) { before_.emplace_back(begin, std::move(bytes)); }
 
   void capture_begin(at::MempoolId_t, at::GraphCaptureMode) override {
     stream_ = current_simulated_stream(current_simulated_device());
@@ -55,12 +58,18 @@ class Graph final : public at::GraphImplInterface {
 
   void end_capture() {
     Graph*& captured = capturing.at(static_cast<size_t>(stream_.device_index()));
-    if (captured == this) captured = nullptr;
+    if (captured != this) return;
+    captured = nullptr;
+    for (auto memory = before_.rbegin(); memory != before_.rend(); ++memory)
+      std::memcpy(memory->first, memory->second.data(), memory->second.size());
+    before_.clear();
+    poison_memory_of(number_);
   }
 
   const int number_ = ++num_graphs;
   c10::Stream stream_ = current_simulated_stream(current_simulated_device());
   std::shared_ptr<Work> work_ = std::make_shared<Work>();
+  std::vector<std::pair<void*, std::vector<std::byte>>> before_;
 };
 
 Graph* captured(int device) {
@@ -81,6 +90,10 @@ bool is_captured(int device) { return captured(device) != nullptr; }
 int capturing_graph(int device) {
   const Graph* const graph = captured(device);
   return graph ? graph->number() : 0;
+}
+
+void restore_after_capture(int device, void* begin, std::vector<std::byte> bytes) {
+  captured(device)->restore_later(begin, std::move(bytes));
 }
 
 void note_in_graph(int device, std::function<void()> work) { captured(device)->add(std::move(work)); }

@@ -126,14 +126,15 @@ class HostCall {
     return make(to_device(tensor.storage()), c10::DispatchKey::PrivateUse1, tensor);
   }
 
-  // All that the call knows of the device's memory: where kernels see it, and what is there.
-  std::vector<std::pair<void*, std::vector<std::byte>>> contents() const {
-    std::vector<std::pair<void*, std::vector<std::byte>>> all;
+  // In a capture: all that the call knows of the device's memory will be as it is.
+  void restore_after_capture() const {
     for (const Memory& memory : memories_) {
       auto* const begin = static_cast<std::byte*>(const_cast<void*>(memory.begin));
-      if (begin) all.emplace_back(begin, std::vector<std::byte>(begin, begin + memory.device.nbytes()));
+      if (begin) tutti::restore_after_capture(device_, begin, {begin, begin + memory.device.nbytes()});
     }
-    return all;
+  }
+  bool knows(const c10::Storage& host) const {
+    return std::ranges::any_of(memories_, [&](const Memory& memory) { return memory.begin == host.data(); });
   }
 
   // After the kernel: memory that it made, sizes that it changed.
@@ -264,26 +265,32 @@ void require_may_be_captured(const c10::OperatorHandle& op, at::ArrayRef<at::IVa
 // Runs a kernel of the CPU's on the stack's tensors.
 using OnHost = void (*)(const c10::OperatorHandle& op, Stack& stack);
 
+template <class F>
+void for_each_tensor(at::ArrayRef<at::IValue> values, const F& f) {
+  for (at::IValue value : values) replace_tensors(value, [&](const Tensor& tensor) { return f(tensor), tensor; });
+}
+
 // What a launch of a captured call does: the kernel again, on the memory that its arguments have now, and results into
-// the memory that its results have. Nothing of it is done now.
+// the memory that its results have.
 class CapturedCall {
  public:
   CapturedCall(const HostCall& call, at::ArrayRef<at::IValue> arguments)
-      : arguments_(arguments.begin(), arguments.end()), before_(call.contents()) {}
+      : arguments_(arguments.begin(), arguments.end()) {
+    call.restore_after_capture();
+  }
 
-  // After the kernel, which has given these results on the host, and what stands for them on the device.
-  void note(int device, const c10::OperatorHandle& op, OnHost on_host, at::ArrayRef<at::IValue> given,
-            at::ArrayRef<at::IValue> results) {
-    std::vector<Tensor> made;  // undefined: memory of an argument
-    for_each_tensor(given, [&](const Tensor& tensor) { made.push_back(is_new(tensor) ? tensor : Tensor()); });
-    std::vector<Tensor> into;
-    for_each_tensor(results, [&](const Tensor& tensor) {
-      const Tensor& host = made.at(into.size());
-      into.push_back(host.defined() ? HostCall(device).to_host(tensor, true) : Tensor());
+  // What the kernel gave on the host, before the call knows it as the device's.
+  void see(const HostCall& call, at::ArrayRef<at::IValue> given) {
+    for_each_tensor(given, [&](const Tensor& tensor) {
+      is_new_.push_back(tensor.defined() && tensor.is_cpu() && !call.knows(tensor.storage()));
     });
-    for (const Tensor& result : into)
-      if (result.defined()) std::memset(result.storage().mutable_data(), 0xff, result.storage().nbytes());
-    for (const auto& [begin, bytes] : before_) std::memcpy(begin, bytes.data(), bytes.size());
+  }
+  // `results`: the same on the device.
+  void note(int device, const c10::OperatorHandle& op, OnHost on_host, at::ArrayRef<at::IValue> results) {
+    std::vector<Tensor> into;  // undefined: memory of an argument
+    for_each_tensor(results, [&](const Tensor& tensor) {
+      into.push_back(is_new_.at(into.size()) ? HostCall(device).to_host(tensor, true) : Tensor());
+    });
     note_in_graph(device, [op, on_host, arguments = arguments_, into] {
       const Plain plain;
       Stack stack = arguments;
@@ -296,17 +303,8 @@ class CapturedCall {
   }
 
  private:
-  template <class F>
-  static void for_each_tensor(at::ArrayRef<at::IValue> values, const F& f) {
-    for (at::IValue value : values) replace_tensors(value, [&](const Tensor& tensor) { return f(tensor), tensor; });
-  }
-  bool is_new(const Tensor& host) const {
-    return host.defined() && host.is_cpu() &&
-           std::ranges::none_of(before_, [&](const auto& memory) { return memory.first == host.storage().data(); });
-  }
-
   const Stack arguments_;
-  const std::vector<std::pair<void*, std::vector<std::byte>>> before_;
+  std::vector<bool> is_new_;
 };
 
 void run_kernel(const c10::OperatorHandle& op, Stack& stack, OnHost on_host) {
@@ -323,11 +321,12 @@ void run_kernel(const c10::OperatorHandle& op, Stack& stack, OnHost on_host) {
   std::optional<CapturedCall> captured;
   if (is_captured(device)) captured.emplace(call, torch::jit::last(stack, arguments.size()));
   on_host(op, stack);
+  const size_t num_results = stack.size() - first;
+  if (captured) captured->see(call, torch::jit::last(stack, num_results));
   call.follow();
-  const Stack given(stack.begin() + static_cast<std::ptrdiff_t>(first), stack.end());
   for (size_t i = first; i < stack.size(); ++i)
     replace_tensors(stack[i], [&](const Tensor& tensor) { return call.to_device(tensor); });
-  if (captured) captured->note(device, op, on_host, given, torch::jit::last(stack, given.size()));
+  if (captured) captured->note(device, op, on_host, torch::jit::last(stack, num_results));
 }
 
 template <c10::DispatchKey host_key>
@@ -370,10 +369,13 @@ void copy_later(const Tensor& pinned, const Tensor& to) {
 void copy_when_launched(int device, const Tensor& self, const Tensor& to) {
   if (!is_simulated(self) || self.device() != to.device()) require_no_capture(device);
   HostCall call(device);
-  note_in_graph(device, [from = call.to_host(self, false), into = call.to_host(to, true)] {
+  const auto copy = [from = call.to_host(self, false), into = call.to_host(to, true)] {
     const Plain plain;
     Tensor(into).copy_(from);
-  });
+  };
+  call.restore_after_capture();
+  note_in_graph(device, copy);
+  copy();
 }
 
 // Between any two places.

@@ -62,20 +62,33 @@ class Memory final : public c10::Allocator {
   void copy_data(void* to, const void* from, size_t size) const override {
     const int device = simulated_device_of(from);
     const auto copy = [=] { std::memcpy(seen_by_kernels(to), seen_by_kernels(from), size); };
-    if (is_captured(device)) return note_in_graph(device, copy);
     wait_for_current_stream(device);
+    if (is_captured(device)) {
+      std::byte* const begin = seen_by_kernels(to);
+      restore_after_capture(device, begin, {begin, begin + size});
+      note_in_graph(device, copy);
+    }
     copy();
+  }
+
+  void poison_all_of(int graph) {
+    const std::lock_guard lock(mutex_);
+    for (const Heap& heap : heaps_)
+      for (auto kind = heap.free.lower_bound({graph, 0}); kind != heap.free.end() && kind->first.graph == graph; ++kind)
+        for (std::byte* const block : kind->second) poison(block, kind->first.size);
+    for (const auto& [begin, block] : used_)
+      if (block.kind.graph == graph)
+        poison(const_cast<std::byte*>(static_cast<const std::byte*>(begin)), block.kind.size);
   }
 
   void release(int graph) {
     const std::lock_guard lock(mutex_);
     for (Heap& heap : heaps_)
-      for (auto& [kind, blocks] : heap.free)
-        if (kind.graph == graph) {
-          std::vector<std::byte*>& everybodys = heap.free[{0, kind.size}];
-          everybodys.insert(everybodys.end(), blocks.begin(), blocks.end());
-          blocks.clear();
-        }
+      for (auto kind = heap.free.lower_bound({graph, 0}); kind != heap.free.end() && kind->first.graph == graph;) {
+        std::vector<std::byte*>& everybodys = heap.free[{0, kind->first.size}];
+        everybodys.insert(everybodys.end(), kind->second.begin(), kind->second.end());
+        kind = heap.free.erase(kind);
+      }
     for (auto& [begin, block] : used_)
       if (block.kind.graph == graph) block.kind.graph = 0;
   }
@@ -151,6 +164,8 @@ std::byte* seen_by_kernels(const void* pointer) {
 }
 
 void used_by(const void* pointer, c10::Stream stream) { memory().use(pointer, stream); }
+
+void poison_memory_of(int graph) { memory().poison_all_of(graph); }
 
 void release_memory_of(int graph) { memory().release(graph); }
 

@@ -25,7 +25,9 @@ std::byte* seen_by_kernels(const void* pointer);
 // Memory is not freed before this stream, too, has done what it has been given until then.
 void used_by(const void* pointer, c10::Stream stream);
 
-// The memory of a graph (simulated_graph.h) that is no more is anybody's, once it is free.
+// The memory of a graph (simulated_graph.h) holds no numbers from now on.
+void poison_memory_of(int graph);
+// The memory of a graph that is no more is anybody's, once it is free.
 void release_memory_of(int graph);
 
 // -1: it points into no device's memory.

@@ -11,6 +11,11 @@ namespace tutti {
 
 class ReplayMemory;
 
+// What FunctionOptions::gpu_graphs is where it is not given, of functions that are made from now on, Keras's steps
+// among them.
+void use_gpu_graphs(bool use);
+bool gpu_graphs_are_used();
+
 struct FunctionOptions {
   std::string name = "function";  // in errors
   // What the function looks at besides its arguments: a module's training flag, a switch. Another number means another
@@ -28,7 +33,7 @@ struct FunctionOptions {
   // Whether what one GPU computes in a row is given to it at once, as a graph of CUDA's, from the fifth call on. That
   // takes memory: what is computed on the way stays, and arguments and results are copied to and from there. Throws,
   // where there is a GPU: failed_precondition without libtutti_cuda.so, the module that knows CUDA's graphs.
-  bool gpu_graphs = false;
+  bool gpu_graphs = gpu_graphs_are_used();
 };
 
 // Whether functions run as plain C++ from now on, in all threads: to debug one. TF: tf.config.run_functions_eagerly.

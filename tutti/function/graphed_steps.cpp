@@ -3,6 +3,7 @@
 #include <ATen/ops/_foreach_copy.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <utility>
 
@@ -16,6 +17,8 @@ using Role = GraphedSteps::Role;
 
 constexpr int kRunsBefore = 2;  // the first ones, in which LibTorch prepares what it needs
 constexpr int kMostGraphs = 4;
+
+std::atomic<bool> g_always_pays{false};
 
 Tensor bytes_of(const c10::Storage& storage, int64_t bytes) {
   return inference_tensor_on(storage, {at::kByte, {bytes}, {1}, 0, false, false});
@@ -63,6 +66,14 @@ class InGraph {
 
 }  // namespace
 
+bool GraphedSteps::pays(size_t num_steps, const std::vector<Use>& uses) {
+  const auto has = [&](Role role) { return std::ranges::find(uses, role, &Use::role) != uses.end(); };
+  const size_t num_launches = 1 + (has(Role::copied) ? 1 : 0) + (has(Role::given) ? 1 : 0);
+  return num_steps > num_launches || g_always_pays;
+}
+
+void GraphedSteps::always_pays(bool always) { g_always_pays = always; }
+
 GraphedSteps::GraphedSteps(c10::Device gpu, std::vector<Use> uses) : gpu_(gpu) {
   for (Use& use : uses) {
     if (use.bytes == 0) continue;
@@ -75,8 +86,10 @@ bool GraphedSteps::launch(FunctionRef<void()> steps) {
   if (num_runs_ < kRunsBefore) return ++num_runs_, false;
   if (failure_ || overlaps()) return false;
   if (graph_ && !is_in_place()) graph_ = nullptr;
+  copy_there();
   if (!graph_ && !make_graph(steps)) return false;
-  give();
+  graph_->launch();
+  copy_back();
   return true;
 }
 
@@ -95,6 +108,17 @@ bool GraphedSteps::overlaps() const {
   });
 }
 
+void GraphedSteps::copy_there() {
+  if (before_.to.empty())
+    for (Part& part : parts_) {
+      if (part.use.role != Role::copied) continue;
+      part.in_graph = storage_of_data(part.use.bytes, allocate_on(gpu_, part.use.bytes));
+      before_.to.push_back(bytes_of(part.in_graph, part.use.bytes));
+      before_.from.push_back(part.here);
+    }
+  if (!before_.to.empty()) at::_foreach_copy_(before_.to, before_.from, /*non_blocking=*/true);
+}
+
 bool GraphedSteps::make_graph(FunctionRef<void()> steps) try {
   if (num_graphs_++ == kMostGraphs)
     throw Error(ErrorCode::failed_precondition, "what it writes lies elsewhere in each run");
@@ -102,41 +126,31 @@ bool GraphedSteps::make_graph(FunctionRef<void()> steps) try {
     InGraph in_graph;
     for (Part& part : parts_) {
       part.place = part.use.storage.data();
-      if (part.use.role != Role::copied) continue;
-      if (!part.in_graph) part.in_graph = storage_of_data(part.use.bytes, allocate_on(gpu_, part.use.bytes));
-      in_graph.put(part.use.storage, part.in_graph);
+      if (part.use.role == Role::copied) in_graph.put(part.use.storage, part.in_graph);
     }
     graph_ = std::make_unique<GpuGraph>(gpu_, steps);
     for (Part& part : parts_)
       if (part.use.role == Role::made || part.use.role == Role::given)
         part.in_graph = storage_of_data(part.use.bytes, take_data(part.use.storage));
   }
-  plan_copies();
+  plan_copies_back();
   return true;
 } catch (const std::exception&) {
   failure_ = std::current_exception();
   return false;
 }
 
-void GraphedSteps::plan_copies() {
-  before_ = after_ = {};
+void GraphedSteps::plan_copies_back() {
+  after_ = {};
   for (const Part& part : parts_) {
-    if (part.use.role == Role::fixed || part.use.role == Role::made) continue;
-    const Tensor in_graph = bytes_of(part.in_graph, part.use.bytes);
-    if (part.use.role == Role::copied) {
-      before_.to.push_back(in_graph);
-      before_.from.push_back(part.here);
-    }
-    if (part.use.role == Role::given || (part.use.is_written && !part.use.is_freed)) {
-      after_.to.push_back(part.here);
-      after_.from.push_back(in_graph);
-    }
+    const bool is_back = part.use.role == Role::copied && part.use.is_written && !part.use.is_freed;
+    if (part.use.role != Role::given && !is_back) continue;
+    after_.to.push_back(part.here);
+    after_.from.push_back(bytes_of(part.in_graph, part.use.bytes));
   }
 }
 
-void GraphedSteps::give() {
-  if (!before_.to.empty()) at::_foreach_copy_(before_.to, before_.from, /*non_blocking=*/true);
-  graph_->launch();
+void GraphedSteps::copy_back() {
   for (const Part& part : parts_) {
     if (part.use.role == Role::made) point(part.use.storage, part.in_graph);
     if (part.use.role == Role::given) part.use.storage.set_data_ptr_noswap(allocate_on(gpu_, part.use.bytes));

@@ -3,6 +3,7 @@
 #include <c10/core/Device.h>
 #include <c10/core/Storage.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <memory>
@@ -35,6 +36,11 @@ class GraphedSteps {
   };
   GraphedSteps(c10::Device gpu, std::vector<Use> uses);
 
+  // Whether that is faster: a graph is one launch, and what is copied before it and behind is two more.
+  static bool pays(size_t num_steps, const std::vector<Use>& uses);
+  // For tests: whether it is said to pay in any case.
+  static void always_pays(bool always);
+
   // Does what they do, in a run; a graph is made of what `steps` gives the GPU. Returns false where they have to be run
   // as steps, and nothing was done.
   bool launch(FunctionRef<void()> steps);
@@ -54,9 +60,10 @@ class GraphedSteps {
 
   bool is_in_place() const;
   bool overlaps() const;
+  void copy_there();
   bool make_graph(FunctionRef<void()> steps);
-  void plan_copies();
-  void give();
+  void plan_copies_back();
+  void copy_back();
 
   const c10::Device gpu_;
   std::vector<Part> parts_;

@@ -1,6 +1,7 @@
 // What of a replay a GPU is given at once.
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "tutti/core/log.h"
 #include "tutti/core/str.h"
@@ -8,12 +9,6 @@
 #include "tutti/function/replay.h"
 
 namespace tutti {
-namespace {
-
-constexpr size_t kLeastSteps = 4;  // that are worth a graph: its launch, and the copies before and behind it
-
-}  // namespace
-
 // The GPU that alone has to do with the step, if that may be part of a graph.
 std::optional<c10::Device> Replay::gpu_of(const Step& step) const {
   const bool is_kernel =
@@ -36,8 +31,10 @@ void Replay::make_graphs(Segment& segment) {
   for (size_t begin = segment.begin, end = begin; begin < segment.end; begin = end) {
     const auto gpu = gpu_of(steps_[begin]);
     for (++end; gpu && end < segment.end && gpu_of(steps_[end]) == gpu;) ++end;
-    if (gpu && end - begin >= kLeastSteps)
-      segment.graphs.push_back({begin, end, std::make_unique<GraphedSteps>(*gpu, uses_in(begin, end)), end});
+    if (!gpu) continue;
+    auto uses = uses_in(begin, end);
+    if (GraphedSteps::pays(end - begin, uses))
+      segment.graphs.push_back({begin, end, std::make_unique<GraphedSteps>(*gpu, std::move(uses)), end});
   }
 }
 

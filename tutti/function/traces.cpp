@@ -28,7 +28,7 @@
 namespace tutti {
 namespace {
 
-std::atomic<bool> g_eagerly{false};
+std::atomic<bool> g_eagerly{false}, g_gpu_graphs{false};
 
 constexpr int kRecordingsToSettle = 3;
 constexpr int kMisfits = 4;  // recordings that were made for nothing
@@ -119,6 +119,9 @@ void bump_version(const Tensor& tensor) {
 
 void run_functions_eagerly(bool eagerly) { g_eagerly = eagerly; }
 bool functions_run_eagerly() { return g_eagerly; }
+
+void use_gpu_graphs(bool use) { g_gpu_graphs = use; }
+bool gpu_graphs_are_used() { return g_gpu_graphs; }
 
 Traces::Traces(FunctionOptions options) : options_(std::move(options)) {
   if (!options_.memory) options_.memory = std::make_shared<ReplayMemory>();

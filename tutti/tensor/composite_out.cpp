@@ -137,9 +137,10 @@ class CompositeOut final : public c10::OperatorKernel {
     if (is_list) return take_values(op, items, torch::jit::pop(*stack).toTensorVector());
     for (size_t i = 0; i < outs.size(); ++i) {
       at::IValue& result = (*stack)[stack->size() - outs.size() + i];
-      const c10::AutoGradMode mode(at::GradMode::is_enabled() &&
-                                   (twins.empty() || twins[i].toTensor().grad_fn()));  // LibTorch's may have no graph
-      if (twins.empty()) require_cast(outs[i].toTensor(), result.toTensor());          // else LibTorch has looked
+      const bool has_graph =  // LibTorch's may have none, and of truth values it has none
+          twins.empty() ? result.toTensor().scalar_type() != at::kBool : twins[i].toTensor().grad_fn() != nullptr;
+      const c10::AutoGradMode mode(at::GradMode::is_enabled() && has_graph);
+      if (twins.empty()) require_cast(outs[i].toTensor(), result.toTensor());  // else LibTorch has looked
       if (requires_real_out(op.schema().name())) require_real(op, outs[i].toTensor());
       if (requires_type_of_result(op.schema().name())) require_same_type(outs[i].toTensor(), result.toTensor());
       take_value(outs[i].toTensor(), result.toTensor(), twins.empty() ? Tensor() : twins[i].toTensor());

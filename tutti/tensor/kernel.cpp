@@ -160,8 +160,10 @@ class MeshKernel final : public c10::OperatorKernel {
     if (info_.draws && operands.shape->divided()) check_generator(torch::jit::last(*stack, info_.num_arguments));
     if (gives_back_nothing_ && give_back_nothing(*stack)) return;
     if (info_.changes_geometry) return change_geometry(op, operands, *stack);
-    if (operands.all_whole && !names_places_of_copy(*stack))
+    if (operands.all_whole && !names_places_of_copy(*stack)) {
+      if (!operands.shape->merged()) check_overlaps(op, info_, torch::jit::last(*stack, info_.num_arguments));
       return run_on_one_buffer(op, info_, operands.shape, nullptr, *stack);
+    }
     run_planned(op, operands, *stack);
   }
 

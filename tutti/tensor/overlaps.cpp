@@ -5,6 +5,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "tutti/tensor/mesh_arguments.h"
@@ -22,30 +23,65 @@ c10::Storage memory_of_no_bytes() {
   return {c10::Storage::use_byte_size_t(), 0, {anywhere, c10::kMeta}, nullptr, false};
 }
 
-// The tensor's place in the memory of its base.
-Tensor placed_in(const c10::Storage& memory, const Tensor& tensor) {
+Tensor placed_in(const c10::Storage& memory, const Tensor& tensor, int64_t offset) {
   Tensor placed = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(memory),
                                                            c10::DispatchKeySet(c10::DispatchKey::Meta), tensor.dtype());
-  placed.unsafeGetTensorImpl()->set_sizes_and_strides(tensor.sizes(), tensor.strides(), tensor.storage_offset());
+  placed.unsafeGetTensorImpl()->set_sizes_and_strides(tensor.sizes(), tensor.strides(), offset);
   return placed;
 }
 
 bool share_memory(const Tensor& a, const Tensor& b) { return mesh_impl(a).shares_memory_with(mesh_impl(b)); }
 
+// How pieces that are views of the same buffers lie; nothing where there are none: copies have their places in memory.
+// What begins and ends at one place is the same, whatever strides the pieces have.
+std::optional<at::MemOverlapStatus> overlap_of_pieces(const Tensor& a, const Tensor& b) {
+  using Status = at::MemOverlapStatus;
+  const Components &of_a = mesh_impl(a).components(), &of_b = mesh_impl(b).components();
+  std::optional<Status> overlap;
+  for (size_t i = 0; i < std::min(of_a.size(), of_b.size()); ++i) {
+    if (!of_a[i].defined() || !of_b[i].defined() || !of_a[i].storage().is_alias_of(of_b[i].storage())) continue;
+    if (of_a[i].numel() == 0 || of_b[i].numel() == 0) continue;
+    const bool is_same = of_a[i].storage_offset() == of_b[i].storage_offset() && of_a[i].numel() == of_b[i].numel();
+    const Status here = is_same ? Status::Full : at::get_overlap_status(of_a[i], of_b[i]);
+    if (!overlap || here == Status::Partial || overlap == Status::No) overlap = here;
+  }
+  return overlap;
+}
+
+// What is written, and others in its memory, as they would lie on one device.
+class OneMemory {
+ public:
+  explicit OneMemory(const Tensor& written) : written_(written) {}
+
+  Tensor written() const { return placed_in(memory_, written_, written_.storage_offset()); }
+  Tensor place(const Tensor& other) const {
+    const int64_t here = written_.storage_offset();
+    const auto overlap = overlap_of_pieces(written_, other);
+    if (!overlap) return placed_in(memory_, other, other.storage_offset());
+    if (overlap == at::MemOverlapStatus::No) return without_memory(other);
+    const bool is_moved = overlap == at::MemOverlapStatus::Partial && other.numel() == written_.numel();
+    return placed_in(memory_, other, is_moved ? here + 1 : here);
+  }
+
+ private:
+  const Tensor& written_;
+  const c10::Storage memory_ = memory_of_no_bytes();
+};
+
 // Of pointwise ops: the same elements, or none in common.
 void check_shared(const Tensor& written, const Tensor& read) {
   if (written.is_same(read)) return;
-  const c10::Storage memory = memory_of_no_bytes();
-  at::assert_no_partial_overlap(placed_in(memory, written), placed_in(memory, read));
+  const OneMemory memory(written);
+  at::assert_no_partial_overlap(memory.written(), memory.place(read));
 }
 
 // Of others LibTorch itself says what they may share.
 void check_in_one_memory(const c10::OperatorHandle& op, at::ArrayRef<at::IValue> arguments, const Tensor& written) {
-  const c10::Storage memory = memory_of_no_bytes();
+  const OneMemory memory(written);
   const at::NoGradGuard no_grad;
   check_sizes(op, arguments, [&](const Tensor& tensor) {
     const bool is_there = is_mesh_tensor(tensor) && share_memory(written, tensor);
-    return is_there ? placed_in(memory, tensor) : without_memory(tensor);
+    return is_there ? memory.place(tensor) : without_memory(tensor);
   });
 }
 
@@ -63,8 +99,8 @@ void check_index_put(at::ArrayRef<at::IValue> arguments, const Tensor& written, 
   if (!accumulates && std::ranges::count_if(indices, is_there) == 1 && is_mask(*first) &&
       arguments[2].toTensor().numel() == 1)
     return;
-  const c10::Storage memory = memory_of_no_bytes();
-  for (const Tensor& read : reads) at::assert_no_overlap(placed_in(memory, written), placed_in(memory, read));
+  const OneMemory memory(written);
+  for (const Tensor& read : reads) at::assert_no_overlap(memory.written(), memory.place(read));
 }
 
 }  // namespace

@@ -96,7 +96,7 @@ bool chooses_strides(const std::string& name) {
 }
 
 bool requires_type_of_result(const std::string& name) {
-  return name == "aten::frobenius_norm" || name == "aten::nanmean";
+  return name == "aten::frobenius_norm" || name == "aten::nanmean" || name == "aten::log_sigmoid";
 }
 
 bool renames_out(const std::string& name) {
