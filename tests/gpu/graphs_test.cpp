@@ -5,6 +5,7 @@
 #include "gpu_test.h"
 #include "tests/support/collected_warnings.h"
 #include "tests/support/simulated_graph.h"
+#include "tutti/tensor/copy_on_write.h"
 
 namespace tutti::gpu {
 namespace {
@@ -132,6 +133,22 @@ TEST_F(Graphs, AreMadeAnewWhereMemoryWasReplaced) {
     }
     expect_bits(f(of_call(call)), six_steps((of_call(call) + state).mul(0.01)), str("the result of call ", call));
   }
+}
+
+TEST_F(Graphs, LeaveCopiesAloneThatShareTheirMemory) {
+  const auto run = [&](bool recorded) {
+    const Tensor state = torch::ones({3, 4}, on_gpu());
+    const auto step = [&](const Tensor& x) { return state.mul_(0.5).add_(x).sub_(1).sum(); };
+    const auto f = as_graph(step);
+    std::vector<Tensor> copies;
+    for (int call = 0; call < 24; ++call) {
+      recorded ? f(of_call(call)) : step(of_call(call));
+      if (call % 5 < 2) copies.push_back(share_or_copy(state));
+    }
+    return torch::stack(copies);
+  };
+  expect_bits(run(true), run(false), "what the copies hold");
+  EXPECT_THAT(warnings_.lines(), IsEmpty());
 }
 
 TEST_F(Graphs, FollowEachOtherFromStreamToStream) {

@@ -7,11 +7,13 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <random>
 #include <thread>
+#include <utility>
 
 namespace tutti {
 namespace {
@@ -42,9 +44,11 @@ class Stream : public SimulatedStream {
     const std::lock_guard lock(mutex_);
     return num_done_ == num_added_;
   }
+  // Throws what failed, once.
   void wait_until_idle() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return num_done_ == num_added_; });
+    if (failed_) std::rethrow_exception(std::exchange(failed_, nullptr));
   }
 
  private:
@@ -57,8 +61,14 @@ class Stream : public SimulatedStream {
       waiting_.pop_front();
       lock.unlock();
       if (random() % 8 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 200));
-      work();
+      std::exception_ptr failed;
+      try {
+        work();
+      } catch (...) {
+        failed = std::current_exception();
+      }
       lock.lock();
+      if (failed) failed_ = failed;
       ++num_done_;
       changed_.notify_all();
     }
@@ -68,6 +78,7 @@ class Stream : public SimulatedStream {
   std::condition_variable changed_;
   std::deque<std::function<void()>> waiting_;
   uint64_t num_added_ = 0, num_done_ = 0;
+  std::exception_ptr failed_;
 };
 
 // Null: nothing was ever put on it.

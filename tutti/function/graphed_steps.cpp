@@ -16,7 +16,7 @@ namespace {
 using Role = GraphedSteps::Role;
 
 constexpr int kRunsBefore = 2;  // the first ones, in which LibTorch prepares what it needs
-constexpr int kMostGraphs = 4;
+constexpr int kMostGraphs = 4;  // in a row, none of which was launched twice
 
 std::atomic<bool> g_always_pays{false};
 
@@ -85,12 +85,22 @@ GraphedSteps::GraphedSteps(c10::Device gpu, std::vector<Use> uses) : gpu_(gpu) {
 bool GraphedSteps::launch(FunctionRef<void()> steps) {
   if (num_runs_ < kRunsBefore) return ++num_runs_, false;
   if (failure_ || overlaps()) return false;
-  if (graph_ && !is_in_place()) graph_ = nullptr;
+  end_shares();
+  if (graph_ && is_in_place())
+    num_graphs_ = 0;
+  else
+    graph_ = nullptr;
   copy_there();
   if (!graph_ && !make_graph(steps)) return false;
   graph_->launch();
   copy_back();
   return true;
+}
+
+// As LibTorch's ops do of what they write: memory that another tensor has, too, as long as nobody writes, is no place.
+void GraphedSteps::end_shares() {
+  for (const Part& part : parts_)
+    if (part.use.role == Role::fixed && part.use.is_written) part.use.storage.mutable_data();
 }
 
 bool GraphedSteps::is_in_place() const {

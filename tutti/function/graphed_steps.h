@@ -58,6 +58,7 @@ class GraphedSteps {
     std::vector<Tensor> to = {}, from = {};
   };
 
+  void end_shares();
   bool is_in_place() const;
   bool overlaps() const;
   void copy_there();
