@@ -13,6 +13,7 @@ programs=(tests/gpu_test tests/nccl_processes_test tests/rules_test tests/gpu_wo
   examples/mnist_fit benchmarks/gpu_step)
 for program in "${programs[@]}"; do strip -o "$folder/${program##*/}" "$build/$program"; done
 cp "$here/run.sh" "$folder"
+[[ ! -e $build/lib/libtutti_cuda.so ]] || strip --strip-unneeded -o "$folder/libtutti_cuda.so" "$build/lib/libtutti_cuda.so"
 # ldd prints NAME => FILE (ADDRESS).
 ldd "${programs[@]/#/$build/}" | awk '$2 == "=>" && $3 ~ /^\// {print $3}' | sort -u |
   grep -vE '/(lib(c|m|dl|rt|pthread|resolv|util|gcc_s|stdc\+\+|gomp)\.so|ld-linux)|torch|libc10|libcu|libnv|nccl' |

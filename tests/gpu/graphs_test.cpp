@@ -2,6 +2,8 @@
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <chrono>
+
 #include "gpu_test.h"
 #include "tests/support/collected_warnings.h"
 #include "tests/support/simulated_graph.h"
@@ -110,10 +112,10 @@ TEST_F(Graphs, LeaveWhatLiesBetweenTheElementsOfAnArgument) {
 
 TEST_F(Graphs, SeeAnArgumentInTheMemoryThatTheyWrite) {
   const auto run = [&](bool recorded) {
-    const Tensor state = torch::ones({3, 4}, on_gpu());
+    const Tensor state = torch::zeros({3, 4}, on_gpu());
     const auto step = [&](const Tensor& x) {
-      state.add_(1).mul_(2);
-      return six_steps(x * 0.01);
+      state.add_(1).mul_(0.5);
+      return six_steps(x * 0.3);
     };
     const auto f = as_graph(step);
     Tensor last;
@@ -151,19 +153,49 @@ TEST_F(Graphs, LeaveCopiesAloneThatShareTheirMemory) {
   EXPECT_THAT(warnings_.lines(), IsEmpty());
 }
 
+// On a simulated GPU.
+struct LateLaunches {
+  LateLaunches() { hold_up_simulated_launches(std::chrono::milliseconds(2)); }
+  ~LateLaunches() { hold_up_simulated_launches(std::chrono::milliseconds(0)); }
+};
+
 TEST_F(Graphs, FollowEachOtherFromStreamToStream) {
   const c10::impl::VirtualGuardImpl devices(gpu_device(0).type());
+  const c10::Stream first = devices.getStream(gpu_device(0));
   const c10::Stream other = devices.getStreamFromGlobalPool(gpu_device(0), false);
+  const LateLaunches late;
   const Tensor state = torch::zeros({3, 4}, on_gpu());
-  const auto f = as_graph([&](const Tensor& x) { return six_steps(state.mul_(0.5).add_(x)); });
-  const Tensor plain = torch::zeros({3, 4}, on_gpu());
-  for (int call = 0; call < 40; ++call) {
-    std::optional<c10::StreamGuard> guard;
-    if (call % 3 == 1) guard.emplace(other);
-    const Tensor seen = f(torch::full({3, 4}, 0.01 * call, on_gpu()));
-    const Tensor wanted = six_steps(plain.mul_(0.5).add_(0.01 * call));
-    expect_bits(seen, wanted, str("the result of call ", call));
+  const auto f = as_graph([&](const Tensor& x) { state.mul_(0.5).add_(x).sub_(0.25).mul_(2).add_(x); });
+  std::vector<Tensor> arguments;
+  for (int call = 0; call < 20; ++call) arguments.push_back(torch::full({3, 4}, 0.01 * call, on_gpu()));
+  for (size_t call = 0; call < 20; ++call) {
+    const c10::StreamGuard guard(call % 3 == 1 ? other : first);
+    f(arguments[call]);
   }
+  for (const c10::Stream& stream : {first, other}) devices.synchronizeStream(stream);
+  const Tensor plain = torch::zeros({3, 4}, on_gpu());
+  for (const Tensor& x : arguments) plain.mul_(0.5).add_(x).sub_(0.25).mul_(2).add_(x);
+  expect_bits(state, plain, "what the calls left");
+}
+
+TEST_F(Graphs, AreThereUntilTheGpuHasDoneThem) {
+  const c10::impl::VirtualGuardImpl devices(gpu_device(0).type());
+  const c10::Stream other = devices.getStreamFromGlobalPool(gpu_device(0), false);
+  const LateLaunches late;
+  const Tensor state = torch::zeros({3, 4}, on_gpu()), x = of_call(1) / 99, plain = torch::zeros({3, 4}, on_gpu());
+  const auto step = [](const Tensor& to, const Tensor& by) { to.add_(((by * 2 + to).sin() + 1).cos() * by); };
+  std::vector<Tensor> others;
+  for (int round = 0; round < 5; ++round) {
+    {
+      const auto f = as_graph([&] { step(state, x); });
+      for (int call = 0; call < 6; ++call) f();
+    }
+    const c10::StreamGuard guard(other);  // where what was freed is used at once
+    for (int i = 0; i < 8; ++i) others.push_back(torch::full({3, 4}, 7.0, on_gpu()));
+  }
+  for (int call = 0; call < 30; ++call) step(plain, x);
+  expect_bits(state, plain, "what the calls left");
+  for (const Tensor& tensor : others) EXPECT_TRUE(on_host(tensor).eq(7).all().item<bool>());
 }
 
 TEST_F(Graphs, HaveNoDrawsAndNoCopiesToTheHost) {

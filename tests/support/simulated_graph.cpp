@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstring>
 #include <memory>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,7 @@ namespace {
 class Graph;
 thread_local std::array<Graph*, kSimulatedDevices> capturing = {};
 std::atomic<int> num_graphs = 0, num_launches = 0;
+std::atomic<std::chrono::milliseconds> late{};
 
 class Graph final : public at::GraphImplInterface {
  public:
@@ -45,6 +47,7 @@ class Graph final : public at::GraphImplInterface {
   void replay() override {
     ++num_launches;
     give_stream(current_simulated_stream(stream_.device_index()), [work = work_] {
+      std::this_thread::sleep_for(late.load());
       for (const auto& each : *work) each();
     });
   }
@@ -103,5 +106,7 @@ void require_no_capture(int device) {
 }
 
 int num_simulated_launches() { return num_launches; }
+
+void hold_up_simulated_launches(std::chrono::milliseconds time) { late = time; }
 
 }  // namespace tutti

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <vector>
@@ -24,5 +25,7 @@ void require_no_capture(int device);
 
 // How often graphs were launched.
 int num_simulated_launches();
+// Launches begin so late from now on.
+void hold_up_simulated_launches(std::chrono::milliseconds time);
 
 }  // namespace tutti

@@ -88,11 +88,14 @@ GpuGraph::~GpuGraph() {
     }
 }
 
-void GpuGraph::launch() {
+void GpuGraph::follow_last() {
   const c10::Stream current = c10::impl::VirtualGuardImpl(gpu_.type()).getStream(gpu_);
   if (last_ && *last_ != current) block(current, *last_);
+}
+
+void GpuGraph::launch() {
+  last_ = c10::impl::VirtualGuardImpl(gpu_.type()).getStream(gpu_);
   graph_->replay();
-  last_ = current;
 }
 
 #else
@@ -100,6 +103,7 @@ void GpuGraph::launch() {
 void GpuGraph::require() { throw Error(ErrorCode::failed_precondition, "graphs of GPUs need LibTorch 2.13"); }
 GpuGraph::GpuGraph(c10::Device gpu, FunctionRef<void()>) : gpu_(gpu) { require(); }
 GpuGraph::~GpuGraph() = default;
+void GpuGraph::follow_last() {}
 void GpuGraph::launch() {}
 
 #endif

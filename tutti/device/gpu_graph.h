@@ -30,13 +30,16 @@ class GpuGraph {
   GpuGraph(const GpuGraph&) = delete;
   GpuGraph& operator=(const GpuGraph&) = delete;
 
-  // In the thread's current stream of the GPU, and not before the last launch has been done.
+  // Has the thread's current stream of the GPU wait until the last launch has been done, and what was then given to the
+  // same stream.
+  void follow_last();
+  // In the current stream. Requires: follow_last(), before anything that the graph works on was touched.
   void launch();
 
  private:
   const c10::Device gpu_;
   std::unique_ptr<at::GraphImplInterface> graph_;
-  std::optional<c10::Stream> last_;  // that it was launched in
+  std::optional<c10::Stream> last_;  // in which it was launched
 };
 
 }  // namespace tutti

@@ -86,10 +86,12 @@ bool GraphedSteps::launch(FunctionRef<void()> steps) {
   if (num_runs_ < kRunsBefore) return ++num_runs_, false;
   if (failure_ || overlaps()) return false;
   end_shares();
-  if (graph_ && is_in_place())
+  if (graph_ && is_in_place()) {
     num_graphs_ = 0;
-  else
+    graph_->follow_last();
+  } else {
     graph_ = nullptr;
+  }
   copy_there();
   if (!graph_ && !make_graph(steps)) return false;
   graph_->launch();
