@@ -90,6 +90,17 @@ TEST(OutArguments, OfAnotherTypeAreRefusedAsLibTorchDoes) {
       Tensor out = beside(t, torch::zeros({2, 2}, type));
       return torch::log_sigmoid_out(out, t);
     });
+  for (const at::ScalarType type : {torch::kDouble, torch::kFloat})
+    expect_like_one_device(torch::ones({2, 4}), kRowsCut, [&](const Tensor& t) {
+      Tensor out = beside(t, torch::zeros({2, 2}, type));
+      return torch::adaptive_avg_pool1d_out(out, t, {2});
+    });
+  for (const at::ScalarType type : {torch::kComplexDouble, torch::kComplexFloat})
+    for (const at::ScalarType of : {torch::kFloat, torch::kComplexFloat})
+      expect_like_one_device(torch::ones({2, 4}, of), kRowsCut, [&](const Tensor& t) {
+        Tensor out = beside(t, torch::zeros({2, 4}, type));
+        return torch::fft_ifft_out(out, t);
+      });
   for (const at::ScalarType type : {torch::kComplexFloat, torch::kDouble, torch::kFloat})
     expect_like_one_device(torch::ones({2, 2}), kRowsCut, [&](const Tensor& t) {
       Tensor out = beside(t, torch::zeros({0}, type));

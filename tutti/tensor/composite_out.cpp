@@ -130,6 +130,7 @@ class CompositeOut final : public c10::OperatorKernel {
       return op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
     const c10::AutoGradMode graphs(at::GradMode::is_enabled() && !is_list);  // out= forms of lists make none
     const torch::jit::Stack twins = is_list ? torch::jit::Stack() : check_sizes(op, arguments);
+    const bool is_complex = arguments[0].isTensor() && arguments[0].toTensor().is_complex();
     torch::jit::drop(*stack, outs.size());
     if (computes_in_type_of_out(op.schema().name()))
       name_type(composed_.schema(), outs[0].toTensor().scalar_type(), *stack);
@@ -142,7 +143,8 @@ class CompositeOut final : public c10::OperatorKernel {
       const c10::AutoGradMode mode(at::GradMode::is_enabled() && has_graph);
       if (twins.empty()) require_cast(outs[i].toTensor(), result.toTensor());  // else LibTorch has looked
       if (requires_real_out(op.schema().name())) require_real(op, outs[i].toTensor());
-      if (requires_type_of_result(op.schema().name())) require_same_type(outs[i].toTensor(), result.toTensor());
+      if (requires_type_of_result(op.schema().name(), is_complex))
+        require_same_type(outs[i].toTensor(), result.toTensor());
       take_value(outs[i].toTensor(), result.toTensor(), twins.empty() ? Tensor() : twins[i].toTensor());
       result = outs[i];
     }

@@ -95,8 +95,11 @@ bool chooses_strides(const std::string& name) {
   return (pads && !is_known) || name.starts_with("aten::log_sigmoid_forward");
 }
 
-bool requires_type_of_result(const std::string& name) {
-  return name == "aten::frobenius_norm" || name == "aten::nanmean" || name == "aten::log_sigmoid";
+bool requires_type_of_result(const std::string& name, bool is_complex) {
+  constexpr std::array kOps = {"aten::frobenius_norm", "aten::nanmean", "aten::log_sigmoid",
+                               "aten::adaptive_avg_pool1d"};
+  const bool conjugates = name == "aten::fft_ifft" || name == "aten::fft_ihfft";  // a transform of real numbers
+  return (conjugates && !is_complex) || std::find(kOps.begin(), kOps.end(), name) != kOps.end();
 }
 
 bool renames_out(const std::string& name) {

@@ -56,7 +56,8 @@ bool asks_if_contiguous(const std::string& name);
 // Whether LibTorch's kernel gives the result other strides than LibTorch says of tensors without memory.
 bool chooses_strides(const std::string& name);
 // Whether its out= form takes a tensor of the result's type alone, which LibTorch does not see of ones without memory.
-bool requires_type_of_result(const std::string& name);
+// `is_complex`: of the first argument.
+bool requires_type_of_result(const std::string& name, bool is_complex);
 // Whether its out= form is that of another op, by another name.
 bool renames_out(const std::string& name);
 // Whether its out= form, of a result of real numbers, takes no complex tensor.
