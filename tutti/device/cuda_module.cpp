@@ -2,8 +2,8 @@
 // none. It registers them when it is loaded, and finds LibTorch's CUDA library in the program that loads it.
 #include <ATen/core/GraphImplInterface.h>
 #include <ATen/cuda/CUDAGraph.h>
-#include <c10/util/Exception.h>
 
+#include <memory>
 #include <string>
 
 namespace tutti {

@@ -85,11 +85,7 @@ void check_in_one_memory(const c10::OperatorHandle& op, at::ArrayRef<at::IValue>
   });
 }
 
-bool is_index_put(const OperatorInfo& info) {
-  return info.name == "aten::index_put_" || info.name == "aten::_index_put_impl_";
-}
-
-// As LibTorch's kernel, which does not run without memory: one mask and one value are masked_fill_'s, which may share.
+// One mask and one value are masked_fill_'s, which may share.
 void check_index_put(at::ArrayRef<at::IValue> arguments, const Tensor& written, const std::vector<Tensor>& reads) {
   const auto indices = arguments[1].toOptionalTensorVector();
   const auto is_there = [](const auto& index) { return index && index->defined(); };
@@ -120,7 +116,7 @@ void check_overlaps(const c10::OperatorHandle& op, const OperatorInfo& info, at:
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (!info.writes[i]) continue;
     for_each_mesh_tensor(arguments[i], [&](const Tensor& written, int) {
-      if (is_index_put(info)) check_index_put(arguments, written, reads_of(written));
+      if (puts_at_indices(info.name)) check_index_put(arguments, written, reads_of(written));
       if (!may_overlap && arguments[i].isTensor()) {
         const std::vector<Tensor> reads = reads_of(written);
         if (info.rule == pointwise)

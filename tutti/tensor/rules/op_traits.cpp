@@ -79,6 +79,8 @@ bool may_write_overlaps(const std::string& name) {
   return std::find(kOps.begin(), kOps.end(), name) != kOps.end();
 }
 
+bool puts_at_indices(const std::string& name) { return name == "aten::index_put_" || name == "aten::_index_put_impl_"; }
+
 bool looks_at_lazy_bits(const std::string& name) { return name == "aten::view"; }  // as another dtype
 
 bool gives_back_nothing(const std::string& name) { return name == "aten::native_dropout"; }

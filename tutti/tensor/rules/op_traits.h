@@ -45,6 +45,9 @@ bool draws_in_order(const std::string& name);
 bool copies_values(const std::string& name);
 // Whether LibTorch lets it write to elements that share memory.
 bool may_write_overlaps(const std::string& name);
+// Whether it puts values at indices, where its kernel, which does not run without memory, refuses operands that share
+// elements with what it writes; but for one mask and one value.
+bool puts_at_indices(const std::string& name);
 // Whether it may refuse elements that are conjugated or negated when they are read.
 bool looks_at_lazy_bits(const std::string& name);
 // Whether it returns its first argument itself where that has no elements, and an empty tensor beside it.
