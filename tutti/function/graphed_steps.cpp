@@ -43,10 +43,8 @@ c10::Storage storage_of_data(int64_t bytes, c10::DataPtr data) {
 }
 
 bool meet(const GraphedSteps::Use& a, const GraphedSteps::Use& b) {
-  const auto *const first = static_cast<const std::byte*>(a.storage.data()), *const other =
-                                                                                 static_cast<const std::byte*>(
-                                                                                     b.storage.data());
-  return first < other + b.bytes && other < first + a.bytes;
+  const auto begin = [](const GraphedSteps::Use& use) { return static_cast<const std::byte*>(use.storage.data()); };
+  return begin(a) < begin(b) + b.bytes && begin(b) < begin(a) + a.bytes;
 }
 
 // Meanwhile the steps find what is copied where the graph has it.
