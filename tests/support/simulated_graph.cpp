@@ -1,5 +1,6 @@
 #include "tests/support/simulated_graph.h"
 
+#if __has_include(<ATen/core/GraphImplInterface.h>)
 #include <ATen/core/GraphImplInterface.h>
 #include <c10/util/Exception.h>
 
@@ -110,3 +111,20 @@ int num_simulated_launches() { return num_launches; }
 void hold_up_simulated_launches(std::chrono::milliseconds time) { late = time; }
 
 }  // namespace tutti
+
+#else  // LibTorch 2.11
+
+namespace tutti {
+
+void register_simulated_graphs() {}
+bool is_captured(int) { return false; }
+int capturing_graph(int) { return 0; }
+void restore_after_capture(int, void*, std::vector<std::byte>) {}
+void note_in_graph(int, std::function<void()>) {}
+void require_no_capture(int) {}
+int num_simulated_launches() { return 0; }
+void hold_up_simulated_launches(std::chrono::milliseconds) {}
+
+}  // namespace tutti
+
+#endif
