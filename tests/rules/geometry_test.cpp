@@ -424,6 +424,16 @@ TEST(Strides, OfDrawsWithProbabilitiesBesideAreThoseOfTheOperand) {
   }
 }
 
+TEST(Strides, OfDrawsWithMeansAndDeviationsAreContiguous) {
+  const Mesh mesh({{"x", 2}}, test_devices(2), {.merge = false});
+  const Tensor means = torch::zeros({4, 6}).t(), deviations = torch::ones({1, 4}, torch::kDouble);
+  const Tensor drawn = at::normal(distribute_tensor(means, Layout({kUnsharded, kUnsharded}, mesh)),
+                                  distribute_tensor(deviations, Layout({kUnsharded, "x"}, mesh)));
+  const Tensor plain = at::normal(means, deviations);
+  EXPECT_EQ(drawn.strides(), plain.strides());
+  EXPECT_EQ(drawn.scalar_type(), plain.scalar_type());
+}
+
 TEST(Strides, OfWhatIsFlippedAreThoseOfTheOperand) {
   for (const int64_t columns : {2, 6})
     expect_strides_of_one_device(torch::rand({columns, 4}).t(), kColumnsCut,

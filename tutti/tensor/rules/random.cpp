@@ -170,7 +170,8 @@ DrawnResults decompose_normal(at::ArrayRef<IValue> a) {
   if (has_deviation) check_deviations(a[1].toTensor());
   const Tensor& like = a[has_mean ? 0 : 1].toTensor();
   const bool broadcasts = has_mean && has_deviation && like.sizes() != a[1].toTensor().sizes();
-  Tensor result = broadcasts ? like.add(a[1].toTensor()) : at::empty_like(like, at::MemoryFormat::Contiguous);
+  Tensor result =
+      at::empty_like(broadcasts ? like.add(a[1].toTensor()) : like, like.options(), at::MemoryFormat::Contiguous);
   if (result.numel() == 0) return std::vector<IValue>{result};  // of any type
   result.normal_(0, has_deviation ? 1 : a[1].toDouble(), generator_of(a[2]));
   if (has_deviation) result.mul_(a[1].toTensor());
