@@ -149,34 +149,43 @@ TEST_F(Functions, SeeWhoWorksOnMemoryThatIsAGpus) {
   EXPECT_THROW(f(torch::ones({3}, on_gpu())), std::exception);
 }
 
-TEST_F(Functions, TrainReplicasAsPlainStepsDo) {
-  const auto losses = [](bool in_function) {
-    MirroredStrategy strategy({.devices = parts(2)});
-    torch::manual_seed(7);
-    auto net = strategy.build([] { return torch::nn::Linear(10, 3); });
-    torch::optim::SGD optimizer(net->parameters(), 0.1);
-    const auto step = [&](const PerReplica<std::tuple<Tensor, Tensor>>& batch) {
-      optimizer.zero_grad();
-      const auto each = strategy.run(
-          [&](const Tensor& x, const Tensor& y) {
-            const Tensor loss = torch::cross_entropy_loss(net->forward(x), y);
-            loss.backward();
-            return loss.detach();
-          },
-          batch);
-      optimizer.step();
-      return strategy.reduce(ReduceOp::mean, each);
-    };
-    const auto f = function(step);
-    std::vector<double> all;
-    torch::manual_seed(11);
-    for (int i = 0; i < 6; ++i) {
-      const auto batch = strategy.distribute(std::tuple(torch::randn({8, 10}), torch::randint(3, {8}, torch::kLong)));
-      all.push_back((in_function ? f(batch) : step(batch)).template item<double>());
-    }
-    return all;
+// Of replicas that are trained by a step: plain, recorded, or recorded as graphs.
+std::vector<double> losses_of_replicas(const std::vector<Device>& devices, bool in_function, bool as_graphs) {
+  MirroredStrategy strategy({.devices = devices, .cross_device_ops = ReductionToOneDevice()});
+  torch::manual_seed(7);
+  auto net = strategy.build([] { return torch::nn::Linear(10, 3); });
+  torch::optim::SGD optimizer(net->parameters(), 0.1);
+  const auto step = [&](const PerReplica<std::tuple<Tensor, Tensor>>& batch) {
+    const auto each = strategy.run(
+        [&](const Tensor& x, const Tensor& y) {
+          const Tensor loss = torch::cross_entropy_loss(net->forward(x.tanh() * 2 + x), y);
+          loss.backward();
+          return loss.detach();
+        },
+        batch);
+    optimizer.step();
+    optimizer.zero_grad();
+    return strategy.reduce(ReduceOp::mean, each);
   };
-  EXPECT_EQ(losses(true), losses(false));
+  const auto f = function(step, {.gpu_graphs = as_graphs});
+  std::vector<double> losses;
+  torch::manual_seed(11);
+  for (int i = 0; i < 9; ++i) {
+    const auto batch = strategy.distribute(std::tuple(torch::randn({8, 10}), torch::randint(3, {8}, torch::kLong)));
+    losses.push_back((in_function ? f(batch) : step(batch)).template item<double>());
+  }
+  return losses;
+}
+
+TEST_F(Functions, TrainReplicasAsPlainStepsDo) {
+  std::vector<std::vector<Device>> meshes = {parts(2)};
+  if (list_physical_devices(DeviceType::gpu).size() > 1) meshes.push_back({"GPU:0", "GPU:1"});
+  for (const std::vector<Device>& devices : meshes) {
+    const std::vector<double> plain = losses_of_replicas(devices, false, false);
+    EXPECT_EQ(losses_of_replicas(devices, true, false), plain);
+    if (!has_graphs()) continue;
+    EXPECT_EQ(losses_of_replicas(devices, true, true), plain);
+  }
 }
 
 }  // namespace

@@ -286,40 +286,5 @@ TEST_F(Graphs, TrainAsPlainStepsDo) {
   }
 }
 
-TEST_F(Graphs, TrainReplicasOfSeveralGpusAndOfOne) {
-  std::vector<std::vector<Device>> meshes = {parts(2)};
-  if (list_physical_devices(DeviceType::gpu).size() > 1) meshes.push_back({"GPU:0", "GPU:1"});
-  for (const std::vector<Device>& devices : meshes) {
-    const auto losses = [&](bool as_graph) {
-      MirroredStrategy strategy({.devices = devices, .cross_device_ops = ReductionToOneDevice()});
-      torch::manual_seed(7);
-      auto net = strategy.build([] { return torch::nn::Linear(10, 3); });
-      torch::optim::SGD optimizer(net->parameters(), 0.1);
-      const auto step = [&](const PerReplica<std::tuple<Tensor, Tensor>>& batch) {
-        optimizer.zero_grad();
-        const auto each = strategy.run(
-            [&](const Tensor& x, const Tensor& y) {
-              const Tensor loss = torch::cross_entropy_loss(net->forward(x.tanh() * 2 + x), y);
-              loss.backward();
-              return loss.detach();
-            },
-            batch);
-        optimizer.step();
-        optimizer.zero_grad();
-        return strategy.reduce(ReduceOp::mean, each);
-      };
-      const auto f = function(step, {.gpu_graphs = true});
-      std::vector<double> all;
-      torch::manual_seed(11);
-      for (int i = 0; i < 9; ++i) {
-        const auto batch = strategy.distribute(std::tuple(torch::randn({8, 10}), torch::randint(3, {8}, torch::kLong)));
-        all.push_back((as_graph ? f(batch) : step(batch)).template item<double>());
-      }
-      return all;
-    };
-    EXPECT_EQ(losses(true), losses(false));
-  }
-}
-
 }  // namespace
 }  // namespace tutti::gpu
