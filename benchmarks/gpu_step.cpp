@@ -127,6 +127,21 @@ void Mlp(benchmark::State& state) { measure(state, mlp()); }
 void Cnn(benchmark::State& state) { measure(state, cnn()); }
 void Transformers(benchmark::State& state) { measure(state, transformer()); }
 
+// The step as a recorded function, whose calls are launched one by one, or as a graph.
+void measure_recorded(benchmark::State& state, const Task& task) {
+  if (is_without_gpu(state)) return;
+  try {
+    Training raw(task), ours(task, parts(1));
+    const auto step = function([&] { ours.step(); }, {.gpu_graphs = state.range(0) != 0});
+    compare(state, 1, several([&] { raw.step(); }), several([&] { step(); }));
+  } catch (const Error& error) {  // LibTorch 2.11 records nothing; graphs need libtutti_cuda.so
+    state.SkipWithError(error.what());
+  }
+}
+
+void RecordedMlp(benchmark::State& state) { measure_recorded(state, mlp()); }
+void RecordedCnn(benchmark::State& state) { measure_recorded(state, cnn()); }
+
 // The CNN's step with a new batch from the host each time, of a dataset: by to() in the plain loop.
 void Input(benchmark::State& state) {
   if (is_without_gpu(state)) return;
@@ -174,6 +189,8 @@ void variants(benchmark::internal::Benchmark* benchmark) {
 BENCHMARK(Mlp)->Apply(variants);
 BENCHMARK(Cnn)->Apply(variants);
 BENCHMARK(Transformers)->Apply(variants);
+BENCHMARK(RecordedMlp)->ArgName("graph")->Arg(0)->Arg(1)->Iterations(9)->UseManualTime();
+BENCHMARK(RecordedCnn)->ArgName("graph")->Arg(0)->Arg(1)->Iterations(9)->UseManualTime();
 BENCHMARK(Input)->Iterations(9)->UseManualTime();
 BENCHMARK(AllReduce)->ArgName("buffers")->Arg(2)->Arg(4)->Arg(8)->Iterations(9)->UseManualTime();
 
