@@ -4,6 +4,7 @@
 #include <ATen/SparseTensorImpl.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/enum_tag.h>
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/impl/COW.h>
@@ -252,8 +253,9 @@ at::IValue to_host(HostCall& call, const c10::Argument& argument, at::IValue val
   return value;
 }
 
-// CUDA's kernels count the elements of a mask on the host.
+// The host waits where it has to know what a kernel of CUDA's has found, as how many elements of a mask are true.
 void require_may_be_captured(const c10::OperatorHandle& op, at::ArrayRef<at::IValue> values, int device) {
+  if (op.hasTag(at::Tag::dynamic_output_shape) || op.hasTag(at::Tag::data_dependent_output)) require_no_capture(device);
   if (!may_mix_devices(op.schema().name())) return;
   for (at::IValue value : values)
     replace_tensors(value, [&](const Tensor& tensor) {
