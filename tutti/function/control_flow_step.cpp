@@ -5,16 +5,15 @@
 
 #include <utility>
 
-#include "tutti/function/geometry.h"
 #include "tutti/function/replay.h"
+#include "tutti/function/replay_memory.h"
 
 namespace tutti {
 namespace {
 
 // All of the memory that a tensor lies in.
 Tensor whole_memory(const Tensor& tensor) {
-  const auto bytes = static_cast<int64_t>(tensor.storage().nbytes());
-  return inference_tensor_on(tensor.storage(), {at::kByte, {bytes}, {1}, 0, false, false});
+  return bytes_on(tensor.storage(), static_cast<int64_t>(tensor.storage().nbytes()));
 }
 
 bool is_true(const Tensor& flag) { return flag.is_cpu() ? *flag.const_data_ptr<bool>() : flag.item<bool>(); }

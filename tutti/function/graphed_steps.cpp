@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "tutti/core/error.h"
-#include "tutti/device/on_device.h"
+#include "tutti/function/replay_memory.h"
 
 namespace tutti {
 namespace {
@@ -20,26 +20,12 @@ constexpr int kMostGraphs = 4;  // in a row, none of which was launched twice
 
 std::atomic<bool> g_always_pays{false};
 
-Tensor bytes_of(const c10::Storage& storage, int64_t bytes) {
-  return inference_tensor_on(storage, {at::kByte, {bytes}, {1}, 0, false, false});
-}
-
 c10::DataPtr take_data(const c10::Storage& storage) {
   return std::move(storage.unsafeGetStorageImpl()->_mutable_data_ptr_no_checks());
 }
 
 void point(const c10::Storage& storage, const c10::Storage& at) {
   storage.set_data_ptr_noswap({const_cast<void*>(at.data()), storage.device()});
-}
-
-c10::DataPtr allocate_on(c10::Device gpu, int64_t bytes) {
-  const OnDevice there(gpu);
-  return c10::GetAllocator(gpu.type())->allocate(static_cast<size_t>(bytes));
-}
-
-c10::Storage storage_of_data(int64_t bytes, c10::DataPtr data) {
-  c10::Allocator* const allocator = c10::GetAllocator(data.device().type());
-  return {c10::Storage::use_byte_size_t(), static_cast<size_t>(bytes), std::move(data), allocator};
 }
 
 bool meet(const GraphedSteps::Use& a, const GraphedSteps::Use& b) {
@@ -75,7 +61,7 @@ void GraphedSteps::always_pays(bool always) { g_always_pays = always; }
 GraphedSteps::GraphedSteps(c10::Device gpu, std::vector<Use> uses) : gpu_(gpu) {
   for (Use& use : uses) {
     if (use.bytes == 0) continue;
-    Tensor here = bytes_of(use.storage, use.bytes);
+    Tensor here = bytes_on(use.storage, use.bytes);
     parts_.push_back({std::move(use), std::move(here)});
   }
 }
@@ -122,8 +108,8 @@ void GraphedSteps::copy_there() {
   if (before_.to.empty())
     for (Part& part : parts_) {
       if (part.use.role != Role::copied) continue;
-      part.in_graph = storage_of_data(part.use.bytes, allocate_on(gpu_, part.use.bytes));
-      before_.to.push_back(bytes_of(part.in_graph, part.use.bytes));
+      part.in_graph = storage_of(part.use.bytes, allocate_on(gpu_, part.use.bytes));
+      before_.to.push_back(bytes_on(part.in_graph, part.use.bytes));
       before_.from.push_back(part.here);
     }
   if (!before_.to.empty()) at::_foreach_copy_(before_.to, before_.from, /*non_blocking=*/true);
@@ -141,7 +127,7 @@ bool GraphedSteps::make_graph(FunctionRef<void()> steps) try {
     graph_ = std::make_unique<GpuGraph>(gpu_, steps);
     for (Part& part : parts_)
       if (part.use.role == Role::made || part.use.role == Role::given)
-        part.in_graph = storage_of_data(part.use.bytes, take_data(part.use.storage));
+        part.in_graph = storage_of(part.use.bytes, take_data(part.use.storage));
   }
   plan_copies_back();
   return true;
@@ -156,7 +142,7 @@ void GraphedSteps::plan_copies_back() {
     const bool is_back = part.use.role == Role::copied && part.use.is_written && !part.use.is_freed;
     if (part.use.role != Role::given && !is_back) continue;
     after_.to.push_back(part.here);
-    after_.from.push_back(bytes_of(part.in_graph, part.use.bytes));
+    after_.from.push_back(bytes_on(part.in_graph, part.use.bytes));
   }
 }
 

@@ -15,7 +15,6 @@
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/device/gpu.h"
-#include "tutti/device/on_device.h"
 #include "tutti/distribute/intra_op_threads.h"
 #include "tutti/function/out_form.h"
 #include "tutti/function/pointwise_step.h"
@@ -44,16 +43,6 @@ c10::DataPtr pointer_to(const void* data, c10::Device device) { return {const_ca
 // The same, known as what it is to the allocator that pinned it, which keeps it while a GPU reads it.
 c10::DataPtr pointer_to_pinned(const void* data, const Tensor& argument) {
   return {const_cast<void*>(data), argument.storage().data_ptr().get_context(), &c10::detail::deleteNothing, c10::kCPU};
-}
-
-c10::DataPtr allocate(int64_t bytes, c10::Device device) {
-  const OnDevice there(device);
-  return c10::GetAllocator(device.type())->allocate(static_cast<size_t>(bytes));
-}
-
-c10::Storage storage_of(int64_t bytes, c10::DataPtr data) {
-  c10::Allocator* const allocator = c10::GetAllocator(data.device().type());
-  return {c10::Storage::use_byte_size_t(), static_cast<size_t>(bytes), std::move(data), allocator, true};
 }
 
 bool takes_tensors(const Program::Call& call) {
@@ -290,7 +279,7 @@ void Replay::find_allocated() {
 
 void Replay::allocate_results() {
   for (const int number : allocated_)
-    storage(number).set_data_ptr_noswap(allocate(buffer(number).bytes, buffer(number).device));
+    storage(number).set_data_ptr_noswap(allocate_on(buffer(number).device, buffer(number).bytes));
 }
 
 void Replay::call(Step& step, const c10::OperatorHandle& op, const Stack& arguments) {
@@ -310,7 +299,7 @@ void Replay::take(int number, const Tensor& made) {
     storage(target).set_data_ptr_noswap(std::move(own._mutable_data_ptr_no_checks()));
     return;
   }
-  storage(target).set_data_ptr_noswap(allocate(buffer(target).bytes, buffer(target).device));
+  storage(target).set_data_ptr_noswap(allocate_on(buffer(target).device, buffer(target).bytes));
   values_[static_cast<size_t>(number)].copy_(made);
 }
 
@@ -338,7 +327,8 @@ void Replay::run_functional(Step& step) {
 // As much as the buffer has in the end: what is written to it may have made it larger.
 void Replay::take_fresh_memory(const Step& step) {
   for (const int made : step.makes)
-    if (place(made) == Place::own) storage(made).set_data_ptr_noswap(allocate(buffer(made).bytes, buffer(made).device));
+    if (place(made) == Place::own)
+      storage(made).set_data_ptr_noswap(allocate_on(buffer(made).device, buffer(made).bytes));
 }
 
 void Replay::run_control_flow(Step& step) {

@@ -5,7 +5,24 @@
 #include <algorithm>
 #include <utility>
 
+#include "tutti/device/on_device.h"
+#include "tutti/function/geometry.h"
+
 namespace tutti {
+
+c10::DataPtr allocate_on(c10::Device device, int64_t bytes) {
+  const OnDevice there(device);
+  return c10::GetAllocator(device.type())->allocate(static_cast<size_t>(bytes));
+}
+
+c10::Storage storage_of(int64_t bytes, c10::DataPtr data) {
+  c10::Allocator* const allocator = c10::GetAllocator(data.device().type());
+  return {c10::Storage::use_byte_size_t(), static_cast<size_t>(bytes), std::move(data), allocator, true};
+}
+
+at::Tensor bytes_on(const c10::Storage& storage, int64_t bytes) {
+  return inference_tensor_on(storage, {at::kByte, {bytes}, {1}, 0, false, false});
+}
 
 ReplayMemory::Block ReplayMemory::take(int64_t bytes) {
   Block block;

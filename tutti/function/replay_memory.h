@@ -1,12 +1,20 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
 #include <c10/core/Allocator.h>
+#include <c10/core/Storage.h>
 
 #include <cstdint>
 #include <mutex>
 #include <vector>
 
 namespace tutti {
+
+c10::DataPtr allocate_on(c10::Device device, int64_t bytes);
+// A storage that has this memory.
+c10::Storage storage_of(int64_t bytes, c10::DataPtr data);
+// The first bytes of a storage, as a tensor without a graph or a count of versions.
+at::Tensor bytes_on(const c10::Storage& storage, int64_t bytes);
 
 // Memory for what replays need while they run. Those that run one after the other use one block, so that several
 // recordings need no more than the largest of them. Threads: any.
