@@ -435,13 +435,17 @@ Traces::Outcome Traces::call(std::type_index types, const FlatArguments& argumen
       check_memory(options_.name, "an element has a tensor", element.tensors.plain);
     if (!recording) signature->elements = signatures_of(elements);
     trace = &find_or_add(*std::move(signature));
-    if (!has_given_up(*trace)) replay = take_replay(*trace, outcome, results, graph);
+    const auto try_replay = [&] {
+      if (!has_given_up(*trace)) replay = take_replay(*trace, outcome, results, graph);
+    };
+    try_replay();
+    if (replay || recording) return;
+    recording.lock();
+    try_replay();  // another thread may have recorded it meanwhile
+    if (replay) recording.unlock();
   };
   if (!attempt(choose, trace) || has_given_up(*trace)) return run_as_it_is();
-  if (!replay) {
-    if (!recording) recording.lock();
-    return record(*trace, *call);
-  }
+  if (!replay) return record(*trace, *call);
   struct GiveBack {
     Traces& traces;
     Trace& trace;
