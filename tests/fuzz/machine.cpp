@@ -4,6 +4,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/ones_like.h>
+#include <ATen/ops/where.h>
 #include <c10/util/Exception.h>
 #include <torch/csrc/autograd/autograd.h>
 
@@ -52,6 +53,20 @@ bool has_fractions(const at::IValue& value) {
   if (!value.isTensorList()) return false;
   const std::vector<Tensor> list = value.toTensorVector();
   return std::any_of(list.begin(), list.end(), is_fractional);
+}
+
+// Whether a result's elements are sums, of which a zero has the sign that the order of addition gives it.
+bool adds(const std::string& op) {
+  static constexpr const char* kParts[] = {"mm", "mv", "matmul", "dot", "conv", "linear", "einsum", "sum", "mean"};
+  return std::ranges::any_of(kParts, [&](const char* part) { return op.find(part) != std::string::npos; });
+}
+
+// Past autograd, which sees no write.
+Tensor turn_zeros(const Tensor& tensor) {
+  if (!has_fractions(tensor) || !tensor.is_non_overlapping_and_dense()) return tensor;
+  const Tensor data = tensor.tensor_data();
+  data.copy_(at::where(data == 0, -data, data));
+  return tensor;
 }
 
 // Where the elements lie, from the start of their memory; sorted.
@@ -111,7 +126,8 @@ bool writes_what_it_reads(const c10::FunctionSchema& schema, at::ArrayRef<at::IV
 
 }  // namespace
 
-Machine::Machine(const Program& program, bool row_major) : program_(program), row_major_(row_major) {}
+Machine::Machine(const Program& program, const Variation& variation)
+    : program_(program), row_major_(variation.row_major), other_zeros_(variation.other_zeros) {}
 Machine::~Machine() = default;
 
 const Tensor& Machine::at(int slot) const {
@@ -159,6 +175,8 @@ void Machine::call(const Statement& statement) {
   if (change_ && std::none_of(given.begin(), given.end(), has_fractions))
     for (at::IValue& value : stack)
       replace_tensors(value, [&](const Tensor& tensor) { return has_fractions(tensor) ? change_(tensor) : tensor; });
+  if (other_zeros_ && adds(schema.name()))
+    for (at::IValue& value : stack) replace_tensors(value, turn_zeros);
   int slot = statement.result;
   const int end = slot + Program::kResults;
   for (const at::IValue& value : stack) {

@@ -39,13 +39,21 @@ struct Outcome {
   bool writes_overlap = false;  // a call wrote to elements that share places, with each other or with what it read
 };
 
+// How a run on plain tensors differs from the plain one.
+struct Variation {
+  double noise = 0;  // by how many units of the last place inputs, and what comes of integers, are changed, at random
+  uint64_t seed = 0;
+  bool row_major = false;    // what calls read is copied to row-major memory, but for views
+  bool wide = false;         // what would have 16 or 32 bits has 64: inputs, and results whose type nobody names
+  bool other_zeros = false;  // zeros that are sums have the other sign
+};
+
 class Optimizers;
 
 // The slots of a program that runs.
 class Machine {
  public:
-  // `row_major`: what calls read, but for views, is copied to such memory.
-  explicit Machine(const Program& program, bool row_major = false);
+  explicit Machine(const Program& program, const Variation& variation = {});
   ~Machine();
 
   // What calls f gets: each result with a fraction of a call that was given none.
@@ -68,7 +76,7 @@ class Machine {
   Seen look(int slot, bool is_gradient, const Tensor& tensor, const std::function<Tensor(const Tensor&)>& plain_of);
 
   const Program& program_;
-  const bool row_major_;
+  const bool row_major_, other_zeros_;
   std::function<Tensor(const Tensor&)> change_;
   std::map<int, Tensor> slots_;
   std::unique_ptr<Optimizers> optimizers_;
@@ -78,12 +86,6 @@ class Machine {
 // Calls f and tells what it threw.
 std::optional<Failure> failure_of(const std::function<void()>& f);
 
-struct Variation {
-  double noise = 0;  // by how many units of the last place inputs, and what comes of integers, are changed, at random
-  uint64_t seed = 0;
-  bool row_major = false;  // what calls read is copied to row-major memory
-  bool wide = false;       // what would have 16 or 32 bits has 64: inputs, and results whose type nobody names
-};
 // On plain tensors.
 Outcome run_plain(const Program& program, const Variation& variation = {});
 // In global view.

@@ -101,7 +101,7 @@ class DoublesByDefault {
 }  // namespace
 
 Outcome run_plain(const Program& program, const Variation& variation) {
-  Machine machine(program, variation.row_major);
+  Machine machine(program, variation);
   const at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(variation.seed);
   const auto changed = [&](const Tensor& value) { return with_noise(value, variation.noise, generator); };
   if (variation.noise != 0) machine.change_first_fractions(changed);
