@@ -11,6 +11,7 @@
 #include <functional>
 #include <limits>
 
+#include "facts.h"
 #include "print.h"
 #include "recorded.h"
 #include "tests/support/test_devices.h"
@@ -149,22 +150,14 @@ Tensor sum_of_equal(const Tensor& value, double terms) {
   return value.is_complex() ? at::view_as_complex(at::view_as_real(value) * terms) : value * terms;
 }
 
-// The strides of axes that have any.
-Sizes strides_that_count(const Seen& seen) {
-  Sizes strides;
-  const bool empty = std::find(seen.sizes.begin(), seen.sizes.end(), 0) != seen.sizes.end();
-  for (size_t i = 0; i < seen.sizes.size() && !empty; ++i)
-    if (seen.sizes[i] > 1) strides.push_back(seen.strides[i]);
-  return strides;
-}
-
 bool has_axis_of_one(const Seen& seen) {
   return std::find(seen.sizes.begin(), seen.sizes.end(), 1) != seen.sizes.end();
 }
 
 class Comparison {
  public:
-  Comparison(const Program& program, const Outcome& wanted) : program_(program), wanted_(wanted) {}
+  Comparison(const Program& program, const Outcome& wanted)
+      : program_(program), wanted_(wanted), facts_(program, wanted) {}
 
   const std::set<std::string>& passed_over() const { return passed_over_; }
 
@@ -217,17 +210,18 @@ class Comparison {
       const std::string at = is_call(*a) ? statement_name(program_.statements[a->statement]) : "reading";
       for (const KnownError& known : kErrorsOfMeshes)
         if (at.rfind(known.op, 0) == 0 && a->text.find(known.text) != std::string::npos &&
-            (!known.of_no_elements || (is_call(*a) && has_no_elements(program_.statements[a->statement].result))))
+            (!known.of_no_elements ||
+             (is_call(*a) && facts_.has_no_elements(program_.statements[a->statement].result))))
           return pass_over(known.why, a->text);
-      if (at.rfind("binary_cross_entropy", 0) == 0 && has_value_of_no_elements() &&
+      if (at.rfind("binary_cross_entropy", 0) == 0 && facts_.has_value_of_no_elements() &&
           a->text.find("does not fit an input of sizes") != std::string::npos)
         return pass_over("a binary cross entropy with targets of no elements: the mean of what LibTorch never wrote",
                          a->text);
       if (wanted_.writes_overlap && a->text.find("refer to a single memory location") != std::string::npos)
         return pass_over("operands that share elements, which LibTorch cannot tell where they have gaps", a->text);
-      if (at == "kron" && resizes() && a->text.find("view size is not compatible") != std::string::npos)
+      if (at == "kron" && facts_.resizes() && a->text.find("view size is not compatible") != std::string::npos)
         return pass_over("strides beside an out= argument, of which LibTorch's kron takes no transposed ones", a->text);
-      if (calls_product() && a->text.find("has been modified by an inplace operation") != std::string::npos)
+      if (facts_.calls_product() && a->text.find("has been modified by an inplace operation") != std::string::npos)
         return pass_over("what a product keeps for its gradient: LibTorch's may be copies", a->text);
       return {"throws", where_ + at + ": " + a->text};
     }
@@ -253,7 +247,7 @@ class Comparison {
   Verdict compare(const Seen& seen, const Seen& wanted, double terms) {
     const std::string what = where_ + name(seen);
     const std::string kind = seen.is_gradient ? "gradient" : "value";
-    if (is_left_to_backward(seen.slot)) {
+    if (facts_.is_left_to_backward(seen.slot)) {
       if (seen.sizes != wanted.sizes) passed_over_.insert("what embedding_bag keeps for its own backward pass");
       return {};
     }
@@ -263,7 +257,7 @@ class Comparison {
     if (!seen.value.defined()) return {};
     if (seen.dtype != wanted.dtype || seen.value.scalar_type() != wanted.dtype)
       return {"dtype", str(what, " is ", c10::toString(seen.dtype), ", not ", c10::toString(wanted.dtype))};
-    if (seen.sizes != wanted.sizes && transforms_into()) return passed_over_.insert(kUnwrittenOut), Verdict{};
+    if (seen.sizes != wanted.sizes && facts_.transforms_into()) return passed_over_.insert(kUnwrittenOut), Verdict{};
     if (seen.sizes != wanted.sizes && has_unsteady_sizes(wanted)) return passed_over_.insert(kUnsteady), Verdict{};
     if (seen.sizes != wanted.sizes || seen.value.sizes() != at::IntArrayRef(wanted.sizes))
       return {"sizes", what + " has sizes " + str_list(seen.sizes) +
@@ -271,7 +265,7 @@ class Comparison {
                                 ? ""
                                 : ", gathered " + str_list(seen.value.sizes().vec())) +
                            ", not " + str_list(wanted.sizes)};
-    if (all_ && seen.same_as != wanted.same_as && wanted.value.numel() == 0 && calls_dropout())
+    if (all_ && seen.same_as != wanted.same_as && wanted.value.numel() == 0 && facts_.calls_dropout())
       passed_over_.insert(kOperandOfDropout);
     else if (all_ && seen.same_as != wanted.same_as)
       return {"identity", str(what, " is the same tensor as ", slot_name(program_, seen.same_as), ", not ",
@@ -280,7 +274,7 @@ class Comparison {
     if (const double far = distance(seen.value, expected); far > precision(program_, wanted_)) {
       if (far <= 8 * unsteadiness(wanted))
         passed_over_.insert(kUnsteady);
-      else if (takes_median_of_expanded())
+      else if (facts_.takes_median_of_expanded())
         passed_over_.insert("LibTorch's median along an axis of expand() reads beyond the memory");
       else if (wanted_.writes_overlap)
         passed_over_.insert("a write to elements that share a place, whose order LibTorch leaves open");
@@ -289,31 +283,32 @@ class Comparison {
             "LibTorch's kernel adds in 16 or 32 bits; the mesh's value is that of 64, or as near to it");
       else if (convolves_beyond_images(wanted))
         passed_over_.insert("a convolution of 16 bits for which LibTorch's result is far from that of 64");
-      else if (is_bits_of_a_result(seen.slot))
+      else if (facts_.is_bits_of_a_result(seen.slot))
         passed_over_.insert("bits of a number that was computed: the last ones, and a zero's sign, hang on the kernel");
-      else if (far <= precision(at::kFloat) && calls_logsumexp_into())
+      else if (far <= precision(at::kFloat) && facts_.calls_logsumexp_into())
         passed_over_.insert("LibTorch's logsumexp adds in the precision of its out=");
-      else if ((seen.is_gradient || is_result_of_gradient(seen.slot)) && hooks_written_product())
+      else if ((seen.is_gradient || facts_.is_result_of_gradient(seen.slot)) && facts_.hooks_written_product())
         passed_over_.insert("a hook of a product that is then written: LibTorch's may be a view, and forget it");
-      else if (transforms_into())
+      else if (facts_.transforms_into())
         passed_over_.insert(kUnwrittenOut);
-      else if (seen.is_gradient && goes_back_behind_a_step())
+      else if (seen.is_gradient && facts_.goes_back_behind_a_step())
         passed_over_.insert(
             "a backward pass through what an optimizer has written since, past LibTorch's count of versions");
-      else if ((seen.is_gradient || is_result_of_gradient(seen.slot)) && writes_behind_kron())
+      else if ((seen.is_gradient || facts_.is_result_of_gradient(seen.slot)) && facts_.writes_behind_kron())
         passed_over_.insert("a gradient by what was written since kron read it, past LibTorch's count of versions");
-      else if ((seen.is_gradient || is_result_of_gradient(seen.slot)) && takes_elements_around_a_view())
+      else if ((seen.is_gradient || facts_.is_result_of_gradient(seen.slot)) && facts_.takes_elements_around_a_view())
         passed_over_.insert("the gradient of elements that as_strided takes from around a view, which a write changes");
-      else if (hangs_on_a_nan())
+      else if (facts_.hangs_on_a_nan())
         passed_over_.insert(
             "what LibTorch makes of a NaN by its place: in polynomials, signs, and gradients of relu6 and its kin");
-      else if (seen.is_gradient && far <= precision(at::kFloat) * std::sqrt(most_elements()) && calls_norm())
+      else if (seen.is_gradient && far <= precision(at::kFloat) * std::sqrt(facts_.most_elements()) &&
+               facts_.calls_norm())
         passed_over_.insert("the gradient of a norm's weight, a sum over all elements that LibTorch takes in 64 bits");
-      else if (std::isinf(far) && takes_complex_deviation_into())
+      else if (std::isinf(far) && facts_.takes_complex_deviation_into())
         passed_over_.insert("LibTorch's complex root of a NaN, where std has a complex out=");
-      else if (std::isinf(far) && sums_overflow(expected))
+      else if (std::isinf(far) && facts_.sums_overflow(expected))
         passed_over_.insert("the mean of what replicas wrote, whose sum is no number of its type");
-      else if (std::isinf(far) && leaves_infinities_open())
+      else if (std::isinf(far) && facts_.leaves_infinities_open())
         passed_over_.insert("infinities that LibTorch makes of finite numbers, or treats by where they come");
       else
         return {kind,
@@ -321,242 +316,39 @@ class Comparison {
     }
     // What a replica asked of requires_grad_() is its own; of a tensor that replicas share, so is the graph of a write.
     const bool same_need = seen.requires_grad == wanted.requires_grad;
-    if (!same_need && expected.numel() == 0 && calls_dropout())
+    if (!same_need && expected.numel() == 0 && facts_.calls_dropout())
       passed_over_.insert(kOperandOfDropout);
-    else if (!same_need && transforms_into())
+    else if (!same_need && facts_.transforms_into())
       passed_over_.insert(kUnwrittenOut);
-    else if (!same_need && is_result_of_gradient(seen.slot) && has_value_of_no_elements())
+    else if (!same_need && facts_.is_result_of_gradient(seen.slot) && facts_.has_value_of_no_elements())
       passed_over_.insert("the graph of a gradient by a view of no elements, which LibTorch's as_strided ends");
-    else if (all_ && !same_need && !seen.is_gradient && !is_shared(seen.slot) && !is_shared(seen.same_as))
+    else if (all_ && !same_need && !seen.is_gradient && !facts_.is_shared(seen.slot) && !facts_.is_shared(seen.same_as))
       return {"requires_grad", str(what, " requires a gradient: ", seen.requires_grad, ", not ", wanted.requires_grad)};
     if (seen.is_gradient || strides_that_count(seen) == strides_that_count(wanted)) return {};
     if (!test_devices_are_cpus())
       passed_over_.insert("strides on GPUs, which its kernels choose");
-    else if (resizes())
+    else if (facts_.resizes())
       passed_over_.insert("strides beside an out= argument");
-    else if (is_result_of_gradient(seen.slot))
+    else if (facts_.is_result_of_gradient(seen.slot))
       passed_over_.insert("strides of a result of autograd::grad");
-    else if (calls([](const std::string& op) { return op.rfind("conv", 0) == 0; }) && at::isComplexType(wanted.dtype))
+    else if (facts_.calls([](const std::string& op) { return op.rfind("conv", 0) == 0; }) &&
+             at::isComplexType(wanted.dtype))
       passed_over_.insert("strides of complex convolutions, which LibTorch composes of real ones");
-    else if (calls([](const std::string& op) { return op.find("fft") != std::string::npos; }) &&
+    else if (facts_.calls([](const std::string& op) { return op.find("fft") != std::string::npos; }) &&
              has_axis_of_one(wanted))
       passed_over_.insert("strides of transforms, sorted by those of axes of one element too");
-    else if (calls([](const std::string& op) {
+    else if (facts_.calls([](const std::string& op) {
                return op.rfind("roll", 0) == 0 || op == "fft_fftshift" || op == "fft_ifftshift";
              }))
       passed_over_.insert("strides of roll, which hang on where the memory has gaps");
-    else if (calls([](const std::string& op) { return op == "copy" || op == "_foreach_copy"; }))
+    else if (facts_.calls([](const std::string& op) { return op == "copy" || op == "_foreach_copy"; }))
       passed_over_.insert("strides of copy and _foreach_copy, which LibTorch makes with the memory around a view");
-    else if (calls([](const std::string& op) { return op == "einsum"; }) && mixes_types())
+    else if (facts_.calls([](const std::string& op) { return op == "einsum"; }) && facts_.mixes_types())
       passed_over_.insert("strides of an einsum of several types, which LibTorch composes of other calls");
     else
       return {"strides", what + " of sizes " + str_list(seen.sizes) + " has strides " + str_list(seen.strides) +
                              ", not " + str_list(wanted.strides)};
     return {};
-  }
-
-  bool calls(const std::function<bool(const std::string& op)>& matches) const {
-    return std::any_of(program_.statements.begin(), program_.statements.end(),
-                       [&](const Statement& statement) { return statement.op && matches(op_name(*statement.op)); });
-  }
-
-  bool has_value_of_no_elements() const {
-    return std::any_of(wanted_.seen.begin(), wanted_.seen.end(),
-                       [](const Seen& seen) { return seen.value.defined() && seen.value.numel() == 0; });
-  }
-  // Of what a statement gives, the first in this slot.
-  bool has_no_elements(int first) const {
-    bool gives_any = false, all_empty = true;
-    for (const Seen& seen : wanted_.seen)
-      if (!seen.is_gradient && seen.slot >= first && seen.slot < first + Program::kResults && seen.value.defined()) {
-        gives_any = true;
-        all_empty &= seen.value.numel() == 0;
-      }
-    return gives_any && all_empty;
-  }
-
-  // What a kernel keeps depends on the path that it takes, as does its place in memory.
-  bool is_left_to_backward(int slot) const {
-    return std::any_of(program_.statements.begin(), program_.statements.end(), [&](const Statement& statement) {
-      return statement.op && op_name(*statement.op).rfind("embedding_bag", 0) == 0 && slot > statement.result &&
-             slot < statement.result + Program::kResults;
-    });
-  }
-
-  bool mixes_types() const {
-    return std::any_of(wanted_.seen.begin(), wanted_.seen.end(),
-                       [&](const Seen& seen) { return seen.dtype != wanted_.seen[0].dtype; });
-  }
-
-  // Of those that copy an operand in some layouts.
-  bool calls_product() const {
-    return calls([](const std::string& op) {
-      return op == "einsum" || op == "linear" || op == "scaled_dot_product_attention" || op.rfind("matmul", 0) == 0 ||
-             op.rfind("linalg_matmul", 0) == 0;
-    });
-  }
-  // Whether the result of einsum or linear has a hook and is then written in place.
-  bool hooks_written_product() const {
-    std::set<int> results, hooked;
-    for (const Statement& statement : program_.statements) {
-      const int first =
-          statement.arguments.empty() || statement.arguments[0].slots.empty() ? -1 : statement.arguments[0].slots[0];
-      if (statement.kind == Statement::Kind::hook && results.count(first)) hooked.insert(first);
-      if (!statement.op) continue;
-      if (const std::string op = op_name(*statement.op); op == "einsum" || op == "linear")
-        results.insert(statement.result);
-      if (is_written(statement.op->schema().arguments()[0]) && hooked.count(first)) return true;
-    }
-    return false;
-  }
-  bool calls_dropout() const {
-    return calls([](const std::string& op) { return op.find("dropout") != std::string::npos; });
-  }
-  bool calls_logsumexp_into() const {
-    return calls([](const std::string& op) { return op == "logsumexp.out" || op == "special_logsumexp.out"; });
-  }
-  bool transforms_into() const {
-    return calls([](const std::string& op) { return op.rfind("fft_ihfft", 0) == 0 && op.ends_with(".out"); });
-  }
-  bool hangs_on_a_nan() const {
-    static constexpr const char* kOps[] = {"signbit",    "copysign", "relu6", "hardtanh", "hardswish", "softshrink",
-                                           "hardshrink", "elu",      "celu",  "selu",     "_add_relu"};
-    return calls([](const std::string& op) {
-             return op.find("_polynomial_") != std::string::npos ||
-                    std::ranges::any_of(kOps, [&](const char* name) { return op.rfind(name, 0) == 0; });
-           }) &&
-           std::any_of(wanted_.seen.begin(), wanted_.seen.end(), [](const Seen& seen) {
-             return seen.value.defined() && at::isFloatingType(seen.dtype) && seen.value.isnan().any().item<bool>();
-           });
-  }
-
-  bool takes_median_of_expanded() const {
-    const auto is_expanded = [&](int slot) {
-      return std::any_of(wanted_.seen.begin(), wanted_.seen.end(), [&](const Seen& seen) {
-        const Sizes strides = strides_that_count(seen);
-        return seen.slot == slot && std::find(strides.begin(), strides.end(), 0) != strides.end();
-      });
-    };
-    return std::any_of(program_.statements.begin(), program_.statements.end(), [&](const Statement& statement) {
-      if (!statement.op) return false;
-      const std::string op = statement_name(statement);
-      return (op.rfind("median.dim", 0) == 0 || op.rfind("nanmedian.dim", 0) == 0) &&
-             is_expanded(statement.arguments[0].slots[0]);
-    });
-  }
-  bool calls_norm() const {
-    return calls([](const std::string& op) { return op.find("_norm") != std::string::npos; });
-  }
-  bool takes_complex_deviation_into() const {
-    return calls([](const std::string& op) { return op == "std.out" || op == "std.correction_out"; }) &&
-           std::any_of(wanted_.seen.begin(), wanted_.seen.end(),
-                       [](const Seen& seen) { return at::isComplexType(seen.dtype); });
-  }
-  double most_elements() const {
-    int64_t most = 1;
-    for (const Seen& seen : wanted_.seen)
-      if (seen.value.defined()) most = std::max(most, seen.value.numel());
-    return static_cast<double>(most);
-  }
-
-  // LibTorch's mean beside a variance runs along the elements, and of an infinity depends on where that comes, as do
-  // those of batch, layer and instance norms; its gelu of an infinity is one or none, depending on how many elements
-  // come with it, and so does its norm of numbers whose squares are infinite. Its product of halves is one of halves.
-  // Its logsumexp adds in the precision of its out=.
-  bool leaves_infinities_open() const {
-    return calls_logsumexp_into() || calls([](const std::string& op) {
-             return op.rfind("var_mean", 0) == 0 || op.rfind("std_mean", 0) == 0 || op.rfind("gelu", 0) == 0 ||
-                    op.rfind("norm.", 0) == 0 || op.rfind("prod", 0) == 0 || op == "cov" || op == "corrcoef" ||
-                    op.find("logdet") != std::string::npos;
-           }) ||
-           calls_norm();
-  }
-
-  bool sums_overflow(const Tensor& value) const {
-    return program_.place == Place::replicas && value.is_floating_point() &&
-           value.isfinite().logical_and(value.mul(2).isinf()).any().item<bool>();
-  }
-
-  // Of an argument that LibTorch resizes, and of what comes of it, strides depend on who does it.
-  bool resizes() const {
-    return std::any_of(program_.statements.begin(), program_.statements.end(), [](const Statement& statement) {
-      return statement.op && !statement.op->schema().arguments().empty() &&
-             statement.op->schema().arguments().back().is_out();
-    });
-  }
-
-  // How a gradient lies depends on the formulas, of which a mesh has its own for products.
-  bool is_result_of_gradient(int slot) const {
-    return std::any_of(program_.statements.begin(), program_.statements.end(), [&](const Statement& statement) {
-      return statement.kind == Statement::Kind::gradient && slot >= statement.result &&
-             slot < statement.result + Program::kResults;
-    });
-  }
-
-  bool is_input(int slot) const {
-    return std::any_of(program_.inputs.begin(), program_.inputs.end(),
-                       [&](const Input& input) { return input.slot == slot; });
-  }
-
-  // Whether replicas may share the tensor: an input, or what a call wrote and returned.
-  bool is_shared(int slot) const {
-    if (program_.place != Place::replicas) return false;
-    const auto wrote = [&](const Statement& statement) {
-      if (!statement.op || slot < statement.result || slot >= statement.result + Program::kResults) return false;
-      const auto& arguments = statement.op->schema().arguments();
-      return std::any_of(arguments.begin(), arguments.end(), [](const auto& argument) { return is_written(argument); });
-    };
-    return is_input(slot) || std::any_of(program_.statements.begin(), program_.statements.end(), wrote);
-  }
-
-  // Optimizers write to data(): LibTorch does not see that a graph of before saved what they write.
-  bool goes_back_behind_a_step() const {
-    int made = 0, made_before = -1;  // results have lower slots
-    for (const Statement& statement : program_.statements) {
-      if (statement.op) made = std::max(made, statement.result + Program::kResults);
-      if (statement.kind == Statement::Kind::optimizer_step) made_before = made;
-      const bool goes_back = statement.kind == Statement::Kind::backward || statement.kind == Statement::Kind::gradient;
-      if (!goes_back || made_before < 0) continue;
-      for (const int slot : statement.arguments[0].slots)
-        if (slot < made_before && !is_input(slot)) return true;
-    }
-    return false;
-  }
-  bool writes_behind_kron() const {
-    bool has_kron = false;
-    for (const Statement& statement : program_.statements) {
-      if (!statement.op) continue;
-      const auto& arguments = statement.op->schema().arguments();
-      if (has_kron && std::ranges::any_of(arguments, is_written)) return true;
-      has_kron |= op_name(*statement.op) == "kron";
-    }
-    return false;
-  }
-  bool is_bits_of_a_result(int slot) const {
-    return std::any_of(program_.statements.begin(), program_.statements.end(), [&](const Statement& statement) {
-      if (!statement.op) return false;
-      const std::string op = statement_name(statement);
-      if (op == "view.dtype" && statement.arguments[0].slots[0] == slot) return writes_to(statement.result);
-      return statement.result == slot &&
-             (op == "view.dtype" || op.rfind("atan2", 0) == 0 || op.rfind("arctan2", 0) == 0) &&
-             !is_input(statement.arguments[0].slots[0]);
-    });
-  }
-  bool writes_to(int slot) const {
-    return std::any_of(program_.statements.begin(), program_.statements.end(), [&](const Statement& statement) {
-      for (size_t i = 0; statement.op && i < statement.arguments.size(); ++i)
-        if (is_written(statement.op->schema().arguments()[i]) &&
-            statement.arguments[i].kind == Argument::Kind::tensor && statement.arguments[i].slots[0] == slot)
-          return true;
-      return false;
-    });
-  }
-  // LibTorch makes the view's graph again after a write under no_grad: then a gradient reaches the base's elements that
-  // the view itself has not.
-  bool takes_elements_around_a_view() const {
-    return calls([](const std::string& op) { return op == "as_strided"; }) &&
-           std::any_of(program_.statements.begin(), program_.statements.end(),
-                       [](const Statement& statement) { return statement.op && statement.no_grad; });
   }
 
   // What LibTorch computes in 64 bits; undefined where that has other sizes.
@@ -588,7 +380,7 @@ class Comparison {
   // oneDNN's kernels for some sizes add what lies behind the images.
   bool convolves_beyond_images(const Seen& wanted) const {
     if (!at::isReducedFloatingType(wanted.dtype)) return false;
-    if (!calls([](const std::string& op) { return op.find("conv") != std::string::npos; })) return false;
+    if (!facts_.calls([](const std::string& op) { return op.find("conv") != std::string::npos; })) return false;
     const Tensor wide = wide_value(wanted);
     return wide.defined() && distance(wanted.value, wide) > 4 * precision(wanted.dtype);
   }
@@ -622,6 +414,7 @@ class Comparison {
 
   const Program& program_;
   const Outcome& wanted_;
+  const Facts facts_;
   std::string where_;
   bool all_ = true;
   std::vector<Outcome> varied_;
