@@ -210,8 +210,7 @@ class Comparison {
       const std::string at = is_call(*a) ? statement_name(program_.statements[a->statement]) : "reading";
       for (const KnownError& known : kErrorsOfMeshes)
         if (at.rfind(known.op, 0) == 0 && a->text.find(known.text) != std::string::npos &&
-            (!known.of_no_elements ||
-             (is_call(*a) && facts_.has_no_elements(program_.statements[a->statement].result))))
+            (!known.of_no_elements || (is_call(*a) && facts_.is_of_no_elements(program_.statements[a->statement]))))
           return pass_over(known.why, a->text);
       if (at.rfind("binary_cross_entropy", 0) == 0 && facts_.has_value_of_no_elements() &&
           a->text.find("does not fit an input of sizes") != std::string::npos)

@@ -25,14 +25,19 @@ bool Facts::has_value_of_no_elements() const {
                      [](const Seen& seen) { return seen.value.defined() && seen.value.numel() == 0; });
 }
 
-bool Facts::has_no_elements(int first) const {
+bool Facts::have_no_elements(int first, int count) const {
   bool gives_any = false, all_empty = true;
   for (const Seen& seen : wanted_.seen)
-    if (!seen.is_gradient && seen.slot >= first && seen.slot < first + Program::kResults && seen.value.defined()) {
+    if (!seen.is_gradient && seen.slot >= first && seen.slot < first + count && seen.value.defined()) {
       gives_any = true;
       all_empty &= seen.value.numel() == 0;
     }
   return gives_any && all_empty;
+}
+
+bool Facts::is_of_no_elements(const Statement& call) const {
+  const auto& slots = call.arguments.at(0).slots;
+  return have_no_elements(call.result, Program::kResults) || (!slots.empty() && have_no_elements(slots[0], 1));
 }
 
 bool Facts::is_left_to_backward(int slot) const {

@@ -19,8 +19,8 @@ class Facts {
 
   bool calls(const std::function<bool(const std::string& op)>& matches) const;
   bool has_value_of_no_elements() const;
-  // Of what a statement gives, the first in this slot.
-  bool has_no_elements(int first) const;
+  // Whether what a call gives has no elements, or its first operand has none.
+  bool is_of_no_elements(const Statement& call) const;
   // What a kernel keeps depends on the path that it takes, as does its place in memory.
   bool is_left_to_backward(int slot) const;
   bool mixes_types() const;
@@ -57,6 +57,8 @@ class Facts {
   bool takes_elements_around_a_view() const;
 
  private:
+  // Of `count` values from this slot on, of which there is one.
+  bool have_no_elements(int first, int count) const;
   bool is_input(int slot) const;
   bool writes_to(int slot) const;
 

@@ -95,6 +95,11 @@ TEST(OutArguments, OfAnotherTypeAreRefusedAsLibTorchDoes) {
       Tensor out = beside(t, torch::zeros({2, 2}, type));
       return torch::adaptive_avg_pool1d_out(out, t, {2});
     });
+  for (const at::ScalarType type : {torch::kDouble, torch::kFloat})
+    expect_like_one_device(torch::ones({2, 4}), kRowsCut, [&](const Tensor& t) {
+      Tensor out = beside(t, torch::zeros({}, type));
+      return torch::multilabel_margin_loss_out(out, t, beside(t, torch::zeros({2, 4}, torch::kLong)));
+    });
   for (const at::ScalarType type : {torch::kComplexDouble, torch::kComplexFloat})
     for (const at::ScalarType of : {torch::kFloat, torch::kComplexFloat})
       expect_like_one_device(torch::ones({2, 4}, of), kRowsCut, [&](const Tensor& t) {

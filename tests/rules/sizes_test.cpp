@@ -85,6 +85,21 @@ TEST(Sizes, OfAMatrixThatIsAddedToMustBeTheProducts) {
   });
 }
 
+// Which matmul() would broadcast.
+TEST(Sizes, OfFactorsOfAProductInPlaceAreNotBroadcast) {
+  const Tensor rows = torch::ones({2, 4, 2});
+  const std::vector<std::string> contracted{"-", "x", "-"};
+  expect_like_one_device(rows, contracted, [](const Tensor& x) {
+    return like(x, torch::ones({2, 3, 2})).baddbmm_(like(x, torch::ones({1, 3, 4})), x);
+  });
+  expect_like_one_device(rows, contracted, [](const Tensor& x) {
+    return like(x, torch::ones({2, 3, 2})).addmm_(like(x, torch::ones({3, 4})), x);
+  });
+  expect_like_one_device(rows.select(0, 0), kRowsCut, [](const Tensor& x) {
+    return like(x, torch::ones({3, 2})).addmv_(like(x, torch::ones({3, 4})), x);
+  });
+}
+
 TEST(Sizes, OfALinearLayersBiasMustFitItsRows) {
   for (const int64_t elements : {0, 1, 2, 3, 4}) {
     SCOPED_TRACE(elements);

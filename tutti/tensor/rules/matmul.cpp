@@ -73,9 +73,12 @@ bool einsum(Planner& p) {
 }
 
 // self.addmm_(mat1, mat2, beta, alpha) over a sharded contracted axis: a call can't add to a value that others write.
-template <int kContracted>
+// `kAxesOfSecond`: how many the second factor has.
+template <int kContracted, int kAxesOfSecond>
 Results decompose_in_place(at::ArrayRef<at::IValue> a) {
   const Tensor &self = a[0].toTensor(), &left = a[1].toTensor(), &right = a[2].toTensor();
+  if (left.dim() != kContracted + 1 || right.dim() != kAxesOfSecond) return {};  // which LibTorch says
+  if (kContracted == 2 && left.size(0) != right.size(0)) return {};              // as it says this, and types below
   if (!is_sharded(left, {kContracted}) && !is_sharded(right, {kContracted - 1})) return {};
   // Products of integers are scaled by whole numbers, which others are cut to.
   const auto scale = [&](const at::IValue& value) {
@@ -85,7 +88,7 @@ Results decompose_in_place(at::ArrayRef<at::IValue> a) {
   };
   const at::Scalar beta = scale(a[3]);
   const auto is_of_type = [&](const Tensor& factor) { return factor.scalar_type() == self.scalar_type(); };
-  if (!is_of_type(left) || !is_of_type(right)) return {};  // not taken, which LibTorch says
+  if (!is_of_type(left) || !is_of_type(right)) return {};
   const Tensor product = left.matmul(right);
   if (product.sizes() != self.sizes()) return {};
   return {{(beta.equal(0) ? self.zero_() : self.mul_(beta)).add_(product, scale(a[4]))}};
@@ -170,8 +173,9 @@ void add_matmul_decompositions(DecompositionTable& table) {
   table["addmv"] = decompose_addmv;
   table["baddbmm"] = decompose_baddbmm;
   table["einsum"] = decompose_einsum;
-  table["addmm_"] = table["addmv_"] = decompose_in_place<1>;
-  table["baddbmm_"] = decompose_in_place<2>;
+  table["addmm_"] = decompose_in_place<1, 2>;
+  table["addmv_"] = decompose_in_place<1, 1>;
+  table["baddbmm_"] = decompose_in_place<2, 3>;
 }
 
 void add_matmul_rules(RuleTable& table) {

@@ -99,7 +99,7 @@ bool chooses_strides(const std::string& name) {
 
 bool requires_type_of_result(const std::string& name, bool is_complex) {
   constexpr std::array kOps = {"aten::frobenius_norm", "aten::nanmean", "aten::log_sigmoid",
-                               "aten::adaptive_avg_pool1d"};
+                               "aten::adaptive_avg_pool1d", "aten::multilabel_margin_loss"};
   const bool conjugates = name == "aten::fft_ifft" || name == "aten::fft_ihfft";  // a transform of real numbers
   return (conjugates && !is_complex) || std::find(kOps.begin(), kOps.end(), name) != kOps.end();
 }
