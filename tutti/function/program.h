@@ -112,18 +112,16 @@ struct Program {
     bool changes = false;                         // whether the function leaves another gradient than it found
     int exit_value = -1;                          // which; -1: none
     const Spec* exit_spec = nullptr;              // of a gradient that is a mesh tensor
-    bool found_none_and_left_none = false;        // it may be one that resets gradients, or one that lets them be
-
-    // Whether the function is known not to touch it.
-    bool lets_be() const { return !changes && !found_none_and_left_none; }
+    bool needs_none = false;  // it found none: whether it would use one, reset it or let it be is not known
   };
 
   // A mesh tensor from outside. Its value lies in captured buffers.
   struct MeshValue {
     Tensor tensor;
-    Components components;  // as they were when the function was recorded
-    bool written = false;   // in global view
-    bool shared = false;    // replicas that run in the function see the value itself
+    Components components;       // as they were when the function was recorded
+    bool requires_grad = false;  // as it was
+    bool written = false;        // in global view
+    bool shared = false;         // replicas that run in the function see the value itself
   };
 
   std::string name;  // of the function, in errors

@@ -446,7 +446,8 @@ size_t Recorder::mesh_value(const Tensor& tensor) {
   for (size_t i = 0; i < program_.meshes.size(); ++i)
     if (program_.meshes[i].tensor.is_same(tensor)) return i;
   if (!in_replica_) note_leaf(tensor);
-  program_.meshes.push_back({.tensor = tensor, .components = mesh_impl(tensor).components()});
+  program_.meshes.push_back(
+      {.tensor = tensor, .components = mesh_impl(tensor).components(), .requires_grad = tensor.requires_grad()});
   return program_.meshes.size() - 1;
 }
 

@@ -51,9 +51,9 @@ void Recorder::take_leaves() {
   for (size_t i = 0; i < program_.leaves.size(); ++i) {
     Program::Leaf& leaf = program_.leaves[i];
     const Tensor gradient = gradient_buffer(leaf.tensor);
+    leaf.needs_none = !leaf.had_gradient;
     if (!leaf.tensor.grad().defined()) {
       leaf.changes = leaf.had_gradient;
-      leaf.found_none_and_left_none = !leaf.had_gradient;
       continue;
     }
     if (!gradient.defined())

@@ -19,22 +19,24 @@ namespace {
 bool mesh_fits(const Program::MeshValue& mesh) {
   const MeshTensorImpl& impl = mesh_impl(mesh.tensor);
   const Components& now = impl.components();
-  if (now.size() != mesh.components.size()) return false;
+  if (now.size() != mesh.components.size() || mesh.tensor.requires_grad() != mesh.requires_grad) return false;
   for (size_t i = 0; i < now.size(); ++i)
     if (!now[i].is_same(mesh.components[i])) return false;
   const ReplicaValues* values = impl.replica_values();
   return !mesh.shared || !values || !values->diverged();
 }
 
+bool replica_fits(const Program::Buffer& buffer) {
+  return shows(buffer.origin, *buffer.origin_geometry) && buffer.origin.requires_grad() == buffer.origin_requires_grad;
+}
+
 bool capture_fits(const Program::Buffer& buffer) {
-  const Tensor& origin = buffer.origin;
-  return origin.storage().unsafeGetStorageImpl() == buffer.storage.unsafeGetStorageImpl() &&
-         static_cast<int64_t>(buffer.storage.nbytes()) >= buffer.bytes && shows(origin, *buffer.origin_geometry) &&
-         origin.requires_grad() == buffer.origin_requires_grad;
+  return buffer.origin.storage().unsafeGetStorageImpl() == buffer.storage.unsafeGetStorageImpl() &&
+         static_cast<int64_t>(buffer.storage.nbytes()) >= buffer.bytes && replica_fits(buffer);
 }
 
 bool gradient_fits(const Program::Leaf& leaf) {
-  if (leaf.found_none_and_left_none) return !leaf.tensor.grad().defined();
+  if (leaf.needs_none) return !leaf.tensor.grad().defined();
   if (leaf.entry_buffer < 0) return true;
   const Tensor gradient = gradient_buffer(leaf.tensor);
   return gradient.defined() && gradient.has_storage() && shows(gradient, *leaf.entry_geometry);
@@ -46,7 +48,7 @@ bool surroundings_fit(const Program& program) {
   for (const Program::MeshValue& mesh : program.meshes)
     if (!mesh_fits(mesh)) return false;
   for (const Program::Buffer& buffer : program.buffers) {
-    if (buffer.kind == Kind::replica && !shows(buffer.origin, *buffer.origin_geometry)) return false;
+    if (buffer.kind == Kind::replica && !replica_fits(buffer)) return false;
     if (buffer.kind == Kind::captured && !capture_fits(buffer)) return false;
   }
   for (const Program::Leaf& leaf : program.leaves)

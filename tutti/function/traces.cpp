@@ -103,12 +103,13 @@ bool found_same_gradients(const Program& first, const Program& second) {
   });
 }
 
-// A function that let a gradient be where there was one does so where there is none.
+// A function that did the same with a gradient that it did not use lets gradients be, or puts its own there.
 void learn_of_gradients(const Program& previous, Program& program) {
   for (Program::Leaf& leaf : program.leaves)
-    leaf.found_none_and_left_none &= std::none_of(
-        previous.leaves.begin(), previous.leaves.end(),
-        [&](const Program::Leaf& before) { return before.tensor.is_same(leaf.tensor) && before.lets_be(); });
+    leaf.needs_none &= std::none_of(previous.leaves.begin(), previous.leaves.end(), [&](const Program::Leaf& before) {
+      return before.tensor.is_same(leaf.tensor) && !before.needs_none && before.entry_buffer < 0 &&
+             before.changes == leaf.changes && (before.exit_value < 0) == (leaf.exit_value < 0);
+    });
 }
 
 void bump_version(const Tensor& tensor) {

@@ -60,7 +60,8 @@ std::string defect(const Choice& choice) {
 }
 
 Choice random_choice(Dice& dice, bool gpus) {
-  Choice choice{.replicas = dice.pick({0, 1, 2, 4}), .merge = dice.chance(50), .gpus = gpus};
+  Choice choice{
+      .replicas = dice.pick({0, 1, 2, 4}), .merge = dice.chance(50), .recorded = dice.chance(50), .gpus = gpus};
   const int percent = dice.pick({8, 15, 30});
   for (int i = 0; i < static_cast<int>(Idiom::last); ++i)
     if (dice.chance(percent)) choice.idioms |= uint64_t{1} << i;
@@ -82,6 +83,9 @@ Choice shorten(Choice choice, std::string& text) {
     accept(sensible(shorter));
   }
   Choice shorter = choice;
+  shorter.recorded = false;
+  if (choice.recorded) accept(shorter);
+  shorter = choice;
   shorter.merge = true;
   if (!choice.merge) accept(shorter);
   shorter = choice;
@@ -90,8 +94,7 @@ Choice shorten(Choice choice, std::string& text) {
   return choice;
 }
 
-Choice parse(const std::string& idioms, int replicas, bool separate, bool gpus) {
-  Choice choice{.replicas = replicas, .merge = !separate, .gpus = gpus};
+Choice parse(const std::string& idioms, Choice choice) {
   for (int i = 0; i < static_cast<int>(Idiom::last); ++i)
     if (("," + idioms + ",").find("," + to_string(static_cast<Idiom>(i)) + ",") != std::string::npos)
       choice.idioms |= uint64_t{1} << i;
@@ -130,20 +133,21 @@ int main(int argc, char** argv) {
   int64_t seconds = 60, programs = 0;
   uint64_t seed = 1;
   std::string idioms;
-  int replicas = -1;
-  bool separate = false, gpus = false;
+  Choice choice{.replicas = -1};
   app.add_option("--seconds,-s", seconds, "how long to go on");
   app.add_option("--programs,-n", programs, "how many, instead of seconds");
   app.add_option("--seed", seed, "of the programs");
   app.add_option("--idioms", idioms, "one program, of these, separated by commas");
-  app.add_option("--replicas", replicas, "of that program; 0: global view");
-  app.add_flag("--separate", separate, "each shard has a buffer");
-  app.add_flag("--gpus", gpus, "on GPUs, with TUTTI_TEST_DEVICE=cpu_and_gpu simulated ones where there are none");
+  app.add_option("--replicas", choice.replicas, "of that program; 0: global view");
+  app.add_flag("!--separate", choice.merge, "each shard has a buffer");
+  app.add_flag("--recorded", choice.recorded, "its step is recorded and replayed");
+  app.add_flag("--gpus", choice.gpus,
+               "on GPUs, with TUTTI_TEST_DEVICE=cpu_and_gpu simulated ones where there are none");
   CLI11_PARSE(app, argc, argv);
   tutti::configure_logical_cpus(4);
   tutti::set_warning_sink([](const std::string&) {});
-  if (replicas < 0) return fuzz(seed, seconds, programs, gpus);
-  const std::string text = defect(parse(idioms, replicas, separate, gpus));
+  if (choice.replicas < 0) return fuzz(seed, seconds, programs, choice.gpus);
+  const std::string text = defect(parse(idioms, choice));
   std::printf("%s\n", text.empty() ? "the numbers of one device" : text.c_str());
   return text.empty() ? 0 : 1;
 }

@@ -37,7 +37,8 @@ std::string to_string(Idiom idiom) {
                                        "set_data",
                                        "vector",
                                        "step_inside",
-                                       "loss_history"};
+                                       "loss_history",
+                                       "update_in_call"};
   static_assert(std::size(kNames) == static_cast<size_t>(Idiom::last));
   return kNames[static_cast<size_t>(idiom)];
 }
@@ -45,6 +46,7 @@ std::string to_string(Idiom idiom) {
 std::string to_string(const Choice& choice) {
   std::string text = choice.replicas ? str("--replicas ", choice.replicas) : std::string("--replicas 0");
   if (!choice.merge) text += " --separate";
+  if (choice.recorded) text += " --recorded";
   if (choice.gpus) text += " --gpus";
   text += " --idioms ";
   for (int i = 0; i < static_cast<int>(Idiom::last); ++i)
@@ -65,7 +67,17 @@ Choice sensible(Choice choice) {
   if (choice.gpus) drop(Idiom::recurrent);  // for which LibTorch has a kernel of CUDA's alone
   if (!choice.has(Idiom::recurrent)) drop(Idiom::state_in_module);
   if (choice.replicas > 0) drop(Idiom::state_in_module);  // docs: state that replicas share is a race
-  if (choice.has(Idiom::step_inside)) {                   // what looks at gradients between backward and step
+  if (choice.recorded) drop(Idiom::recurrent);            // a state that a step leaves outside is refused
+  if (choice.recorded && choice.replicas > 0 && !choice.has(Idiom::step_inside))  // gradients of replicas stay inside
+    choice.idioms |= uint64_t{1} << static_cast<int>(Idiom::update_in_call);
+  if (choice.recorded && choice.has(Idiom::update_in_call)) {
+    drop(Idiom::adam);       // counts its steps in C++
+    drop(Idiom::scheduler);  // changes a number in C++
+    drop(Idiom::clip_norm);  // reads a number
+  }
+  exclude(Idiom::update_in_call, Idiom::accumulate);
+  exclude(Idiom::update_in_call, Idiom::step_inside);
+  if (choice.has(Idiom::step_inside)) {  // what looks at gradients between backward and step
     for (const Idiom idiom : {Idiom::accumulate, Idiom::clip_norm, Idiom::clip_value, Idiom::decay_by_hand,
                               Idiom::adversary, Idiom::scheduler})
       drop(idiom);

@@ -40,6 +40,7 @@ enum class Idiom : uint8_t {
   vector,              // parameters_to_vector and back
   step_inside,         // the optimizer steps in run
   loss_history,        // keeps losses as tensors
+  update_in_call,  // zero_grad and the optimizer's step beside the step of the replicas: in a function that is recorded
   last
 };
 std::string to_string(Idiom idiom);
@@ -48,7 +49,8 @@ struct Choice {
   uint64_t idioms = 0;
   int replicas = 0;  // 0: global view
   bool merge = true;
-  bool gpus = false;  // the mesh's devices: simulated ones where there are none
+  bool recorded = false;  // the step is a function that is recorded and replayed
+  bool gpus = false;      // the mesh's devices: simulated ones where there are none
   bool has(Idiom idiom) const { return idioms >> static_cast<int>(idiom) & 1; }
 };
 std::string to_string(const Choice& choice);

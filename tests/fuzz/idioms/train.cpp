@@ -13,7 +13,7 @@ namespace nn = torch::nn;
 using torch::Tensor;
 
 constexpr int64_t kBatch = 12, kFeatures = 4, kHidden = 6;
-constexpr int kSteps = 6;
+constexpr int kSteps = 8;
 
 Tensor numbers(at::IntArrayRef sizes, int64_t step, int64_t start) {
   return torch::arange(c10::multiply_integers(sizes))
@@ -73,6 +73,7 @@ class World {
  public:
   using Step = std::function<Tensor(const Tensor& x, const Tensor& y, size_t part)>;
   virtual ~World() = default;
+  virtual bool is_plain() const { return true; }
   virtual void build(const std::function<void()>& f) { f(); }
   // Runs the step on the parts of a batch. Returns the sum of what they give.
   virtual Tensor step(const Step& f, const Tensor& x, const Tensor& y) { return f(x, y, 0); }
@@ -90,6 +91,7 @@ class Replicas : public World {
  public:
   Replicas(int count, const Choice& choice)
       : strategy_({.devices = devices_of(count, choice), .mesh = {.merge = choice.merge}}) {}
+  bool is_plain() const override { return false; }
   void build(const std::function<void()>& f) override { strategy_.build(f); }
   Tensor step(const Step& f, const Tensor& x, const Tensor& y) override {
     const auto count = static_cast<int64_t>(parts());
@@ -128,6 +130,8 @@ void fill(nn::Module& module, int64_t start) {
 
 class Program {
  public:
+  using Call = std::function<Tensor(const Tensor& x, const Tensor& y)>;
+
   Program(World& world, const Choice& choice) : world_(world), c_(choice), states_(world.parts()) {}
 
   std::vector<Number> run() {
@@ -148,6 +152,7 @@ class Program {
     if (c_.has(Idiom::ema) || c_.has(Idiom::ema_by_data))
       for (const Tensor& p : net_->parameters()) ema_.push_back(p.detach().clone());
     if (c_.has(Idiom::evaluate) || c_.has(Idiom::evaluate_inference)) evaluate();
+    make_call();
     for (int t = 0; t < kSteps; ++t) train_step(t);
     if (c_.has(Idiom::evaluate)) evaluate();
     report();
@@ -217,20 +222,34 @@ class Program {
     return total.detach();
   }
 
+  // What a function would hold on to, as the modules, is there already.
+  void make_call() {
+    const Call call = [this](const Tensor& x, const Tensor& y) {
+      if (c_.has(Idiom::update_in_call)) zero_grad();
+      const Tensor total = world_.step(
+          [&](const Tensor& part_x, const Tensor& part_y, size_t part) { return step_of_part(part_x, part_y, part); },
+          x, y);
+      if (c_.has(Idiom::update_in_call)) update();
+      return total;
+    };
+    call_ = c_.recorded && !world_.is_plain() ? Call(function(call)) : call;
+  }
+  void zero_grad() { optimizer_->zero_grad(!c_.has(Idiom::keep_gradients)); }
+
   void train_step(int t) {
     if (c_.has(Idiom::freeze) && (t == 2 || t == 4))
       for (Tensor& p : net_->first->parameters()) p.requires_grad_(t == 4);
     if (t == 3) exchange();
     if (c_.has(Idiom::adversary)) step_adversary(t);
-    if (!inside_ && (!c_.has(Idiom::accumulate) || t % 2 == 0)) optimizer_->zero_grad(!c_.has(Idiom::keep_gradients));
-    const Tensor total = world_.step(
-        [&](const Tensor& x, const Tensor& y, size_t part) { return step_of_part(x, y, part); }, x_of(t), y_of(t));
+    const bool updates = !inside_ && !c_.has(Idiom::update_in_call);
+    if (updates && (!c_.has(Idiom::accumulate) || t % 2 == 0)) zero_grad();
+    const Tensor total = call_(x_of(t), y_of(t));
     if (c_.has(Idiom::loss_history))
       history_.push_back(total);
     else
       note("loss " + std::to_string(t), total);
     if (inside_ || (c_.has(Idiom::accumulate) && t % 2 == 0)) return;
-    update();
+    if (updates) update();
     after_update(t);
   }
 
@@ -262,9 +281,10 @@ class Program {
   void after_update(int t) {
     if (c_.has(Idiom::clamp_data))
       for (Tensor& p : net_->parameters()) p.data().clamp_(-0.4, 0.4);
-    if (c_.has(Idiom::set_data))
+    const bool replaces = !c_.recorded || t == 5;  // what a function uses
+    if (c_.has(Idiom::set_data) && replaces)
       for (Tensor& p : net_->parameters()) p.set_data(p.data().clamp(-0.4, 0.4));
-    if (c_.has(Idiom::vector)) {
+    if (c_.has(Idiom::vector) && replaces) {
       const torch::NoGradGuard guard;
       nn::utils::vector_to_parameters(nn::utils::parameters_to_vector(net_->parameters()).mul(0.99),
                                       net_->parameters());
@@ -297,11 +317,13 @@ class Program {
       torch::load(net_, model);
       make_optimizer();
       torch::load(inside_ ? inside_->get() : *optimizer_, state);
+      make_call();
     } else if (c_.has(Idiom::clone)) {
       const Tensor kept = net_->kept;
       world_.build([&] { net_ = Net(std::dynamic_pointer_cast<NetImpl>(net_->clone())); });
       net_->kept = kept;
       make_optimizer();
+      make_call();
     }
   }
 
@@ -339,6 +361,7 @@ class Program {
 
   World& world_;
   const Choice c_;
+  Call call_;
   Net net_{nullptr}, target_{nullptr};
   nn::Linear adversary_{nullptr};
   std::shared_ptr<torch::optim::Optimizer> optimizer_;
