@@ -106,7 +106,8 @@ struct Program {
   // A captured tensor that may have a gradient, and what the function makes of that.
   struct Leaf {
     Tensor tensor;
-    bool had_gradient = false;                    // when the function was entered, as far as that is known
+    bool is_known = false;                        // from the start, as a leaf of an earlier recording
+    bool had_gradient = false;                    // when the function was entered; else when it first used the tensor
     int entry_buffer = -1;                        // of that gradient, if a call uses it
     std::optional<Geometry> entry_geometry = {};  // of that gradient
     bool changes = false;                         // whether the function leaves another gradient than it found
@@ -124,6 +125,14 @@ struct Program {
     bool shared = false;         // replicas that run in the function see the value itself
   };
 
+  // Another tensor from outside on the memory of a captured one, as it was first seen.
+  struct Alias {
+    Tensor tensor;
+    c10::Storage storage;
+    Geometry geometry;
+    bool requires_grad;
+  };
+
   std::string name;  // of the function, in errors
   std::vector<Buffer> buffers;
   std::vector<Value> values;
@@ -132,6 +141,7 @@ struct Program {
   size_t num_saved = 0;  // of the results, the last ones: for the backward pass through a call
   std::vector<Leaf> leaves;
   std::vector<MeshValue> meshes;
+  std::vector<Alias> aliases;
   bool runs_replicas = false;
   std::shared_ptr<ProgramCompiler> compiler = {};  // makes what runs the program; null: LibTorch does
   ParallelCall on_replicas = {};  // calls a function on several threads, where the program runs replicas

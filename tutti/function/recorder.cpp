@@ -11,6 +11,7 @@
 #include "tutti/core/str.h"
 #include "tutti/function/memory_watch.h"
 #include "tutti/function/recordable_calls.h"
+#include "tutti/function/recorder_readable.h"
 #include "tutti/tensor/copy_on_write.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/operator_info.h"
@@ -38,14 +39,6 @@ void Recorder::add_number(c10::SmallVector<int, 2>& numbers, int number) {
   if (!contains(numbers, number)) numbers.push_back(number);
 }
 
-Recorder::Readable::Readable(Recorder& recorder, const Program::Call& call) : recorder_(recorder), call_(call) {
-  for_each([&](int buffer) { open_to_access(*recorder_.state(buffer).storage.unsafeGetStorageImpl()); });
-}
-
-Recorder::Readable::~Readable() {
-  if (!recorder_.is_over()) for_each([&](int buffer) { recorder_.close(buffer); });
-}
-
 Recorder::Recorder(std::string name, const std::vector<Program::Leaf>& leaves, Unrecordable unrecordable)
     : name_(std::move(name)),
       unrecordable_(unrecordable),
@@ -55,8 +48,8 @@ Recorder::Recorder(std::string name, const std::vector<Program::Leaf>& leaves, U
   program_.name = name_;
   for (const Program::Leaf& leaf : leaves) {
     const Tensor gradient = gradient_buffer(leaf.tensor);
-    program_.leaves.push_back({.tensor = leaf.tensor, .had_gradient = leaf.tensor.grad().defined()});
-    leaves_.push_back(leaf.tensor);
+    program_.leaves.push_back({.tensor = leaf.tensor, .is_known = true, .had_gradient = leaf.tensor.grad().defined()});
+    leaves_.emplace_back(leaf.tensor, leaf.tensor.grad().defined());
     if (!gradient.defined() || !has_recordable_memory(gradient)) continue;
     const int index = static_cast<int>(program_.leaves.size()) - 1;
     program_.leaves.back().entry_geometry = geometry_of(gradient);
@@ -92,6 +85,7 @@ void Recorder::refuse(const Error& why) {
   arguments_.clear();
   replica_leaves_.clear();
   leaves_.clear();
+  outside_.clear();
   step_aside();
 }
 
@@ -185,6 +179,13 @@ int Recorder::capture(const Tensor& tensor) {
                     tensor.storage());
 }
 
+// What lies in the memory of a captured tensor may be another one from outside, that has a gradient of its own.
+void Recorder::note_alias(const Tensor& tensor) {
+  const int number = tensor.defined() ? known_buffer(tensor) : -1;
+  if (number < 0 || buffer(number).kind != Kind::captured || buffer(number).origin.is_same(tensor)) return;
+  if (!mesh_of_.contains(number) && outside_.use(tensor, number)) note_gradient_in_parts(tensor);
+}
+
 int Recorder::value_of(const Tensor& tensor) {
   if (!tensor.defined()) return -1;
   if (!has_recordable_memory(tensor))
@@ -276,6 +277,7 @@ void Recorder::take_operands(const OperatorInfo& info, at::ArrayRef<at::IValue> 
   const auto& schema = call.op->schema().arguments();
   for (size_t i = 0; i < arguments.size(); ++i) {
     call.arguments.push_back(operand_of(arguments[i]));
+    for_each_tensor(arguments[i], [&](const Tensor& tensor) { note_alias(tensor); });
     const bool reads = !schema[i].is_out();
     for (const int value : call.arguments.back().values) {
       if (value < 0) continue;
@@ -293,6 +295,10 @@ void Recorder::take_operands(const OperatorInfo& info, at::ArrayRef<at::IValue> 
 
 void Recorder::take_results(const OperatorInfo& info, Stack& stack, Program::Call& call) {
   const size_t known = program_.buffers.size();
+  for (const at::IValue& result : torch::jit::last(stack, info.num_returns))
+    for_each_tensor(result, [&](const Tensor& tensor) {
+      if (tensor.defined()) outside_.made(tensor);
+    });
   const int number_of_call = static_cast<int>(calls().size());
   for (const at::IValue& result : torch::jit::last(stack, info.num_returns)) {
     for_each_tensor(result, [&](const Tensor& tensor) {

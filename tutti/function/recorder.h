@@ -10,6 +10,7 @@
 #include "tutti/core/structure.h"
 #include "tutti/function/laid_out.h"
 #include "tutti/function/loop.h"
+#include "tutti/function/outside_tensors.h"
 #include "tutti/function/program.h"
 #include "tutti/function/seed_watch.h"
 #include "tutti/function/sub_program.h"
@@ -133,24 +134,7 @@ class Recorder final : public CallRecorder {
     int buffer;
     c10::weak_intrusive_ptr<c10::StorageImpl> place;  // keeps the address, not the share
   };
-  // The memory of a call's operands, open to the call.
-  class Readable {
-   public:
-    Readable(Recorder& recorder, const Program::Call& call);
-    ~Readable();
-    Readable(const Readable&) = delete;
-    Readable& operator=(const Readable&) = delete;
-
-   private:
-    template <class Visit>
-    void for_each(Visit visit) {
-      for (const auto* buffers : {&call_.reads, &call_.writes})
-        for (const int buffer : *buffers) visit(buffer);
-    }
-
-    Recorder& recorder_;
-    const Program::Call& call_;
-  };
+  class Readable;
 
   std::vector<Program::Call>& calls() { return parts_.empty() ? program_.calls : parts_.back()->calls; }
   // Of the innermost part.
@@ -166,6 +150,8 @@ class Recorder final : public CallRecorder {
   void note_write_in_parts(const Tensor& tensor);
   void note_draw_in_parts(at::ArrayRef<at::IValue> arguments);
   void note_leaf(const Tensor& tensor);
+  void note_gradient_in_parts(const Tensor& tensor);
+  void note_alias(const Tensor& tensor);
   void note_seed();
   void clear_unwritten(const Program::Call& host_step);
   bool read_flag(const Tensor& predicate);
@@ -219,6 +205,7 @@ class Recorder final : public CallRecorder {
   void take_leaves();
   void forget_unused_gradients();
   void find_constants();
+  void take_aliases();
   void find_kept_outside();
 
   Program::Buffer& buffer(int number) { return program_.buffers[static_cast<size_t>(number)]; }
@@ -241,10 +228,11 @@ class Recorder final : public CallRecorder {
   std::vector<Part*> parts_;  // that are being recorded, the outermost first
   int num_parts_ = 0;
   std::optional<Error> failed_part_;  // an exception ended a part, so that the program lacks what that did
-  std::vector<Tensor> leaves_;        // seen so far, that may have a gradient
-  Tensors written_in_graph_;          // of outside, or what is written is a view of it
-  Tensors arguments_;                 // as the function got them
-  std::vector<bool> given_out_;       // by buffer: results and gradients
+  OutsideTensors outside_;
+  std::vector<std::pair<Tensor, bool>> leaves_;  // met so far, that may have a gradient, and had one then
+  Tensors written_in_graph_;                     // of outside, or what is written is a view of it
+  Tensors arguments_;                            // as the function got them
+  std::vector<bool> given_out_;                  // by buffer: results and gradients
 };
 
 }  // namespace tutti

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "tutti/core/error.h"
@@ -39,13 +40,21 @@ void wait_for_gpus(const Program& program) {
 void Recorder::take_leaves() {
   std::unordered_map<const c10::TensorImpl*, size_t> known;
   for (size_t i = 0; i < program_.leaves.size(); ++i) known.emplace(program_.leaves[i].tensor.unsafeGetTensorImpl(), i);
+  std::unordered_set<const c10::TensorImpl*> met_with_gradient;
+  for (const auto& [leaf, had_gradient] : leaves_)
+    if (had_gradient) met_with_gradient.insert(leaf.unsafeGetTensorImpl());
   const auto add_leaf = [&](const Tensor& tensor) {
     if (tensor.requires_grad() && tensor.is_leaf() &&
         known.emplace(tensor.unsafeGetTensorImpl(), program_.leaves.size()).second)
-      program_.leaves.push_back({.tensor = tensor});
+      program_.leaves.push_back(
+          {.tensor = tensor, .had_gradient = met_with_gradient.contains(tensor.unsafeGetTensorImpl())});
   };
   for (const Program::Buffer& captured : program_.buffers)
     if (captured.kind == Kind::captured || captured.kind == Kind::replica) add_leaf(captured.origin);
+  outside_.for_each([&](const Tensor& alias, const OutsideTensors::Used& used) {
+    if (used.had_gradient) met_with_gradient.insert(alias.unsafeGetTensorImpl());
+    add_leaf(alias);
+  });
   if (!in_replica_)
     for (const Program::MeshValue& mesh : program_.meshes) add_leaf(mesh.tensor);
   for (size_t i = 0; i < program_.leaves.size(); ++i) {
@@ -79,6 +88,15 @@ void Recorder::find_constants() {
       captured.kind = Kind::constant;
       captured.origin.reset();
     }
+}
+
+void Recorder::take_aliases() {
+  outside_.for_each([&](const Tensor& alias, const OutsideTensors::Used& used) {
+    const Program::Buffer& captured = buffer(used.buffer);
+    if (captured.kind == Kind::captured)
+      program_.aliases.push_back({alias, captured.storage, used.geometry, used.requires_grad});
+  });
+  outside_.clear();
 }
 
 void Recorder::find_kept_outside() {
@@ -232,6 +250,7 @@ Program Recorder::finish(Tensors& results) {
   find_kept_outside();
   leaves_.clear();
   find_constants();
+  take_aliases();
   for (size_t i = results.size(); i < program_.results.size(); ++i) {
     results.emplace_back();
     if (program_.results[i].value < 0) continue;

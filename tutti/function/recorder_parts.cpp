@@ -14,6 +14,7 @@
 #include "tutti/function/memory_watch.h"
 #include "tutti/function/recordable_calls.h"
 #include "tutti/function/recorder.h"
+#include "tutti/function/recorder_readable.h"
 #include "tutti/function/sub_program.h"
 #include "tutti/tensor/mesh_tensor.h"
 
@@ -38,7 +39,11 @@ Geometry geometry_of_argument(const Program& part, int argument) {
 
 Recorder::PartScope::PartScope(Recorder& recorder, Part& part) : recorder_(recorder), part_(part) {
   at::autocast::clear_cache();  // what it keeps would be used in other parts
-  for (const Tensor& leaf : std::vector(recorder_.leaves_)) part_.gradients.emplace_back(leaf, leaf.grad());
+  for (const auto& [leaf, had_gradient] : std::vector(recorder_.leaves_))
+    part_.gradients.emplace_back(leaf, leaf.grad());
+  recorder_.outside_.for_each([&](const Tensor& alias, const OutsideTensors::Used& used) {
+    if (used.requires_grad && alias.is_leaf()) part_.gradients.emplace_back(alias, alias.grad());
+  });
   part_.number = ++recorder_.num_parts_;
   recorder_.parts_.push_back(&part_);
 }
@@ -126,7 +131,12 @@ void Recorder::note_draw_in_parts(at::ArrayRef<at::IValue> arguments) {
 
 void Recorder::note_leaf(const Tensor& tensor) {
   if (!tensor.requires_grad() || !tensor.is_leaf()) return;
-  leaves_.push_back(tensor);
+  leaves_.emplace_back(tensor, tensor.grad().defined());
+  note_gradient_in_parts(tensor);
+}
+
+void Recorder::note_gradient_in_parts(const Tensor& tensor) {
+  if (!tensor.requires_grad() || !tensor.is_leaf()) return;
   for (Part* const part : parts_) part->gradients.emplace_back(tensor, tensor.grad());
 }
 

@@ -1,5 +1,7 @@
 #include "tutti/function/surroundings.h"
 
+#include <algorithm>
+
 #include "tutti/tensor/mesh_tensor.h"
 
 namespace tutti {
@@ -35,14 +37,24 @@ bool capture_fits(const Program::Buffer& buffer) {
          static_cast<int64_t>(buffer.storage.nbytes()) >= buffer.bytes && replica_fits(buffer);
 }
 
+bool alias_fits(const Program::Alias& alias) {
+  return alias.tensor.storage().unsafeGetStorageImpl() == alias.storage.unsafeGetStorageImpl() &&
+         shows(alias.tensor, alias.geometry) && alias.tensor.requires_grad() == alias.requires_grad;
+}
+
 bool gradient_fits(const Program::Leaf& leaf) {
   if (leaf.needs_none) return !leaf.tensor.grad().defined();
+  if (!leaf.is_known) return false;  // it may have used it
   if (leaf.entry_buffer < 0) return true;
   const Tensor gradient = gradient_buffer(leaf.tensor);
   return gradient.defined() && gradient.has_storage() && shows(gradient, *leaf.entry_geometry);
 }
 
 }  // namespace
+
+bool gradients_fit(const Program& program) {
+  return std::all_of(program.leaves.begin(), program.leaves.end(), gradient_fits);
+}
 
 bool surroundings_fit(const Program& program) {
   for (const Program::MeshValue& mesh : program.meshes)
@@ -51,9 +63,7 @@ bool surroundings_fit(const Program& program) {
     if (buffer.kind == Kind::replica && !replica_fits(buffer)) return false;
     if (buffer.kind == Kind::captured && !capture_fits(buffer)) return false;
   }
-  for (const Program::Leaf& leaf : program.leaves)
-    if (!gradient_fits(leaf)) return false;
-  return true;
+  return std::all_of(program.aliases.begin(), program.aliases.end(), alias_fits) && gradients_fit(program);
 }
 
 void bump_versions(const Program& program, at::ArrayRef<Tensor> arguments) {

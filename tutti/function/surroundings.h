@@ -9,6 +9,8 @@ namespace tutti {
 // Whether everything that a program uses from outside is as it was recorded: captured tensors in their memory, mesh
 // tensors in their components, gradients there or not.
 bool surroundings_fit(const Program& program);
+// Whether variables have gradients where they had, as far as the program uses them.
+bool gradients_fit(const Program& program);
 // Whether a tensor has this geometry.
 bool shows(const Tensor& tensor, const Geometry& geometry);
 // Tells LibTorch that the program writes what it writes outside, so that a stale graph is found.

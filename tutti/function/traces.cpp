@@ -31,7 +31,8 @@ namespace {
 std::atomic<bool> g_eagerly{false}, g_gpu_graphs{false};
 
 constexpr int kRecordingsToSettle = 3;
-constexpr int kMisfits = 4;  // recordings that were made for nothing
+constexpr int kMisfits = 4;       // recordings that were made for nothing
+constexpr size_t kMostAside = 3;  // a function that adds to gradients has two recordings: it finds some, or none
 constexpr const char* kOtherSurroundings =
     ": what it uses from outside, or how gradients stand when it begins, is other at each call";
 
@@ -94,12 +95,14 @@ void refuse_other_components(const std::string& name, at::ArrayRef<Tensor> argum
   }
 }
 
-// Whether both recordings began with gradients at the same variables, as far as that is known.
+// Whether both recordings began with gradients at the same variables, as far as that is known. A first one that found a
+// gradient does not know it for one.
 bool found_same_gradients(const Program& first, const Program& second) {
   return std::all_of(second.leaves.begin(), second.leaves.end(), [&](const Program::Leaf& leaf) {
     const auto same = std::find_if(first.leaves.begin(), first.leaves.end(),
                                    [&](const Program::Leaf& other) { return other.tensor.is_same(leaf.tensor); });
-    return same == first.leaves.end() || same->had_gradient == leaf.had_gradient;
+    return same == first.leaves.end() ||
+           (same->had_gradient == leaf.had_gradient && (same->is_known || !same->had_gradient));
   });
 }
 
@@ -107,7 +110,7 @@ bool found_same_gradients(const Program& first, const Program& second) {
 void learn_of_gradients(const Program& previous, Program& program) {
   for (Program::Leaf& leaf : program.leaves)
     leaf.needs_none &= std::none_of(previous.leaves.begin(), previous.leaves.end(), [&](const Program::Leaf& before) {
-      return before.tensor.is_same(leaf.tensor) && !before.needs_none && before.entry_buffer < 0 &&
+      return before.tensor.is_same(leaf.tensor) && before.is_known && !before.needs_none && before.entry_buffer < 0 &&
              before.changes == leaf.changes && (before.exit_value < 0) == (leaf.exit_value < 0);
     });
 }
@@ -177,30 +180,59 @@ bool Traces::gives_up_after_misfit(Trace& trace) {
   return trace.gave_up = ++trace.num_misfits > kMisfits && options_.if_unrecordable;
 }
 
+const std::shared_ptr<const Program>& Traces::Trace::latest_program() const {
+  return now.program || set_aside.empty() ? now.program : set_aside.back().program;
+}
+
+void Traces::Trace::set_aside_now() {
+  if (set_aside.size() == kMostAside) set_aside.erase(set_aside.begin());
+  set_aside.push_back(std::exchange(now, {}));
+}
+
+// Goes on with a recording that found gradients as they are now, or begins one. Returns whether it is another one.
+bool Traces::Trace::turn_to_gradients() {
+  if (!now.program || gradients_fit(*now.program)) return false;
+  const auto other = std::find_if(set_aside.begin(), set_aside.end(),
+                                  [](const Recording& recording) { return gradients_fit(*recording.program); });
+  if (other != set_aside.end())
+    std::swap(now, *other);
+  else if (now.ready)
+    set_aside_now();
+  else
+    return false;  // it is being recorded, and may reset gradients
+  return true;
+}
+
 // Each thread that calls at the same time has one.
+std::unique_ptr<ProgramRunner> Traces::take_fitting(Recording& recording) const {
+  if (!recording.ready) return nullptr;
+  std::unique_ptr<ProgramRunner> replay;
+  if (recording.free.empty()) {
+    replay = make_runner(recording.program);
+  } else {
+    replay = std::move(recording.free.back());
+    recording.free.pop_back();
+  }
+  if (replay->fits() && (!recording.graph || recording.graph.inner->fits())) return replay;
+  recording.free.push_back(std::move(replay));
+  return nullptr;
+}
+
 std::unique_ptr<ProgramRunner> Traces::take_replay(Trace& trace, Outcome& outcome, LaidOutValues& results,
                                                    FunctionGraph& graph) {
   const std::lock_guard lock(mutex_);
-  if (!trace.ready) return nullptr;
-  outcome.form = trace.form;
-  results = trace.results;
-  graph = trace.graph;
-  std::unique_ptr<ProgramRunner> replay;
-  if (trace.free.empty()) {
-    replay = make_runner(trace.program);
-  } else {
-    replay = std::move(trace.free.back());
-    trace.free.pop_back();
-  }
-  if (replay->fits() && (!graph || graph.inner->fits())) {
+  auto replay = take_fitting(trace.now);
+  if (!replay && trace.turn_to_gradients()) replay = take_fitting(trace.now);
+  if (replay) {
+    outcome.form = trace.now.form;
+    results = trace.now.results;
+    graph = trace.now.graph;
     trace.num_misfits = 0;
     return replay;
   }
-  trace.ready = false;  // something outside was replaced
-  trace.free.clear();
-  trace.program = nullptr;
-  trace.graph = {};
-  trace.num_recordings = 0;
+  if (!trace.now.ready) return nullptr;
+  trace.now = {};  // something outside was replaced
+  trace.set_aside.clear();
   if (gives_up_after_misfit(trace)) throw Error(ErrorCode::failed_precondition, options_.name + kOtherSurroundings);
   return nullptr;
 }
@@ -208,7 +240,12 @@ std::unique_ptr<ProgramRunner> Traces::take_replay(Trace& trace, Outcome& outcom
 // Unless the function was recorded anew meanwhile.
 void Traces::give_back(Trace& trace, std::unique_ptr<ProgramRunner> replay) {
   const std::lock_guard lock(mutex_);
-  if (trace.ready && replay->program() == trace.program) trace.free.push_back(std::move(replay));
+  const auto take = [&](Recording& recording) {
+    if (replay && recording.ready && replay->program() == recording.program)
+      recording.free.push_back(std::move(replay));
+  };
+  take(trace.now);
+  std::for_each(trace.set_aside.begin(), trace.set_aside.end(), take);
 }
 
 // A result whose graph ended in the function says so to whoever asks for its gradient.
@@ -247,33 +284,36 @@ void Traces::refuse_written_meshes(const Program& program, at::ArrayRef<LaidOut>
 
 // Two recordings in a row must be one program. The first may make what later ones find: an optimizer's state,
 // gradients.
-void Traces::accept(Trace& trace, Program program, const std::vector<std::string>& kept_outside, bool previous_fitted) {
-  if (trace.program) learn_of_gradients(*trace.program, program);
-  const auto previous = std::exchange(trace.program, std::make_shared<const Program>(std::move(program)));
-  const bool leaves_shares = trace.program->leaves_shares;
-  const bool made_state = std::exchange(trace.made_state, !kept_outside.empty() || leaves_shares);
-  ++trace.num_recordings;
-  if (!previous) return;
-  const auto forget = [&] {
-    trace.program = nullptr;
-    trace.graph = {};
-    trace.num_recordings = 0;
-  };
+void Traces::accept(Trace& trace, Program program, Recording made, const std::vector<std::string>& kept_outside,
+                    bool previous_fitted) {
+  if (trace.now.program) learn_of_gradients(*trace.now.program, program);
+  const bool leaves_shares = program.leaves_shares;
+  made.program = std::make_shared<const Program>(std::move(program));
+  made.made_state = !kept_outside.empty() || leaves_shares;
+  made.num_recordings = trace.now.num_recordings + 1;
+  Recording previous = std::exchange(trace.now, std::move(made));
+  if (!previous.program) return;
   const auto fail = [&](const std::string& text) {
-    forget();
+    trace.now = {};
     throw Error(ErrorCode::failed_precondition, options_.name + ": " + text);
   };
-  if (leaves_shares && trace.num_recordings < kRecordingsToSettle) return;
+  if (leaves_shares && trace.now.num_recordings < kRecordingsToSettle) return;
   if (leaves_shares)
     fail(
         "a replica writes in place to a value that all share, at each call anew, which cannot be recorded: global view "
         "writes it too. Make it a variable that is on_read, or call run_functions_eagerly(true)");
-  const auto differs = difference(*previous, *trace.program);
-  const bool may_settle = made_state && trace.num_recordings < kRecordingsToSettle;
-  if (differs && (may_settle || !found_same_gradients(*previous, *trace.program))) return;
+  const auto differs = difference(*previous.program, *trace.now.program);
+  if (differs && previous.made_state && trace.now.num_recordings < kRecordingsToSettle) return;
+  if (differs && !found_same_gradients(*previous.program, *trace.now.program)) {
+    std::swap(previous, trace.now);
+    trace.set_aside_now();
+    trace.now = std::move(previous);
+    trace.now.num_recordings = 1;
+    return;
+  }
   if (differs && !previous_fitted) {  // it is no second recording, but a first one of what is there now
     if (gives_up_after_misfit(trace)) throw Error(ErrorCode::failed_precondition, options_.name + kOtherSurroundings);
-    trace.num_recordings = 1;
+    trace.now.num_recordings = 1;
     if (trace.num_misfits <= kMisfits) return;
   }
   if (differs)
@@ -283,13 +323,13 @@ void Traces::accept(Trace& trace, Program program, const std::vector<std::string
   if (!kept_outside.empty())
     fail(str("something outside keeps a tensor that the function made (", kept_outside[0],
              "), which a replay would not renew. Return it, or write it into a tensor that is there with copy_()"));
-  if (trace.program->compiler) try {  // what its devices cannot do is told now
-      trace.free.push_back(make_runner(trace.program));
+  if (trace.now.program->compiler) try {  // what its devices cannot do is told now
+      trace.now.free.push_back(make_runner(trace.now.program));
     } catch (...) {
-      forget();
+      trace.now = {};
       throw;
     }
-  trace.ready = true;
+  trace.now.ready = true;
 }
 
 // Called where an error is caught.
@@ -332,8 +372,8 @@ void Traces::take_elements(Trace& trace, Call& call) {
 FunctionGraph Traces::graph_of(Trace& trace, const Program& program, std::shared_ptr<InnerGraph> inner) {
   if (!inner) return {};
   const std::lock_guard lock(mutex_);
-  const bool goes_on = trace.graph && trace.program && !difference(*trace.program, program);
-  return {std::move(inner), goes_on ? trace.graph.gradient : std::make_shared<FunctionGradient>(options_)};
+  const bool goes_on = trace.now.graph && trace.now.program && !difference(*trace.now.program, program);
+  return {std::move(inner), goes_on ? trace.now.graph.gradient : std::make_shared<FunctionGradient>(options_)};
 }
 
 Traces::Outcome Traces::record(Trace& trace, Call& call) {
@@ -342,9 +382,9 @@ Traces::Outcome Traces::record(Trace& trace, Call& call) {
   bool previous_fitted = true;
   {
     const std::lock_guard lock(mutex_);
-    if (trace.program) {
-      leaves = trace.program->leaves;
-      previous_fitted = trace.program->compiler || surroundings_fit(*trace.program);
+    if (const auto& program = trace.latest_program()) leaves = program->leaves;
+    if (trace.now.program) {
+      previous_fitted = trace.now.program->compiler || surroundings_fit(*trace.now.program);
     }
   }
   Recorder recorder(options_.name, leaves, options_.if_unrecordable ? Unrecordable::goes_on : Unrecordable::error);
@@ -398,10 +438,8 @@ void Traces::finish_recording(Trace& trace, const Call& call, bool previous_fitt
   outcome.tensors = finish_results(program, node_of, call.arguments.plain, std::move(results.plain), results.values);
   refuse_written_meshes(program, call.arguments.values);
   const std::lock_guard lock(mutex_);
-  trace.form = outcome.form;
-  trace.results = std::move(results.values);
-  trace.graph = node_of;
-  accept(trace, std::move(program), recorder.kept_outside(), previous_fitted);
+  Recording made{.form = outcome.form, .results = std::move(results.values), .graph = node_of};
+  accept(trace, std::move(program), std::move(made), recorder.kept_outside(), previous_fitted);
 }
 
 Traces::Outcome Traces::call(std::type_index types, const FlatArguments& arguments, Body body, Form form) {
@@ -483,7 +521,7 @@ std::shared_ptr<const Program> Traces::find_program(std::type_index types, const
   const Signature signature = signature_of(types, arguments, take_apart(arguments.tensors));
   const std::lock_guard lock(mutex_);
   for (const auto& trace : traces_)
-    if (trace->signature.is_of_call_like(signature)) return trace->program;
+    if (trace->signature.is_of_call_like(signature)) return trace->latest_program();
   return nullptr;
 }
 

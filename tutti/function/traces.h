@@ -42,18 +42,27 @@ class Traces {
   std::shared_ptr<const Program> find_program(std::type_index types, const FlatArguments& arguments) const;
 
  private:
-  struct Trace {
-    Signature signature;
-    std::shared_ptr<const Program> program = {};  // of the last recording
+  // Of a function that found gradients in one way: some, none, or at some variables.
+  struct Recording {
+    std::shared_ptr<const Program> program = {};  // the last one
     bool made_state = false;                      // whether that made tensors that something outside keeps
     int num_recordings = 0;
-    int num_misfits = 0;   // in a row: what it uses from outside was replaced
-    bool ready = false;    // two recordings in a row agreed
-    bool gave_up = false;  // such calls run as they are
+    bool ready = false;  // two recordings in a row agreed
     std::vector<std::unique_ptr<ProgramRunner>> free = {};
     std::shared_ptr<void> form = {};
     LaidOutValues results = {};
     FunctionGraph graph = {};  // of the last recording, if gradients go through a call
+  };
+  struct Trace {
+    Signature signature;
+    Recording now = {};
+    std::vector<Recording> set_aside = {};  // until gradients are found again as they were then
+    int num_misfits = 0;                    // in a row: what it uses from outside was replaced
+    bool gave_up = false;                   // such calls run as they are
+
+    const std::shared_ptr<const Program>& latest_program() const;
+    void set_aside_now();
+    bool turn_to_gradients();
   };
   // What a call was given, and where it runs.
   struct Call {
@@ -72,6 +81,7 @@ class Traces {
   std::unique_ptr<ProgramRunner> make_runner(const std::shared_ptr<const Program>& program) const;
   std::unique_ptr<ProgramRunner> take_replay(Trace& trace, Outcome& outcome, LaidOutValues& results,
                                              FunctionGraph& graph);
+  std::unique_ptr<ProgramRunner> take_fitting(Recording& recording) const;
   void give_back(Trace& trace, std::unique_ptr<ProgramRunner> replay);
   void fetch_elements(const Signature& signature, CallElements& elements, std::unique_lock<std::mutex>& recording);
   Outcome record(Trace& trace, Call& call);
@@ -81,7 +91,8 @@ class Traces {
   void give_up(const Error& why, const Trace* trace = nullptr);
   bool attempt(FunctionRef<void()> part, Trace* const& trace);
   void take_elements(Trace& trace, Call& call);
-  void accept(Trace& trace, Program program, const std::vector<std::string>& kept_outside, bool previous_fitted);
+  void accept(Trace& trace, Program program, Recording made, const std::vector<std::string>& kept_outside,
+              bool previous_fitted);
   void end_graph(Tensor& result) const;
   Tensors finish_results(const Program& program, const FunctionGraph& graph, at::ArrayRef<Tensor> arguments,
                          Tensors plain, at::ArrayRef<LaidOut> layouts) const;

@@ -106,6 +106,7 @@ void check_overlaps(const c10::OperatorHandle& op, const OperatorInfo& info, at:
   const bool may_overlap = may_write_overlaps(info.name);
   const auto reads_of = [&](const Tensor& written) {
     std::vector<Tensor> reads;
+    if (written.numel() == 0 && !info.writes_out) return reads;  // else it may be resized
     for (size_t i = 0; i < arguments.size(); ++i)
       if (!info.writes[i])
         for_each_mesh_tensor(arguments[i], [&](const Tensor& read, int) {
