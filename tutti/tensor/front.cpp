@@ -69,9 +69,10 @@ void follow_write(const c10::OperatorHandle& op, const Tensor& shared, const Ten
   if (detaches(op.schema().name())) shared.requires_grad_(false);
 }
 
-// Moves a tensor out of the buffer that it shares, which LibTorch cannot resize.
+// Moves a tensor out of the buffer that it shares, which LibTorch cannot resize. A recorder has the call do so, which
+// it sees.
 void own_storage(const Tensor& tensor) {
-  if (tensor.has_storage()) tensor.storage().mutable_data();
+  if (tensor.has_storage() && !CallRecorder::current()) tensor.storage().mutable_data();
 }
 
 // A replica may not write to a read copy, nor change the shape of what it shares. What it writes else, graphs of global
