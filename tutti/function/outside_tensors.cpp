@@ -1,5 +1,7 @@
 #include "tutti/function/outside_tensors.h"
 
+#include "tutti/tensor/mesh_tensor.h"
+
 namespace tutti {
 
 // A reference without ownership also keeps another tensor from getting the same address.
@@ -13,8 +15,8 @@ bool OutsideTensors::use(const Tensor& tensor, int buffer) {
   auto* const impl = tensor.unsafeGetTensorImpl();
   if (known_.contains(impl)) return false;
   const bool had_gradient = tensor.requires_grad() && tensor.is_leaf() && tensor.grad().defined();
-  known_.emplace(impl, Used{buffer, geometry_of(tensor), tensor.requires_grad(), had_gradient,
-                            c10::weak_intrusive_ptr(tensor.getIntrusivePtr())});
+  known_.emplace(impl, Used{buffer, is_mesh_tensor(tensor) ? Geometry{} : geometry_of(tensor), tensor.requires_grad(),
+                            had_gradient, c10::weak_intrusive_ptr(tensor.getIntrusivePtr())});
   return true;
 }
 

@@ -16,8 +16,8 @@ namespace tutti {
 class OutsideTensors {
  public:
   struct Used {
-    int buffer;  // as the caller numbers them
-    Geometry geometry;
+    int buffer;         // as the caller numbers them
+    Geometry geometry;  // of a plain tensor
     bool requires_grad, had_gradient;
     c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl> tensor;
   };

@@ -464,6 +464,7 @@ bool Recorder::is_from_outside(const Tensor& tensor) const {
 
 void Recorder::global_view(MeshTensorImpl& tensor, bool writes) {
   attempt([&] {
+    const Tensor itself(c10::intrusive_ptr<c10::TensorImpl>::reclaim_copy(&tensor));
     bool from_outside = false;
     for (const Tensor& component : tensor.components()) {
       const int known = known_buffer(component);
@@ -471,11 +472,12 @@ void Recorder::global_view(MeshTensorImpl& tensor, bool writes) {
       from_outside = true;
       const int number = known >= 0 ? known : capture(component);
       const auto [mesh, is_new] = mesh_of_.try_emplace(number, 0);
-      if (is_new) mesh->second = mesh_value(Tensor(c10::intrusive_ptr<c10::TensorImpl>::reclaim_copy(&tensor)));
-      program_.meshes[mesh->second].written |= writes;
+      if (is_new) mesh->second = mesh_value(itself);
+      Program::MeshValue& first = program_.meshes[mesh->second];
+      first.written |= writes;
+      if (!first.tensor.is_same(itself) && outside_.use(itself, number)) note_gradient_in_parts(itself);
     }
     if (!writes || !from_outside || tensor.is_inference()) return;
-    const Tensor itself(c10::intrusive_ptr<c10::TensorImpl>::reclaim_copy(&tensor));
     note_write_in_graph(itself);
     written_versions().push_back(tensor.version_counter());
     for (Part* const part : parts_) {
@@ -505,7 +507,9 @@ Tensor Recorder::replica_view(const Tensor& tensor, const Tensor& global, Functi
 }
 
 void Recorder::take_replica_view(const Tensor& tensor, const Tensor& global, const Tensor& own) {
-  if (!has_recordable_memory(own) || known_buffer(own) >= 0) return;
+  if (!has_recordable_memory(own)) return;
+  const bool is_known = known_buffer(own) >= 0;  // it, or another one in the same memory
+  if (is_known && (in_replica_ || is_from_outside(tensor))) return;
   note_leaf(own);
   const size_t mesh = mesh_value(tensor);
   if (in_replica_) {
@@ -521,7 +525,7 @@ void Recorder::take_replica_view(const Tensor& tensor, const Tensor& global, con
   program_.runs_replicas = true;
   if (own.requires_grad()) replica_leaves_.push_back(own);
   if (own.storage().data() != global.storage().data()) {
-    capture(own);
+    if (!is_known) capture(own);
     return;
   }
   program_.meshes[mesh].shared = true;

@@ -93,8 +93,14 @@ void Recorder::find_constants() {
 void Recorder::take_aliases() {
   outside_.for_each([&](const Tensor& alias, const OutsideTensors::Used& used) {
     const Program::Buffer& captured = buffer(used.buffer);
-    if (captured.kind == Kind::captured)
+    if (is_mesh_tensor(alias)) {
+      if (is_from_outside(alias)) return;
+      const Program::MeshValue& first = program_.meshes[mesh_of_.at(used.buffer)];
+      program_.meshes.push_back(
+          {alias, mesh_impl(alias).components(), used.requires_grad, first.written, first.shared});
+    } else if (captured.kind == Kind::captured) {
       program_.aliases.push_back({alias, captured.storage, used.geometry, used.requires_grad});
+    }
   });
   outside_.clear();
 }
