@@ -336,6 +336,14 @@ TEST_P(InPlaceViews, ShareMemoryWithWhatOtherOpsReadWhereLibTorchLetsThem) {
       }
 }
 
+// Of which LibTorch's kernels look at no place.
+TEST_P(InPlaceViews, OfNoElementsMayBeReadToo) {
+  const Mesh mesh({{"x", 2}}, test_devices(2), {.merge = GetParam()});
+  const Tensor none = distribute_tensor(torch::zeros({0, 2}), Layout::replicated(mesh, 2));
+  const Tensor ids = torch::zeros({0}, torch::kLong);
+  EXPECT_EQ(none.index_reduce_(0, ids, none.detach(), "prod").sizes(), none.sizes());
+}
+
 // Rows of one tensor, which lie in the same buffers and have no element in common.
 TEST_P(InPlaceViews, OfOneBufferWithoutCommonElementsAreWrittenAndRead) {
   const torch::NoGradGuard no_grad;

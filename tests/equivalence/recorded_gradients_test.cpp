@@ -1,0 +1,159 @@
+// What stands in grad() when a recorded function is called, and variables that share memory, against plain LibTorch.
+#include <gmock/gmock.h>
+#include <torch/torch.h>
+
+#include <array>
+#include <optional>
+
+#include "tests/support/dice.h"
+#include "tests/support/same_bits.h"
+#include "tests/support/test_devices.h"
+#include "tutti/distribute/mirrored_strategy.h"
+#include "tutti/function/function.h"
+#include "tutti/tensor/mesh_tensor.h"
+
+namespace tutti {
+namespace {
+
+enum class Place { plain, merged, separate };
+
+Tensor variable(const Tensor& value, Place place) {
+  if (place == Place::plain) return value.clone().requires_grad_();
+  const Mesh mesh({{"x", 2}}, test_devices(2), {.merge = place == Place::merged});
+  return distribute_tensor(value, Layout::replicated(mesh, static_cast<int>(value.dim()))).requires_grad_();
+}
+
+void expect_same(const Tensor& seen, const Tensor& wanted, const std::string& where) {
+  ASSERT_EQ(seen.defined(), wanted.defined()) << where;
+  if (seen.defined()) {
+    EXPECT_TRUE(same_bits(gather(seen), gather(wanted))) << where;
+  }
+}
+
+class RecordedGradients : public testing::TestWithParam<Place> {};
+
+// What is done to the gradients of two variables before each call: nothing, dropped or filled with zeros; what the
+// function does to them: nothing, reset before, scaled or dropped behind; and one may be frozen for a while.
+TEST_P(RecordedGradients, OfRandomCallsAreThoseOfPlainOnes) {
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    fuzz::Dice dice(seed);
+    const int inside = static_cast<int>(dice.below(4));
+    const bool freezes = dice.chance(30);
+    const Tensor start = torch::randn({2, 3});
+    std::array<Tensor, 2> own{variable(start, GetParam()), variable(start + 1, GetParam())};
+    std::array<Tensor, 2> plain{variable(start, GetParam()), variable(start + 1, GetParam())};
+    const auto step = [inside](std::array<Tensor, 2>& variables, const Tensor& x) {
+      if (inside == 1) variables[0].mutable_grad() = Tensor();
+      const Tensor loss = (variables[0] * x + variables[1].tanh()).square().sum();
+      loss.backward();
+      if (inside == 2 && variables[0].grad().defined()) variables[0].mutable_grad().mul_(0.5);
+      if (inside == 3) variables[1].mutable_grad() = Tensor();
+      return loss.detach();
+    };
+    const auto recorded = function([&](const Tensor& x) { return step(own, x); });
+    for (int call = 0; call < 14; ++call) {
+      const int before = static_cast<int>(dice.below(4)), which = static_cast<int>(dice.below(3));
+      const bool freeze = freezes && (call == 5 || call == 8);
+      for (auto* variables : {&own, &plain})
+        for (size_t i = 0; i < 2; ++i) {
+          Tensor& variable = (*variables)[i];
+          if (freeze && i == 1) variable.requires_grad_(call == 8);
+          if (which == 2 || which == static_cast<int>(i)) {
+            if (before == 1) variable.mutable_grad() = Tensor();
+            if (before == 2 && variable.grad().defined()) variable.mutable_grad().zero_();
+          }
+        }
+      const Tensor x = torch::randn({2, 3});
+      const std::string where = "program " + std::to_string(seed) + ", call " + std::to_string(call);
+      expect_same(recorded(x), step(plain, x), where);
+      for (size_t i = 0; i < 2; ++i) expect_same(own[i].grad(), plain[i].grad(), where);
+      if (HasFailure()) return;
+    }
+  }
+}
+
+// Zeroed before every second call: two recordings of a call that finds none, and two of one that finds some.
+TEST_P(RecordedGradients, ThatAreAddedUpAreReplayedToo) {
+  Tensor w = variable(torch::ones({3}), GetParam());
+  const auto step = function([&](const Tensor& x) { (w * x).sum().backward(); });
+  for (int call = 0; call < 20; ++call) {
+    if (call % 2 == 0) w.mutable_grad() = Tensor();
+    step(torch::full({3}, call));
+    EXPECT_TRUE(torch::equal(gather(w.grad()), torch::full({3}, call % 2 == 0 ? call : 2 * call - 1))) << call;
+  }
+  EXPECT_EQ(step.tracing_count(), 4);
+}
+
+// As vector_to_parameters() leaves them, and a GPU's recurrent networks; each is replaced and frozen by itself.
+TEST_P(RecordedGradients, OfVariablesInOneMemoryAreTheirOwn) {
+  for (int change = 0; change < 4; ++change) {
+    SCOPED_TRACE(change);
+    const Tensor flat = variable(torch::randn({12}), GetParam()).detach();
+    const auto part = [&](int64_t begin) { return flat.narrow(0, begin, 4); };
+    std::array<Tensor, 3> parts;
+    for (size_t i = 0; i < 3; ++i) {
+      parts[i] = variable(torch::zeros({4}), GetParam());
+      parts[i].set_data(part(4 * static_cast<int64_t>(i)));
+    }
+    parts[2].requires_grad_(false);
+    const auto step = [&](const Tensor& x) {
+      const Tensor loss = (parts[0] * x + parts[1].tanh() * x + parts[2] * x).square().sum();
+      loss.backward();
+      return loss.detach();
+    };
+    const auto recorded = function(step);
+    const auto gradients = [&] {
+      std::vector<Tensor> found;
+      for (Tensor& tensor : parts) found.push_back(std::exchange(tensor.mutable_grad(), Tensor()));
+      return found;
+    };
+    for (int call = 0; call < 9; ++call) {
+      if (call == 4 && change == 1) parts[1].set_data(variable(torch::ones({4}), GetParam()).detach());
+      if (call == 4 && change == 2) parts[1].requires_grad_(false);
+      if (call == 4 && change == 3) parts[2].set_data(part(2));
+      const Tensor x = torch::randn({4});
+      const Tensor seen = recorded(x);
+      const auto seen_gradients = gradients();
+      expect_same(seen, step(x), "call " + std::to_string(call));
+      const auto wanted = gradients();
+      for (size_t i = 0; i < 3; ++i) expect_same(seen_gradients[i], wanted[i], "call " + std::to_string(call));
+    }
+    EXPECT_LE(recorded.tracing_count(), 4);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Places, RecordedGradients, testing::Values(Place::plain, Place::merged, Place::separate));
+
+TEST(RecordedReplicas, MayWriteStatisticsFromTheFirstCallOn) {
+  MirroredStrategy strategy({.devices = test_devices(2)});
+  std::array<torch::nn::BatchNorm1d, 2> norms{nullptr, nullptr};
+  std::array<Tensor, 2> sums;
+  strategy.build([&] {
+    for (size_t i = 0; i < 2; ++i) {
+      norms[i] = torch::nn::BatchNorm1d(3);
+      sums[i] = torch::zeros({3});
+    }
+  });
+  const auto step = [&](size_t which, const Tensor& x) {
+    const auto parts = strategy.run(
+        [&](const Tensor& part) {
+          const torch::NoGradGuard guard;
+          sums[which].mul_(0.5).add_(part.mean(0));
+          return norms[which]->forward(part).square().sum();
+        },
+        PerReplica<Tensor>(x.chunk(2)));
+    return strategy.reduce(ReduceOp::sum, parts);
+  };
+  const auto recorded = function([&](const Tensor& x) { return step(0, x); });
+  for (int call = 0; call < 6; ++call) {
+    const Tensor x = torch::randn({8, 3});
+    expect_same(recorded(x), step(1, x), "call " + std::to_string(call));
+  }
+  EXPECT_EQ(recorded.tracing_count(), 3);
+  expect_same(sums[0], sums[1], "sum");
+  expect_same(norms[0]->running_mean, norms[1]->running_mean, "mean");
+  expect_same(norms[0]->running_var, norms[1]->running_var, "variance");
+}
+
+}  // namespace
+}  // namespace tutti
