@@ -230,6 +230,7 @@ class Program {
           [&](const Tensor& part_x, const Tensor& part_y, size_t part) { return step_of_part(part_x, part_y, part); },
           x, y);
       if (c_.has(Idiom::update_in_call)) update();
+      if (c_.has(Idiom::update_in_call) && c_.recorded && c_.gpus) zero_grad();
       return total;
     };
     call_ = c_.recorded && !world_.is_plain() ? Call(function(call)) : call;
