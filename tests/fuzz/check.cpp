@@ -272,6 +272,8 @@ class Comparison {
     else if (all_ && seen.same_as != wanted.same_as)
       return {"identity", str(what, " is the same tensor as ", slot_name(program_, seen.same_as), ", not ",
                               slot_name(program_, wanted.same_as))};
+    const bool is_some_gradient =
+        seen.is_gradient || facts_.is_result_of_gradient(seen.slot) || facts_.is_read_gradient(seen.slot);
     const Tensor expected = terms == 1 ? wanted.value : sum_of_equal(wanted.value, terms);
     if (const double far = distance(seen.value, expected); far > precision(program_, wanted_)) {
       if (far <= 8 * unsteadiness(wanted))
@@ -289,16 +291,16 @@ class Comparison {
         passed_over_.insert("bits of a number that was computed: the last ones, and a zero's sign, hang on the kernel");
       else if (far <= precision(at::kFloat) && facts_.calls_logsumexp_into())
         passed_over_.insert("LibTorch's logsumexp adds in the precision of its out=");
-      else if ((seen.is_gradient || facts_.is_result_of_gradient(seen.slot)) && facts_.hooks_written_product())
+      else if (is_some_gradient && facts_.hooks_written_product())
         passed_over_.insert("a hook of a product that is then written: LibTorch's may be a view, and forget it");
       else if (facts_.transforms_into())
         passed_over_.insert(kUnwrittenOut);
       else if (seen.is_gradient && facts_.goes_back_behind_a_step())
         passed_over_.insert(
             "a backward pass through what an optimizer has written since, past LibTorch's count of versions");
-      else if ((seen.is_gradient || facts_.is_result_of_gradient(seen.slot)) && facts_.writes_behind_kron())
+      else if (is_some_gradient && facts_.writes_behind_kron())
         passed_over_.insert("a gradient by what was written since kron read it, past LibTorch's count of versions");
-      else if ((seen.is_gradient || facts_.is_result_of_gradient(seen.slot)) && facts_.takes_elements_around_a_view())
+      else if (is_some_gradient && facts_.takes_elements_around_a_view())
         passed_over_.insert("the gradient of elements that as_strided takes from around a view, which a write changes");
       else if (facts_.hangs_on_a_nan())
         passed_over_.insert(

@@ -157,6 +157,12 @@ bool Facts::is_result_of_gradient(int slot) const {
   });
 }
 
+bool Facts::is_read_gradient(int slot) const {
+  return std::any_of(program_.statements.begin(), program_.statements.end(), [&](const Statement& statement) {
+    return statement.kind == Statement::Kind::read_gradient && slot == statement.result;
+  });
+}
+
 bool Facts::is_input(int slot) const {
   return std::any_of(program_.inputs.begin(), program_.inputs.end(),
                      [&](const Input& input) { return input.slot == slot; });

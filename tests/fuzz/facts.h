@@ -46,6 +46,8 @@ class Facts {
   bool resizes() const;
   // How a gradient lies depends on the formulas, of which a mesh has its own for products.
   bool is_result_of_gradient(int slot) const;
+  // What grad() gave, to which later passes add.
+  bool is_read_gradient(int slot) const;
   // Whether replicas may share the tensor: an input, or what a call wrote and returned.
   bool is_shared(int slot) const;
   // Optimizers write to data(): LibTorch does not see that a graph of before saved what they write.
