@@ -432,7 +432,9 @@ TEST(RecordedTraining, OfLayersThatCannotBeRecordedRunsEagerlyAndSaysSoOnce) {
        {4, 3},
        "depends on the values of a tensor"},
       {[] { return Layers{layers::GRU({.units = 3, .stateful = true})}; }, {4, 3}, "differ"},
-      {[] { return Layers{layers::SpectralNormalization(Dense({.units = 3}))}; }, {3}, "was parted from it"},
+      {[] { return Layers{layers::SpectralNormalization(Dense({.units = 3}))}; },
+       {3},
+       "writes in place to a value that all share"},
       {[] {
          return Layers{layers::RandomFlip({.seed = 3}), layers::Flatten()};
        },
