@@ -14,7 +14,7 @@ void OutsideTensors::made(const Tensor& tensor) {
 bool OutsideTensors::use(const Tensor& tensor, int buffer) {
   auto* const impl = tensor.unsafeGetTensorImpl();
   if (known_.contains(impl)) return false;
-  const bool had_gradient = tensor.requires_grad() && tensor.is_leaf() && tensor.grad().defined();
+  const bool had_gradient = is_leaf_with_gradient(tensor) && tensor.grad().defined();
   known_.emplace(impl, Used{buffer, is_mesh_tensor(tensor) ? Geometry{} : geometry_of(tensor), tensor.requires_grad(),
                             had_gradient, c10::weak_intrusive_ptr(tensor.getIntrusivePtr())});
   return true;

@@ -10,6 +10,9 @@
 
 namespace tutti {
 
+// Whether grad() is the tensor's own: a parameter's.
+inline bool is_leaf_with_gradient(const Tensor& tensor) { return tensor.requires_grad() && tensor.is_leaf(); }
+
 // Which of the tensors that a function's calls use were there before it, on memory that another tensor has too: the
 // parameters of a flat vector, a recurrent network's weights on a GPU. Views that calls of its own give are none. Keeps
 // no tensor alive.

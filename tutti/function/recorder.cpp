@@ -295,13 +295,10 @@ void Recorder::take_operands(const OperatorInfo& info, at::ArrayRef<at::IValue> 
 
 void Recorder::take_results(const OperatorInfo& info, Stack& stack, Program::Call& call) {
   const size_t known = program_.buffers.size();
-  for (const at::IValue& result : torch::jit::last(stack, info.num_returns))
-    for_each_tensor(result, [&](const Tensor& tensor) {
-      if (tensor.defined()) outside_.made(tensor);
-    });
   const int number_of_call = static_cast<int>(calls().size());
   for (const at::IValue& result : torch::jit::last(stack, info.num_returns)) {
     for_each_tensor(result, [&](const Tensor& tensor) {
+      if (tensor.defined()) outside_.made(tensor);
       if (!tensor.defined() || !has_recordable_memory(tensor) || known_buffer(tensor) >= 0) return;
       const int64_t bytes = tensor._is_zerotensor() ? 0 : static_cast<int64_t>(tensor.storage().nbytes());
       const int number =

@@ -44,8 +44,7 @@ void Recorder::take_leaves() {
   for (const auto& [leaf, had_gradient] : leaves_)
     if (had_gradient) met_with_gradient.insert(leaf.unsafeGetTensorImpl());
   const auto add_leaf = [&](const Tensor& tensor) {
-    if (tensor.requires_grad() && tensor.is_leaf() &&
-        known.emplace(tensor.unsafeGetTensorImpl(), program_.leaves.size()).second)
+    if (is_leaf_with_gradient(tensor) && known.emplace(tensor.unsafeGetTensorImpl(), program_.leaves.size()).second)
       program_.leaves.push_back(
           {.tensor = tensor, .had_gradient = met_with_gradient.contains(tensor.unsafeGetTensorImpl())});
   };

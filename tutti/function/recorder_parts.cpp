@@ -41,8 +41,8 @@ Recorder::PartScope::PartScope(Recorder& recorder, Part& part) : recorder_(recor
   at::autocast::clear_cache();  // what it keeps would be used in other parts
   for (const auto& [leaf, had_gradient] : std::vector(recorder_.leaves_))
     part_.gradients.emplace_back(leaf, leaf.grad());
-  recorder_.outside_.for_each([&](const Tensor& alias, const OutsideTensors::Used& used) {
-    if (used.requires_grad && alias.is_leaf()) part_.gradients.emplace_back(alias, alias.grad());
+  recorder_.outside_.for_each([&](const Tensor& alias, const OutsideTensors::Used&) {
+    if (is_leaf_with_gradient(alias)) part_.gradients.emplace_back(alias, alias.grad());
   });
   part_.number = ++recorder_.num_parts_;
   recorder_.parts_.push_back(&part_);
@@ -130,13 +130,13 @@ void Recorder::note_draw_in_parts(at::ArrayRef<at::IValue> arguments) {
 }
 
 void Recorder::note_leaf(const Tensor& tensor) {
-  if (!tensor.requires_grad() || !tensor.is_leaf()) return;
+  if (!is_leaf_with_gradient(tensor)) return;
   leaves_.emplace_back(tensor, tensor.grad().defined());
   note_gradient_in_parts(tensor);
 }
 
 void Recorder::note_gradient_in_parts(const Tensor& tensor) {
-  if (!tensor.requires_grad() || !tensor.is_leaf()) return;
+  if (!is_leaf_with_gradient(tensor)) return;
   for (Part* const part : parts_) part->gradients.emplace_back(tensor, tensor.grad());
 }
 

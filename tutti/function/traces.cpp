@@ -184,9 +184,9 @@ const std::shared_ptr<const Program>& Traces::Trace::latest_program() const {
   return now.program || set_aside.empty() ? now.program : set_aside.back().program;
 }
 
-void Traces::Trace::set_aside_now() {
+void Traces::Trace::put_aside(Recording recording) {
   if (set_aside.size() == kMostAside) set_aside.erase(set_aside.begin());
-  set_aside.push_back(std::exchange(now, {}));
+  set_aside.push_back(std::move(recording));
 }
 
 // Goes on with a recording that found gradients as they are now, or begins one. Returns whether it is another one.
@@ -197,7 +197,7 @@ bool Traces::Trace::turn_to_gradients() {
   if (other != set_aside.end())
     std::swap(now, *other);
   else if (now.ready)
-    set_aside_now();
+    put_aside(std::exchange(now, {}));
   else
     return false;  // it is being recorded, and may reset gradients
   return true;
@@ -305,9 +305,7 @@ void Traces::accept(Trace& trace, Program program, Recording made, const std::ve
   const auto differs = difference(*previous.program, *trace.now.program);
   if (differs && previous.made_state && trace.now.num_recordings < kRecordingsToSettle) return;
   if (differs && !found_same_gradients(*previous.program, *trace.now.program)) {
-    std::swap(previous, trace.now);
-    trace.set_aside_now();
-    trace.now = std::move(previous);
+    trace.put_aside(std::move(previous));
     trace.now.num_recordings = 1;
     return;
   }
@@ -383,9 +381,7 @@ Traces::Outcome Traces::record(Trace& trace, Call& call) {
   {
     const std::lock_guard lock(mutex_);
     if (const auto& program = trace.latest_program()) leaves = program->leaves;
-    if (trace.now.program) {
-      previous_fitted = trace.now.program->compiler || surroundings_fit(*trace.now.program);
-    }
+    if (trace.now.program) previous_fitted = trace.now.program->compiler || surroundings_fit(*trace.now.program);
   }
   Recorder recorder(options_.name, leaves, options_.if_unrecordable ? Unrecordable::goes_on : Unrecordable::error);
   call.elements.record_by(recorder);

@@ -61,7 +61,7 @@ class Traces {
     bool gave_up = false;                   // such calls run as they are
 
     const std::shared_ptr<const Program>& latest_program() const;
-    void set_aside_now();
+    void put_aside(Recording recording);
     bool turn_to_gradients();
   };
   // What a call was given, and where it runs.
