@@ -131,8 +131,8 @@ void Transformers(benchmark::State& state) { measure(state, transformer()); }
 void measure_recorded(benchmark::State& state, const Task& task) {
   if (is_without_gpu(state)) return;
   try {
-    Training raw(task), ours(task, parts(1));
-    const auto step = function([&] { ours.step(); }, {.gpu_graphs = state.range(0) != 0});
+    Training raw(task), ours(task, parts(state.range(0)), {.merge = state.range(1) != 0});
+    const auto step = function([&] { ours.step(); }, {.gpu_graphs = state.range(2) != 0});
     compare(state, 1, several([&] { raw.step(); }), several([&] { step(); }));
   } catch (const Error& error) {  // LibTorch 2.11 records nothing; graphs need libtutti_cuda.so
     state.SkipWithError(error.what());
@@ -141,6 +141,7 @@ void measure_recorded(benchmark::State& state, const Task& task) {
 
 void RecordedMlp(benchmark::State& state) { measure_recorded(state, mlp()); }
 void RecordedCnn(benchmark::State& state) { measure_recorded(state, cnn()); }
+void RecordedTransformers(benchmark::State& state) { measure_recorded(state, transformer()); }
 
 // The CNN's step with a new batch from the host each time, of a dataset: by to() in the plain loop.
 void Input(benchmark::State& state) {
@@ -189,8 +190,15 @@ void variants(benchmark::internal::Benchmark* benchmark) {
 BENCHMARK(Mlp)->Apply(variants);
 BENCHMARK(Cnn)->Apply(variants);
 BENCHMARK(Transformers)->Apply(variants);
-BENCHMARK(RecordedMlp)->ArgName("graph")->Arg(0)->Arg(1)->Iterations(9)->UseManualTime();
-BENCHMARK(RecordedCnn)->ArgName("graph")->Arg(0)->Arg(1)->Iterations(9)->UseManualTime();
+void recorded_variants(benchmark::internal::Benchmark* benchmark) {
+  benchmark->ArgNames({"replicas", "merge", "graph"})->Iterations(9)->UseManualTime();
+  for (const int replicas : {1, 8})
+    for (const int graph : {0, 1}) benchmark->Args({replicas, 1, graph});
+  benchmark->Args({8, 0, 1});
+}
+BENCHMARK(RecordedMlp)->Apply(recorded_variants);
+BENCHMARK(RecordedCnn)->Apply(recorded_variants);
+BENCHMARK(RecordedTransformers)->Apply(recorded_variants);
 BENCHMARK(Input)->Iterations(9)->UseManualTime();
 BENCHMARK(AllReduce)->ArgName("buffers")->Arg(2)->Arg(4)->Arg(8)->Iterations(9)->UseManualTime();
 

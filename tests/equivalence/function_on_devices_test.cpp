@@ -392,6 +392,7 @@ TEST(FunctionOnDevices, AReplicaKeepsWhatItSharesWhereAnOpOnlyReadsIt) {
 }
 
 TEST(FunctionOnDevices, AnErrorInAReplicaIsItsOwnAndTheNextCallWorks) {
+  if (test_torch_device().is_cuda()) GTEST_SKIP() << "an index that is out of bounds ends all use of CUDA";
   MirroredStrategy strategy({.devices = test_devices(2)});
   const auto f = function([&](const PerReplica<Tensor>& logits, const PerReplica<Tensor>& labels) {
     return strategy.run([](const Tensor& x, const Tensor& y) { return torch::nll_loss(x, y); }, logits, labels);

@@ -45,7 +45,9 @@ struct KnownError {
   bool of_no_elements = false;
   bool unless_both = false;  // whether it counts where the other side fails too
 };
+constexpr const char* kNoMemory = "more memory than a program is given";
 constexpr KnownError kErrorsOfMeshes[] = {
+    {.text = "DefaultCPUAllocator: ", .why = kNoMemory},
     {.text = "view size is not compatible",
      .why = "LibTorch's kron takes no transposed factor, but with an out=",
      .op = "kron.out"},
@@ -88,6 +90,7 @@ constexpr KnownError kErrorsOfMeshes[] = {
 };
 constexpr const char* kOperandOfDropout = "LibTorch's dropout of no elements returns its operand";
 constexpr KnownError kErrorsOfLibTorch[] = {
+    {.text = "DefaultCPUAllocator: ", .why = kNoMemory},
     {.text = "grad_input must be contiguous",
      .why = "LibTorch's kernel insists on a gradient of its own making; pieces lie so"},
     {.text = "leaf variable has been moved into the graph interior", .why = kOperandOfDropout},

@@ -1,6 +1,7 @@
 // Random programs on plain tensors and on meshes: what LibTorch alone gives, a mesh gives.
 #include <c10/util/Exception.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
 #include <chrono>
@@ -28,8 +29,9 @@ constexpr int kProgramsOfChild = 200;  // a child then ends, and with it what it
 constexpr int kSecondsAlone = 10;      // of a program on plain tensors
 constexpr int kSecondsOfProgram = 60;  // of which it needs one, on a machine of its own
 constexpr int kSecondsOfShrinking = 30;
-constexpr int64_t kPassedOver = -1;  // in a child's lines, in the place of a program's number
-constexpr int kMostAlike = 2;        // findings of one kind and op that are shortened
+constexpr int64_t kPassedOver = -1;              // in a child's lines, in the place of a program's number
+constexpr int kMostAlike = 2;                    // findings of one kind and op that are shortened
+constexpr rlim_t kMostMemory = rlim_t{8} << 30;  // of a child's addresses
 
 struct Options {
   int64_t seconds = 60, programs = 0, first = 0;
@@ -79,6 +81,14 @@ std::vector<Place> places_of(const std::string& name) {
 struct Silence : c10::WarningHandler {
   void process(const c10::Warning&) override {}
 };
+
+// What needs more fails by itself, and takes nothing from others on the machine.
+void limit_memory() {
+#ifndef __SANITIZE_ADDRESS__  // which reserves addresses for all there is
+  const rlimit limit{kMostMemory, kMostMemory};
+  setrlimit(RLIMIT_AS, &limit);
+#endif
+}
 
 class Fuzzer {
  public:
@@ -141,6 +151,7 @@ class Fuzzer {
   int64_t run_child(int64_t first) {
     const ChildEnd end = in_child(
         [&](const auto& give) {
+          limit_memory();
           for (int64_t i = first; i < first + kProgramsOfChild && !done(i); ++i) {
             alarm(kSecondsAlone);
             const Program program = make(i);
@@ -206,6 +217,7 @@ class Fuzzer {
   std::string end_alone(int64_t index) {
     return in_child(
                [&](const auto&) {
+                 limit_memory();
                  const Program program = make(index);
                  if (is_recorded(program.place)) run_plainly(program);
                },
@@ -224,6 +236,7 @@ class Fuzzer {
     if (const auto alone = kind == "crash" ? end_alone(index) : ""; !alone.empty()) return pass_over(alone, index);
     const ChildEnd end = in_child(
         [&](const auto& give) {
+          limit_memory();
           const Program program = make(index);
           progress_->on_mesh = true;
           Verdict verdict = check_in_child(program);

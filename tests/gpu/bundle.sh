@@ -9,8 +9,8 @@ readonly most_bytes=$((60 << 20))
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 mkdir "$folder/lib"
-programs=(tests/gpu_test tests/nccl_processes_test tests/rules_test tests/gpu_workers tests/stablehlo_test
-  examples/mnist_fit benchmarks/gpu_step)
+programs=(tests/gpu_test tests/nccl_processes_test tests/rules_test tests/equivalence_test tests/gpu_workers
+  tests/stablehlo_test tests/idiom_fuzz examples/mnist_fit benchmarks/gpu_step)
 for program in "${programs[@]}"; do strip -o "$folder/${program##*/}" "$build/$program"; done
 cp "$here/run.sh" "$folder"
 [[ ! -e $build/lib/libtutti_cuda.so ]] || strip --strip-unneeded -o "$folder/libtutti_cuda.so" "$build/lib/libtutti_cuda.so"

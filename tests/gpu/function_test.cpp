@@ -38,6 +38,22 @@ TEST_F(Functions, GiveTheNumbersOfPlainCalls) {
   expect_like_plain([](const std::vector<Tensor>& a) { return a[0].mm(a[1].t()).log_softmax(1); }, {x, x / 7});
 }
 
+TEST_F(Functions, AttendInReplicas) {
+  MirroredStrategy strategy({.devices = parts(2)});
+  const auto attend = [&](const PerReplica<Tensor>& batch) {
+    return strategy.run([](const Tensor& x) { return at::scaled_dot_product_attention(x * 2, x, x) + 1; }, batch);
+  };
+  for (const bool as_graphs : {false, true}) {
+    if (as_graphs && !has_graphs()) continue;
+    const auto recorded = function(attend, {.gpu_graphs = as_graphs});
+    for (int call = 0; call < 8; ++call) {
+      const auto batch = strategy.distribute(torch::arange(192.0).view({4, 2, 6, 4}) / (100 + call));
+      const auto seen = recorded(batch), wanted = attend(batch);
+      for (size_t r = 0; r < 2; ++r) expect_bits(seen[r], wanted[r], str("replica ", r, "'s result of call ", call));
+    }
+  }
+}
+
 TEST_F(Functions, CopyBetweenHostAndGpu) {
   const Tensor x = torch::arange(6.0, on_gpu()), y = torch::arange(6.0);
   expect_like_plain([](const std::vector<Tensor>& a) { return (a[0].cpu() + a[1]).to(a[0].device()) * 2; }, {x, y});

@@ -3,9 +3,9 @@
 #
 #   ./run.sh [--results DIR] [--torch DIR] [--mnist DIR] [PART…]
 #
-# Parts: tests (each suite in a process of its own), rules (on logical parts of the GPU), nccl, workers, pjrt (XLA's plugin
-# for CUDA, which JAX brings; with --mnist a training too), sanitizer (NVIDIA's compute-sanitizer over a few tests),
-# figures; all unless given. DIR of --torch holds lib/libtorch_cuda.so; unless given it is that of python3's torch.
+# Parts: tests (each suite in a process of its own), rules (on logical parts of the GPU), recorded and graphs (the rules
+# and functions with replicas, recorded), fuzz (random training programs), nccl, workers, pjrt (XLA's plugin for CUDA, which JAX
+# brings; with --mnist a training too), sanitizer (NVIDIA's compute-sanitizer over a few tests), figures; all unless given. DIR of --torch holds lib/libtorch_cuda.so; unless given it is that of python3's torch.
 # Each log goes to the results' folder, and a line for each part to the output.
 # A case that needs a GPU where there is none is counted as skipped. Exits with 1 where a case has failed.
 set -uo pipefail
@@ -22,7 +22,7 @@ while [[ ${1:-} == --* ]]; do
   shift 2
 done
 parts=("$@")
-((${#parts[@]})) || parts=(tests rules nccl workers pjrt sanitizer figures)
+((${#parts[@]})) || parts=(tests rules recorded graphs fuzz nccl workers pjrt sanitizer figures)
 [[ -n $torch ]] ||
   torch=$(python3 -c 'import importlib.util as i; print(i.find_spec("torch").submodule_search_locations[0])') || exit 2
 export LD_LIBRARY_PATH="$torch/lib:$PWD/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
@@ -64,6 +64,29 @@ sharded() {
 
 run_nccl() { sharded nccl ./nccl_processes_test; }
 run_rules() { TUTTI_TEST_DEVICE=gpu sharded rules ./rules_test --gtest_filter=All/Rules.*; }
+
+# recorded NAME: rules and functions with replicas, as the simulated GPUs run them.
+recorded() {
+  TUTTI_TEST_DEVICE=gpu sharded "$1.functions" ./equivalence_test --gtest_filter="FunctionOnDevices.*:\
+FunctionCommunications*-*TrainsALibTorchModuleInGlobalView:*StepsWhereReplicasMeet"
+  TUTTI_TEST_DEVICE=gpu sharded "$1.rules" ./rules_test --gtest_filter=All/RecordedRules.*
+}
+
+run_recorded() { recorded recorded; }
+run_graphs() { TUTTI_TEST_GRAPHS=1 recorded graphs; }
+
+run_fuzz() {
+  local seed
+  compgen -G '/dev/nvidia[0-9]*' >/dev/null || { echo "fuzz: not run: no GPU" && return; }
+  for seed in {1..14}; do
+    ./idiom_fuzz --gpus --seed "$seed" --seconds 60 >"$results/fuzz.$seed.log" 2>&1 &
+  done
+  wait
+  for seed in {1..14}; do
+    grep -q ' 0 findings' "$results/fuzz.$seed.log" || failed=1
+    echo "fuzz: $(tail -1 "$results/fuzz.$seed.log")"
+  done
+}
 
 run_workers() {
   local case status
@@ -108,7 +131,7 @@ run_figures() {
 
 for part in "${parts[@]}"; do
   case $part in
-    tests | rules | nccl | workers | pjrt | sanitizer | figures) "run_$part" ;;
+    tests | rules | recorded | graphs | fuzz | nccl | workers | pjrt | sanitizer | figures) "run_$part" ;;
     *) echo "unknown part $part" >&2 && exit 2 ;;
   esac
 done

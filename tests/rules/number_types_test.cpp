@@ -365,6 +365,10 @@ TEST(LayerNorm, TakesWeightsOfTheTypesThatLibTorchTakes) {
                                [&](const Tensor& t) { return torch::layer_norm(t, {elements}, weight); });
         expect_like_one_device(x, kColumnsCut,
                                [&](const Tensor& t) { return torch::layer_norm(t, {elements}, {}, weight); });
+        for (const auto of_bias : types)
+          expect_like_one_device(x, kColumnsCut, [&](const Tensor& t) {
+            return torch::layer_norm(t, {elements}, weight, weight.to(of_bias));
+          });
       }
 }
 

@@ -100,6 +100,13 @@ const std::set<std::string> kNotRecorded = {"cumprod", "max_of_all",  "min_of_al
 // On GPUs.
 const std::set<std::string> kNotRecordedThere = {"bernoulli_of_probabilities"};
 
+// Of which CUDA's kernels add in an order of their own, so that two plain calls give other bits.
+const std::set<std::string> kUnorderedOnCuda = {"upsample_bilinear2d", "upsample_bicubic2d", "upsample_trilinear3d",
+                                                "pad_reflect",         "pad_replicate",      "nll_2d_sum",
+                                                "nll_2d_mean",         "nll_2d_weighted",    "cross_entropy_2d"};
+// Which CUDA has one kernel for, and a recording LibTorch's calls of others.
+const std::set<std::string> kComposedOnCuda = {"rms_norm"};
+
 int64_t num_recorded = 0;
 std::set<std::string> refusals;
 
@@ -132,6 +139,9 @@ class RecordedRules : public testing::TestWithParam<RuleCase> {
 
 TEST_P(RecordedRules, GiveTheBitsOfPlainCalls) {
   const RuleCase& rule_case = GetParam();
+  if (test_torch_device().is_cuda() &&
+      (kUnorderedOnCuda.count(rule_case.name) || kComposedOnCuda.count(rule_case.name)))
+    GTEST_SKIP() << "has other bits on CUDA";
   if (rule_case.name.find("float_power") != std::string::npos)  // which gives no others
     torch::set_default_dtype(caffe2::TypeMeta::Make<double>());
   const Expected expected = expected_of(rule_case);

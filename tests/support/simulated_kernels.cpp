@@ -422,6 +422,19 @@ void convolution_backward(const c10::OperatorHandle& overrideable, Stack* stack)
   });
 }
 
+// CUDA's kernels of lists count themselves what they write, which LibTorch's count refuses of an inference tensor.
+void write_to_list(const c10::OperatorHandle& op, Stack* stack) {
+  for (const Tensor& written : torch::jit::peek(*stack, 0, op.schema().arguments().size()).toTensorVector())
+    written.unsafeGetTensorImpl()->bump_version();
+  kernel<c10::DispatchKey::CPU>(op, stack);
+}
+
+void register_writes_to_lists(torch::Library& aten) {
+  for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames())
+    if (name.name.starts_with("aten::_foreach_") && name.name.ends_with('_'))
+      aten.impl(full_name(name).c_str(), torch::CppFunction::makeFromBoxedFunction<&write_to_list>());
+}
+
 // Of ops that have another kernel for devices that they do not know, sparse or not.
 void register_sparse() {
   torch::Library& aten = immortal_library("aten", c10::DispatchKey::SparsePrivateUse1);
@@ -453,6 +466,7 @@ void register_simulated_kernels() {
   for (const auto lazy : {c10::DispatchKey::Conjugate, c10::DispatchKey::Negative})  // as copy_ sees to it itself
     immortal_library("aten", lazy).impl("_copy_from", torch::CppFunction::makeFallthrough());
   aten.impl("record_stream", TORCH_FN(record_stream));
+  register_writes_to_lists(aten);
   aten.impl("repeat",
             torch::CppFunction::makeFromBoxedFunction<&kernel<c10::DispatchKey::CPU>>());  // LibTorch's crashes
   aten.impl("convolution_overrideable", torch::CppFunction::makeFromBoxedFunction<&convolution>());

@@ -19,4 +19,8 @@ bool is_gpu(c10::Device device);
 // The calling thread's current one, on which LibTorch makes what names no index; -1 where there is none.
 int current_gpu();
 
+// Before the calling thread computes there: libraries of CUDA want a context in each thread, which LibTorch makes one
+// of later than the first product of matrices.
+void enter_gpu(c10::Device gpu);
+
 }  // namespace tutti

@@ -6,6 +6,7 @@
 #include "tutti/core/error.h"
 #include "tutti/core/release_queue.h"
 #include "tutti/core/str.h"
+#include "tutti/device/gpu.h"
 #include "tutti/distribute/backward_here.h"
 #include "tutti/distribute/intra_op_threads.h"
 #include "tutti/distribute/strategy_place.h"
@@ -59,6 +60,7 @@ void ReplicaRunner::run_one(int replica, FunctionRef<void(int replica)> function
   std::optional<BackwardHere> backward_here;
   if (!devices_[r].is_cpu()) {
     device.emplace(devices_[r]);
+    enter_gpu(devices_[r]);
     backward_here.emplace();
   }
   std::optional<IntraOpThreads> one_thread;

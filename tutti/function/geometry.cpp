@@ -1,7 +1,6 @@
 #include "tutti/function/geometry.h"
 
 #include <ATen/TensorUtils.h>
-#include <c10/core/InferenceMode.h>
 #include <c10/core/TensorOptions.h>
 #include <c10/util/strides.h>
 
@@ -54,11 +53,6 @@ Tensor tensor_on_argument(const Tensor& argument, Geometry geometry) {
   geometry.offset +=
       argument.storage_offset() * argument.element_size() / static_cast<int64_t>(c10::elementSize(geometry.dtype));
   return tensor_on(argument.storage(), geometry);
-}
-
-Tensor inference_tensor_on(const c10::Storage& storage, const Geometry& geometry) {
-  const c10::InferenceMode inference;
-  return tensor_on(storage, geometry);
 }
 
 }  // namespace tutti

@@ -27,10 +27,8 @@ Geometry geometry_of(const Tensor& tensor);
 std::string to_string(const Geometry& geometry);
 // The bytes from the first element to behind the last; 0 if there are none.
 int64_t extent_bytes(const Geometry& geometry);
-// A tensor of this geometry on a storage, and on its device: without a graph and, as an inference tensor, without a
-// count of its versions.
+// A tensor of this geometry on a storage, and on its device; without a graph.
 Tensor tensor_on(const c10::Storage& storage, const Geometry& geometry);
-Tensor inference_tensor_on(const c10::Storage& storage, const Geometry& geometry);
 // A tensor on the memory of an argument, of a geometry that counts from the argument's first element.
 Tensor tensor_on_argument(const Tensor& argument, Geometry geometry);
 

@@ -68,6 +68,15 @@ void check_recordable(const std::string& function, const c10::OperatorHandle& op
   if (info.name == "aten::set_") stop(" gives a tensor other memory; write to the tensor with copy_() instead");
 }
 
+bool is_without_dropout(const c10::OperatorHandle& op, at::ArrayRef<at::IValue> arguments) {
+  for (const char* const name : {"dropout_p", "dropout"})
+    if (const auto position = op.schema().argumentIndexWithName(name)) {
+      const at::IValue& probability = arguments[static_cast<size_t>(*position)];
+      return probability.isDouble() && probability.toDouble() == 0;
+    }
+  return false;
+}
+
 // What a replica draws comes from its own generator, which a replay knows as an argument alone. That of an element of a
 // seeded map is no other element's.
 void check_generator(const std::string& function, const OperatorInfo& info, at::ArrayRef<at::IValue> arguments) {

@@ -34,6 +34,9 @@ void check_memory(const std::string& function, const char* are, at::ArrayRef<at:
 void check_recordable(const std::string& function, const c10::OperatorHandle& op, const OperatorInfo& info,
                       at::ArrayRef<at::IValue> arguments);
 
+// Whether the op draws for a dropout alone, and is called with none: attention, recurrent layers.
+bool is_without_dropout(const c10::OperatorHandle& op, at::ArrayRef<at::IValue> arguments);
+
 // Throws: unimplemented, in the name of the function, for a call that draws random numbers from a generator that a
 // replay does not know.
 void check_generator(const std::string& function, const OperatorInfo& info, at::ArrayRef<at::IValue> arguments);

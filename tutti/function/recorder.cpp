@@ -360,7 +360,7 @@ void Recorder::call(const c10::OperatorHandle& op, const OperatorInfo& info, Sta
   Program::Call call{.op = op, .name = name_of(op), .place = program_.compiler ? call_place() : CallPlace()};
   call.one_thread = num_threads_ > 1 && at::get_num_threads() == 1;
   call.grad_mode = at::GradMode::is_enabled();
-  call.draws = op.hasTag(at::Tag::nondeterministic_seeded) && info.draws;
+  call.draws = info.draws && !is_without_dropout(op, arguments);
   const bool goes_on = attempt([&] {
     note_seed();
     check_recordable(name_, op, info, arguments);

@@ -133,7 +133,7 @@ std::vector<const Program::Call*> Replay::calls_to_run() {
 
 void Replay::make_values() {
   for (const Program::Value& value : program_->values)
-    values_.push_back(inference_tensor_on(storages_[static_cast<size_t>(value.buffer)], value.geometry));
+    values_.push_back(tensor_on(storages_[static_cast<size_t>(value.buffer)], value.geometry));
 }
 
 at::IValue Replay::build(const Program::Operand& operand) const {
@@ -142,7 +142,7 @@ at::IValue Replay::build(const Program::Operand& operand) const {
   const auto tensor = [&](int value) {
     if (value < 0) return Tensor();
     const Tensor& prepared = values_[static_cast<size_t>(value)];
-    return prepared.numel() ? prepared : inference_tensor_on(prepared.storage(), geometry_of(prepared));
+    return prepared.numel() ? prepared : tensor_on(prepared.storage(), geometry_of(prepared));
   };
   switch (operand.kind) {
     case OperandKind::constant: return operand.constant;

@@ -21,7 +21,7 @@ c10::Storage storage_of(int64_t bytes, c10::DataPtr data) {
 }
 
 at::Tensor bytes_on(const c10::Storage& storage, int64_t bytes) {
-  return inference_tensor_on(storage, {at::kByte, {bytes}, {1}, 0, false, false});
+  return tensor_on(storage, {at::kByte, {bytes}, {1}, 0, false, false});
 }
 
 ReplayMemory::Block ReplayMemory::take(int64_t bytes) {

@@ -503,9 +503,12 @@ void run_gathered(const c10::OperatorHandle& op, const OperatorInfo& info, const
   LocalArguments(info, plan, arguments).of_call(0, call);
   bool copied = make_viewable(info, call);
   if (names_strides(info.name)) copied |= lay_out_as_named(op, arguments, call);
-  for (size_t i = 0; i < arguments.size(); ++i)  // what repeats elements is written as such
-    if (info.writes[i] && arguments[i].isTensor() && repeats_elements(arguments[i].toTensor()))
-      call[i] = laid_out(call[i].toTensor(), arguments[i].toTensor().strides());
+  const auto keeps_strides = [&](size_t i) {  // draws go by memory; what repeats elements is written as such
+    if (!arguments[i].isTensor() || !arguments[i].toTensor().defined()) return false;
+    return info.draws || (info.writes[i] && repeats_elements(arguments[i].toTensor()));
+  };
+  for (size_t i = 0; i < arguments.size(); ++i)
+    if (keeps_strides(i)) call[i] = laid_out(call[i].toTensor(), arguments[i].toTensor().strides());
   const Stack gathered(call);
   call_op(op, info, call);
   const auto for_each_written = [&](const auto& f) {  // with what is written to it

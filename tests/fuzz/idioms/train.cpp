@@ -84,7 +84,8 @@ class World {
 std::vector<Device> devices_of(int count, const Choice& choice) {
   if (!choice.gpus) return configure_logical_cpus(count);
   const auto gpus = list_physical_devices(DeviceType::gpu);
-  return {gpus.begin(), gpus.begin() + count};
+  if (gpus.size() >= static_cast<size_t>(count)) return {gpus.begin(), gpus.begin() + count};
+  return configure_logical_devices("GPU:0", std::vector<LogicalDeviceOptions>(static_cast<size_t>(count)));
 }
 
 class Replicas : public World {

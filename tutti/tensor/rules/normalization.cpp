@@ -64,10 +64,13 @@ at::ScalarType statistics_type(const Tensor& input, std::initializer_list<Tensor
   return input.scalar_type();
 }
 
-// Whether a layer norm of this type takes weights of that.
-bool suits(at::ScalarType input, const Tensor& weight) {
-  if (!weight.defined() || weight.scalar_type() == input) return true;
-  return at::isReducedFloatingType(input) && weight.scalar_type() == at::kFloat;
+// Whether a layer norm of this type takes these.
+bool suits(at::ScalarType input, const Tensor& weight, const Tensor& bias) {
+  const auto are = [&](at::ScalarType type) {
+    const auto is = [&](const Tensor& value) { return !value.defined() || value.scalar_type() == type; };
+    return is(weight) && is(bias);
+  };
+  return are(input) || (at::isReducedFloatingType(input) && are(at::kFloat));
 }
 
 Results decompose_layer_norm(at::ArrayRef<IValue> a) {
@@ -76,8 +79,7 @@ Results decompose_layer_norm(at::ArrayRef<IValue> a) {
   const auto normalized = static_cast<int64_t>(axes.last.size());
   const bool fits = normalized > 0 && given.sizes().slice(axes.lead.size()) == at::IntArrayRef(a[1].toDimVector());
   const Tensor weight = tensor_or_none(a[2]), bias = tensor_or_none(a[3]);
-  const bool are_taken =
-      fits && !given.is_complex() && suits(given.scalar_type(), weight) && suits(given.scalar_type(), bias);
+  const bool are_taken = fits && !given.is_complex() && suits(given.scalar_type(), weight, bias);
   if (!are_taken || !is_sharded(given, axes.last)) return {};  // LibTorch says what it does not take
   const Tensor input = in_sum_type(given);
   const auto [variance, mean] = at::var_mean(input, at::OptionalIntArrayRef(axes.last), c10::Scalar(0), true);
