@@ -36,6 +36,7 @@ std::string difference(const std::vector<Number>& seen, const std::vector<Number
 std::string defect(const Choice& choice) {
   const ChildEnd end = in_child(
       [&](const auto& give) {
+        configure_logical_cpus(4);  // asks CUDA for its GPUs, which then serves no process that is forked later
         std::vector<Number> wanted;
         try {
           wanted = train_plain(choice);
@@ -144,7 +145,6 @@ int main(int argc, char** argv) {
   app.add_flag("--gpus", choice.gpus,
                "on GPUs, with TUTTI_TEST_DEVICE=cpu_and_gpu simulated ones where there are none");
   CLI11_PARSE(app, argc, argv);
-  tutti::configure_logical_cpus(4);
   tutti::set_warning_sink([](const std::string&) {});
   if (choice.replicas < 0) return fuzz(seed, seconds, programs, choice.gpus);
   const std::string text = defect(parse(idioms, choice));
