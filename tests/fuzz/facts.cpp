@@ -1,6 +1,7 @@
 #include "facts.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "print.h"
@@ -61,14 +62,18 @@ bool Facts::calls_product() const {
 
 bool Facts::hooks_written_product() const {
   std::set<int> results, hooked;
+  std::map<int, int> written;  // what an op in place gives, by what it was given
   for (const Statement& statement : program_.statements) {
-    const int first =
+    int first =
         statement.arguments.empty() || statement.arguments[0].slots.empty() ? -1 : statement.arguments[0].slots[0];
+    if (const auto found = written.find(first); found != written.end()) first = found->second;
     if (statement.kind == Statement::Kind::hook && results.count(first)) hooked.insert(first);
     if (!statement.op) continue;
     if (const std::string op = op_name(*statement.op); op == "einsum" || op == "linear")
       results.insert(statement.result);
-    if (is_written(statement.op->schema().arguments()[0]) && hooked.count(first)) return true;
+    if (!is_written(statement.op->schema().arguments()[0])) continue;
+    if (hooked.count(first)) return true;
+    written[statement.result] = first;
   }
   return false;
 }
