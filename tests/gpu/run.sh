@@ -4,8 +4,9 @@
 #   ./run.sh [--results DIR] [--torch DIR] [--mnist DIR] [PART…]
 #
 # Parts: tests (each suite in a process of its own), rules (on logical parts of the GPU), recorded and graphs (the rules
-# and functions with replicas, recorded), fuzz (random training programs), nccl, workers, pjrt (XLA's plugin for CUDA, which JAX
-# brings; with --mnist a training too), sanitizer (NVIDIA's compute-sanitizer over a few tests), figures; all unless given. DIR of --torch holds lib/libtorch_cuda.so; unless given it is that of python3's torch.
+# and functions with replicas, recorded), fuzz (random training programs), nccl, workers, pjrt (XLA's plugin for CUDA,
+# which JAX brings; with --mnist a training too), sanitizer (NVIDIA's compute-sanitizer over a few tests), figures; all
+# unless given. DIR of --torch holds lib/libtorch_cuda.so; unless given it is that of python3's torch.
 # Each log goes to the results' folder, and a line for each part to the output.
 # A case that needs a GPU where there is none is counted as skipped. Exits with 1 where a case has failed.
 set -uo pipefail

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/nccl/fake_sums.h"
 #include "tests/support/nccl_fault.h"
 #include "tests/support/simulated_stream.h"
 #include "tutti/collectives/local/half.h"
@@ -137,64 +138,6 @@ bool is_called_for_two(Communicator& member) {
 }
 constexpr const char* kCalledForTwo = "a thread calls for two members outside of a group";
 
-size_t size_of(DataType type) {
-  switch (type) {
-    case DataType::int8:
-    case DataType::uint8: return 1;
-    case DataType::float16:
-    case DataType::bfloat16: return 2;
-    case DataType::int32:
-    case DataType::float32: return 4;
-    case DataType::int64:
-    case DataType::float64: return 8;
-  }
-  return 0;
-}
-
-template <class T>
-T add(T a, T b) {
-  return static_cast<T>(a + b);
-}
-Half add(Half a, Half b) { return to_half(to_float(a) + to_float(b)); }
-BFloat16 add(BFloat16 a, BFloat16 b) { return to_bfloat16(to_float(a) + to_float(b)); }
-template <class T>
-T multiply(T a, double by) {
-  return by == 1 ? a : static_cast<T>(a * static_cast<T>(by));
-}
-Half multiply(Half a, double by) { return to_half(to_float(a) * static_cast<float>(by)); }
-BFloat16 multiply(BFloat16 a, double by) { return to_bfloat16(to_float(a) * static_cast<float>(by)); }
-
-// The sum of elements [begin, begin + count) of all inputs; that of each of as many stretches as there are members
-// begins with another one.
-template <class T>
-void sum(const Meeting& meeting, size_t begin, size_t count, void* output) {
-  const size_t members = meeting.requests.size();
-  std::vector<T> result(count);
-  for (size_t i = 0; i < count; ++i) {
-    const size_t first = i * members / count + 1;
-    for (size_t step = 0; step < members; ++step) {
-      const size_t member = (first + step) % members;
-      const T value =
-          multiply(static_cast<const T*>(meeting.requests[member]->input)[begin + i], meeting.scales[member]);
-      result[i] = step == 0 ? value : add(result[i], value);
-    }
-  }
-  std::memcpy(output, result.data(), count * sizeof(T));
-}
-
-void sum(const Meeting& meeting, size_t begin, size_t count, void* output) {
-  switch (meeting.requests[0]->type) {
-    case DataType::int8: return sum<int8_t>(meeting, begin, count, output);
-    case DataType::uint8: return sum<uint8_t>(meeting, begin, count, output);
-    case DataType::int32: return sum<int32_t>(meeting, begin, count, output);
-    case DataType::int64: return sum<int64_t>(meeting, begin, count, output);
-    case DataType::float16: return sum<Half>(meeting, begin, count, output);
-    case DataType::float32: return sum<float>(meeting, begin, count, output);
-    case DataType::float64: return sum<double>(meeting, begin, count, output);
-    case DataType::bfloat16: return sum<BFloat16>(meeting, begin, count, output);
-  }
-}
-
 // All have come, and nobody goes on before this is done.
 void compute(const Meeting& meeting) {
   const Request& first = *meeting.requests[0];
@@ -205,14 +148,17 @@ void compute(const Meeting& meeting) {
       return;
     }
   const size_t bytes = first.count * size_of(first.type), members = meeting.requests.size();
+  std::vector<Summand> summands;
+  for (size_t rank = 0; rank < members; ++rank)
+    summands.push_back({meeting.requests[rank]->input, meeting.scales[rank]});
   std::vector<std::vector<std::byte>> results(members);  // no output is written while another's input is still read
   for (size_t rank = 0; rank < members; ++rank) {
     const auto input = [&](size_t member) { return static_cast<const std::byte*>(meeting.requests[member]->input); };
     results[rank].resize(first.kind == Kind::all_gather ? bytes * members : bytes);
     std::byte* const result = results[rank].data();
     if (first.kind == Kind::all_reduce && rank > 0) results[rank] = results[0];
-    if (first.kind == Kind::all_reduce && rank == 0) sum(meeting, 0, first.count, result);
-    if (first.kind == Kind::reduce_scatter) sum(meeting, rank * first.count, first.count, result);
+    if (first.kind == Kind::all_reduce && rank == 0) sum(summands, first.type, 0, first.count, result);
+    if (first.kind == Kind::reduce_scatter) sum(summands, first.type, rank * first.count, first.count, result);
     if (first.kind == Kind::broadcast) std::memcpy(result, input(static_cast<size_t>(first.peer)), bytes);
     for (size_t member = 0; first.kind == Kind::all_gather && member < members; ++member)
       std::memcpy(result + member * bytes, input(member), bytes);

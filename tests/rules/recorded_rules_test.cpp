@@ -103,7 +103,7 @@ const std::set<std::string> kNotRecordedThere = {"bernoulli_of_probabilities"};
 // Of which CUDA's kernels add in an order of their own, so that two plain calls give other bits.
 const std::set<std::string> kUnorderedOnCuda = {"upsample_bilinear2d", "upsample_bicubic2d", "upsample_trilinear3d",
                                                 "pad_reflect",         "pad_replicate",      "nll_2d_sum",
-                                                "nll_2d_mean",         "nll_2d_weighted",    "cross_entropy_2d"};
+                                                "nll_2d_mean",         "cross_entropy_2d"};
 // Which CUDA has one kernel for, and a recording LibTorch's calls of others.
 const std::set<std::string> kComposedOnCuda = {"rms_norm"};
 

@@ -38,7 +38,16 @@ std::string to_string(Idiom idiom) {
                                        "vector",
                                        "step_inside",
                                        "loss_history",
-                                       "update_in_call"};
+                                       "update_in_call",
+                                       "evaluate_often",
+                                       "checkpoint",
+                                       "convolve",
+                                       "embed",
+                                       "attend",
+                                       "normalize_layer",
+                                       "normalize_batch",
+                                       "dropout",
+                                       "reparametrize"};
   static_assert(std::size(kNames) == static_cast<size_t>(Idiom::last));
   return kNames[static_cast<size_t>(idiom)];
 }
@@ -64,7 +73,11 @@ Choice sensible(Choice choice) {
   exclude(Idiom::tie_weights, Idiom::freeze);
   exclude(Idiom::step_inside, Idiom::adam);
   exclude(Idiom::evaluate_inference, Idiom::evaluate);
-  if (choice.gpus) drop(Idiom::recurrent);  // for which LibTorch has a kernel of CUDA's alone
+  exclude(Idiom::tie_weights, Idiom::reparametrize);
+  exclude(Idiom::attend, Idiom::penalty);                        // LibTorch's kernel has no second gradient
+  if (choice.replicas > 0) drop(Idiom::normalize_batch);         // each replica has statistics of its own
+  if (choice.replicas > 0 || choice.gpus) drop(Idiom::dropout);  // and draws numbers of its own
+  if (choice.gpus) drop(Idiom::recurrent);                       // for which LibTorch has a kernel of CUDA's alone
   if (!choice.has(Idiom::recurrent)) drop(Idiom::state_in_module);
   if (choice.replicas > 0) drop(Idiom::state_in_module);  // docs: state that replicas share is a race
   if (choice.recorded) drop(Idiom::recurrent);            // a state that a step leaves outside is refused

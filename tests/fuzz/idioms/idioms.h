@@ -41,6 +41,15 @@ enum class Idiom : uint8_t {
   step_inside,         // the optimizer steps in run
   loss_history,        // keeps losses as tensors
   update_in_call,  // zero_grad and the optimizer's step beside the step of the replicas: in a function that is recorded
+  evaluate_often,  // after each third step, by a function of its own if the step is one
+  checkpoint,      // written, what it is of overwritten, and restored
+  convolve,
+  embed,
+  attend,
+  normalize_layer,
+  normalize_batch,
+  dropout,
+  reparametrize,  // the last weight is a direction by a gain
   last
 };
 std::string to_string(Idiom idiom);

@@ -1,4 +1,7 @@
 // One training program with all idioms, written once for plain LibTorch, replicas and global view.
+#include <unistd.h>
+
+#include <filesystem>
 #include <functional>
 #include <sstream>
 
@@ -44,11 +47,27 @@ struct NetImpl : nn::Cloneable<NetImpl> {
     if (choice.has(Idiom::recurrent)) cell = register_module("cell", nn::GRUCell(kHidden, kHidden));
     if (!choice.has(Idiom::tie_weights)) last = register_module("last", nn::Linear(kHidden, kFeatures));
     if (choice.has(Idiom::running_buffer)) running = register_buffer("running", torch::zeros({kHidden}));
+    if (choice.has(Idiom::embed)) words = register_module("words", nn::Embedding(5, kHidden));
+    if (choice.has(Idiom::convolve))
+      convolution = register_module("convolution", nn::Conv1d(nn::Conv1dOptions(1, 2, 3).padding(1)));
+    if (choice.has(Idiom::normalize_layer))
+      layer_norm = register_module("layer_norm", nn::LayerNorm(nn::LayerNormOptions({kHidden})));
+    if (choice.has(Idiom::normalize_batch)) batch_norm = register_module("batch_norm", nn::BatchNorm1d(kHidden));
+    if (choice.has(Idiom::reparametrize)) gain = register_parameter("gain", torch::ones({kFeatures, 1}));
   }
   // The output, and the state after it.
   std::pair<Tensor, Tensor> forward(const Tensor& x, Tensor state) {
     Tensor hidden = torch::tanh(first(x));
     if (choice.has(Idiom::custom_function)) hidden = Square::apply(hidden);
+    if (words) hidden = hidden + words((x.detach().select(1, 0) * 32).to(torch::kLong).remainder(5));
+    if (convolution) hidden = hidden + convolution(hidden.unsqueeze(1)).mean(1);
+    if (choice.has(Idiom::attend)) {
+      const Tensor heads = hidden.view({-1, 1, kHidden / 2, 2});
+      hidden = at::scaled_dot_product_attention(heads, heads * 0.5, heads).reshape({-1, kHidden});
+    }
+    if (layer_norm) hidden = layer_norm(hidden);
+    if (batch_norm) hidden = batch_norm(hidden);
+    if (choice.has(Idiom::dropout)) hidden = torch::dropout(hidden, 0.25, is_training());
     if (cell) {
       if (choice.has(Idiom::state_in_module)) state = kept;
       if (!state.defined()) state = torch::zeros_like(hidden);
@@ -59,12 +78,22 @@ struct NetImpl : nn::Cloneable<NetImpl> {
       const torch::NoGradGuard guard;
       running.mul_(0.5).add_(hidden.detach().mean(0), 0.5);
     }
-    return {last ? last(hidden) : torch::linear(hidden, first->weight.t()), state};
+    return {output(hidden), state};
+  }
+  Tensor output(const Tensor& hidden) {
+    if (!last) return torch::linear(hidden, first->weight.t());
+    if (!gain.defined()) return last(hidden);
+    const Tensor length = last->weight.square().sum({1}, /*keepdim=*/true).add(1e-3).sqrt();
+    return torch::linear(hidden, last->weight * (gain / length), last->bias);
   }
   Choice choice;
   nn::Linear first{nullptr}, last{nullptr};
   nn::GRUCell cell{nullptr};
-  Tensor running, kept;
+  nn::Embedding words{nullptr};
+  nn::Conv1d convolution{nullptr};
+  nn::LayerNorm layer_norm{nullptr};
+  nn::BatchNorm1d batch_norm{nullptr};
+  Tensor running, gain, kept;
 };
 TORCH_MODULE(Net);
 
@@ -152,9 +181,13 @@ class Program {
     if (c_.has(Idiom::anchor)) anchor_ = net_->first->weight.detach();
     if (c_.has(Idiom::ema) || c_.has(Idiom::ema_by_data))
       for (const Tensor& p : net_->parameters()) ema_.push_back(p.detach().clone());
+    make_calls();
     if (c_.has(Idiom::evaluate) || c_.has(Idiom::evaluate_inference)) evaluate();
-    make_call();
-    for (int t = 0; t < kSteps; ++t) train_step(t);
+    for (int t = 0; t < kSteps; ++t) {
+      train_step(t);
+      if (c_.has(Idiom::evaluate_often) && t % 3 == 2) evaluate();
+      if (c_.has(Idiom::checkpoint) && t == 4) lose_and_restore();
+    }
     if (c_.has(Idiom::evaluate)) evaluate();
     report();
     return std::move(numbers_);
@@ -224,8 +257,11 @@ class Program {
   }
 
   // What a function would hold on to, as the modules, is there already.
-  void make_call() {
-    const Call call = [this](const Tensor& x, const Tensor& y) {
+  void make_calls() {
+    const auto may_be_recorded = [&](const Call& call) {
+      return c_.recorded && !world_.is_plain() ? Call(function(call)) : call;
+    };
+    step_ = may_be_recorded([this](const Tensor& x, const Tensor& y) {
       if (c_.has(Idiom::update_in_call)) zero_grad();
       const Tensor total = world_.step(
           [&](const Tensor& part_x, const Tensor& part_y, size_t part) { return step_of_part(part_x, part_y, part); },
@@ -233,8 +269,20 @@ class Program {
       if (c_.has(Idiom::update_in_call)) update();
       if (c_.has(Idiom::update_in_call) && c_.recorded && c_.gpus) zero_grad();
       return total;
-    };
-    call_ = c_.recorded && !world_.is_plain() ? Call(function(call)) : call;
+    });
+    error_ = may_be_recorded([this](const Tensor& x, const Tensor& y) {
+      return world_.step(
+          [&](const Tensor& part_x, const Tensor& part_y, size_t) {
+            std::optional<torch::NoGradGuard> guard;
+            std::optional<c10::InferenceMode> inference;
+            if (c_.has(Idiom::evaluate_inference))
+              inference.emplace();
+            else
+              guard.emplace();
+            return (net_->forward(part_x, {}).first - part_y).square().sum();
+          },
+          x, y);
+    });
   }
   void zero_grad() { optimizer_->zero_grad(!c_.has(Idiom::keep_gradients)); }
 
@@ -245,7 +293,7 @@ class Program {
     if (c_.has(Idiom::adversary)) step_adversary(t);
     const bool updates = !inside_ && !c_.has(Idiom::update_in_call);
     if (updates && (!c_.has(Idiom::accumulate) || t % 2 == 0)) zero_grad();
-    const Tensor total = call_(x_of(t), y_of(t));
+    const Tensor total = step_(x_of(t), y_of(t));
     if (c_.has(Idiom::loss_history))
       history_.push_back(total);
     else
@@ -319,34 +367,36 @@ class Program {
       torch::load(net_, model);
       make_optimizer();
       torch::load(inside_ ? inside_->get() : *optimizer_, state);
-      make_call();
+      make_calls();
     } else if (c_.has(Idiom::clone)) {
       const Tensor kept = net_->kept;
       world_.build([&] { net_ = Net(std::dynamic_pointer_cast<NetImpl>(net_->clone())); });
       net_->kept = kept;
       make_optimizer();
-      make_call();
+      make_calls();
     }
   }
 
   void evaluate() {
     net_->eval();
-    const Tensor total = world_.step(
-        [&](const Tensor& x, const Tensor& y, size_t part) {
-          std::optional<torch::NoGradGuard> guard;
-          std::optional<c10::InferenceMode> inference;
-          if (c_.has(Idiom::evaluate_inference))
-            inference.emplace();
-          else
-            guard.emplace();
-          const Tensor result = (net_->forward(x, {}).first - y).square().sum();
-          (void)part;
-          return result;
-        },
-        x_of(9), y_of(9));
+    const Tensor total = error_(x_of(9), y_of(9));
     note("evaluation", total.clone());
     net_->kept = Tensor();
     net_->train();
+  }
+
+  void lose_and_restore() {
+    const std::filesystem::path folder =
+        std::filesystem::temp_directory_path() / ("idiom_fuzz." + std::to_string(getpid()));
+    const Checkpoint checkpoint({{"net", net_}});
+    checkpoint.write(folder);
+    {
+      const torch::NoGradGuard guard;
+      for (Tensor& p : net_->parameters()) p.mul_(0);
+      for (Tensor& buffer : net_->buffers()) buffer.add_(1);
+    }
+    checkpoint.restore(folder);
+    std::filesystem::remove_all(folder);
   }
 
   void report() {
@@ -363,7 +413,7 @@ class Program {
 
   World& world_;
   const Choice c_;
-  Call call_;
+  Call step_, error_;
   Net net_{nullptr}, target_{nullptr};
   nn::Linear adversary_{nullptr};
   std::shared_ptr<torch::optim::Optimizer> optimizer_;
@@ -377,6 +427,7 @@ class Program {
 
 std::vector<Number> train(World& world, const Choice& choice) {
   torch::set_default_dtype(caffe2::TypeMeta::Make<double>());
+  torch::manual_seed(5);
   return Program(world, choice).run();
 }
 
