@@ -372,6 +372,20 @@ TEST(Strides, OfAHuberLossAreThoseOfTheInputOrOfASum) {
                                  [&](const Tensor& t) { return torch::huber_loss(input, t, at::Reduction::None); });
 }
 
+TEST(Strides, OfUnpooledImagesAreThoseForImagesThatLieSo) {
+  const Tensor places = torch::arange(16).mul(17).remainder(16).view({2, 2, 2, 2});
+  const Tensor images = torch::arange(24.0).view({2, 2, 3, 2});
+  for (const Tensor& x : {images, images.contiguous(at::MemoryFormat::ChannelsLast)})
+    for (const size_t axis : {0, 3})
+      for (const int64_t step : {1, 2}) {
+        std::vector<std::string> axes(4, kUnsharded);
+        axes[axis] = "x";
+        expect_strides_of_one_device(x, axes, [&](const Tensor& t) {
+          return torch::max_unpool2d(t.slice(2, 0, 1 + step, step), places, {4, 4});
+        });
+      }
+}
+
 TEST(Strides, OfAChoiceHangOnAllOperands) {
   const Tensor condition = torch::tensor({{true}, {false}});
   for (const Tensor& x : {torch::ones({2, 2}), torch::ones({2, 2}).t(), torch::ones({2, 2}, torch::kDouble).t()})

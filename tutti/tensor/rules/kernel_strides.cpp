@@ -143,14 +143,11 @@ torch::jit::Stack result_of_triangular_system(at::ArrayRef<at::IValue> arguments
   return {by_rows ? result : result.mT()};
 }
 
-// _adaptive_avg_pool2d(image, [height, width])
-torch::jit::Stack result_of_adaptive_pooling(at::ArrayRef<at::IValue> arguments) {
-  const at::Tensor& image = arguments[0].toTensor();
-  const std::vector<int64_t> size = arguments[1].toIntVector();
-  if (image.dim() != 4 || size.size() != 2) return {};
-  at::DimVector sizes(image.sizes());
-  std::copy(size.begin(), size.end(), sizes.begin() + 2);
-  return {laid_out_like(image, sizes)};
+// _adaptive_avg_pool2d(images, [height, width]) and max_unpool2d(images, places, [height, width])
+torch::jit::Stack result_of_pooling(const at::Tensor& images, const at::IValue& named_size) {
+  const std::vector<int64_t> size = named_size.toIntVector();
+  if (images.dim() != 4 || size.size() != 2 || std::min(size[0], size[1]) < 0) return {};
+  return {laid_out_like(images, {images.size(0), images.size(1), size[0], size[1]})};
 }
 
 // reflection_pad2d, replication_pad3d, …(image, [left, right, top, bottom, …])
@@ -215,7 +212,8 @@ std::optional<torch::jit::Stack> results_of_kernel(const std::string& name, at::
   if (name == "aten::_slow_conv2d_forward" || name == "aten::slow_conv_dilated2d")
     return result_of_slow_convolution(arguments);
   if (name == "aten::slow_conv_transpose2d") return result_of_slow_transposed_convolution(arguments);
-  if (name == "aten::_adaptive_avg_pool2d") return result_of_adaptive_pooling(arguments);
+  if (name == "aten::_adaptive_avg_pool2d") return result_of_pooling(arguments[0].toTensor(), arguments[1]);
+  if (name == "aten::max_unpool2d") return result_of_pooling(arguments[0].toTensor(), arguments[2]);
   for (const char* pads :
        {"aten::reflection_pad2d", "aten::reflection_pad3d", "aten::replication_pad2d", "aten::replication_pad3d"})
     if (name == pads) return result_of_padding(arguments);
