@@ -155,5 +155,46 @@ TEST(RecordedReplicas, MayWriteStatisticsFromTheFirstCallOn) {
   expect_same(norms[0]->running_var, norms[1]->running_var, "variance");
 }
 
+// An evaluation has nothing to do with the gradients that a step has left.
+TEST(RecordedReplicas, LeaveGradientsOfEarlierStepsAlone) {
+  MirroredStrategy strategy({.devices = test_devices(2)});
+  auto net = strategy.build([] { return torch::nn::Linear(3, 1); });
+  const auto batch = strategy.distribute(torch::arange(12.0F).view({4, 3}) / 16);
+  strategy.run([&](const Tensor& x) { net->forward(x).square().sum().backward(); }, batch);
+  const Tensor gradient = gather(net->weight.grad()).clone();
+  const auto evaluate = [&](const PerReplica<Tensor>& examples) {
+    const torch::NoGradGuard no_grad;
+    return strategy.reduce(ReduceOp::sum,
+                           strategy.run([&](const Tensor& x) { return net->forward(x).sum(); }, examples));
+  };
+  const auto recorded = function(evaluate);
+  for (int call = 0; call < 4; ++call) expect_same(recorded(batch), evaluate(batch), "the evaluation");
+  expect_same(net->weight.grad(), gradient, "the gradient");
+}
+
+// As where a checkpoint is restored, between any two calls.
+TEST(RecordedReplicas, MayWriteToWhatGlobalViewWritesNowAndThen) {
+  for (int when = 1; when < 8; ++when) {
+    MirroredStrategy strategy({.devices = test_devices(2)});
+    Tensor running, same;
+    strategy.build([&] { running = torch::zeros({3}), same = torch::zeros({3}); });
+    const auto step_of = [&](const Tensor& kept) {
+      return [&, kept](const PerReplica<Tensor>& batch) {
+        strategy.run([&](const Tensor& x) { Tensor(kept).mul_(0.5).add_(x.mean(0)); }, batch);
+      };
+    };
+    const auto plain = step_of(same);
+    const auto recorded = function(step_of(running));
+    for (int call = 0; call < 9; ++call) {
+      const auto batch = strategy.distribute(torch::arange(12.0F).view({4, 3}) / (call + 1));
+      if (call == when)
+        for (const Tensor& kept : {running, same}) Tensor(kept).copy_(torch::ones({3}));
+      plain(batch);
+      recorded(batch);
+      if (call % 3 == when % 3) expect_same(running, same, "what the replicas wrote");
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tutti

@@ -55,8 +55,8 @@ bool Facts::mixes_types() const {
 
 bool Facts::calls_product() const {
   return calls([](const std::string& op) {
-    return op == "einsum" || op == "linear" || op == "scaled_dot_product_attention" || op.rfind("matmul", 0) == 0 ||
-           op.rfind("linalg_matmul", 0) == 0;
+    return op == "einsum" || op == "linear" || op.find("scaled_dot_product_attention") != std::string::npos ||
+           op.rfind("matmul", 0) == 0 || op.rfind("linalg_matmul", 0) == 0;
   });
 }
 

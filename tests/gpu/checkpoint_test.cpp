@@ -57,5 +57,33 @@ TEST_F(Checkpoints, LibTorchSavesAndLoads) {
   EXPECT_TRUE(is_gpu(other->weight.device()));
 }
 
+// torch::save() writes a storage once, which it knows by its place.
+TEST_F(Checkpoints, AStorageStaysWhereItIsAsLongAsItsElementsAre) {
+  const auto gpus = list_physical_devices(DeviceType::gpu);
+  if (gpus.size() < 2) GTEST_SKIP() << "needs two GPUs";
+  MirroredStrategy strategy({.devices = {gpus[0], gpus[1]}});
+  auto net = strategy.build([] { return torch::nn::Linear(4, 3); }),
+       other = strategy.build([] { return torch::nn::Linear(4, 3); });
+  torch::nn::utils::vector_to_parameters(torch::nn::utils::parameters_to_vector(net->parameters()).detach(),
+                                         net->parameters());
+  const auto places = [&] {
+    return std::pair(net->weight.storage().unsafeGetStorageImpl(), net->bias.storage().unsafeGetStorageImpl());
+  };
+  for (int step = 0; step < 3; ++step) {
+    strategy.run([&](const Tensor& x) { net->forward(x).square().sum().backward(); },
+                 strategy.distribute(torch::arange(24.F).view({6, 4})));
+    const auto before = places();
+    EXPECT_EQ(places(), before) << step;
+    EXPECT_NE(before.first, before.second) << step;
+    std::stringstream stream;
+    torch::save(net, stream);
+    torch::load(other, stream);
+    expect_bits(other->weight, net->weight, str("the weight of step ", step));
+    expect_bits(other->bias, net->bias, str("the bias of step ", step));
+    const torch::NoGradGuard no_grad;
+    for (Tensor& p : net->parameters()) p.mul_(0.5);
+  }
+}
+
 }  // namespace
 }  // namespace tutti::gpu

@@ -250,6 +250,15 @@ TEST(Strides, AreSavedWithTheElementsTheyAreOf) {
     }
 }
 
+TEST(Storage, IsOfWhatWasSetLast) {
+  expect_like_one_device(torch::arange(12.0).view({3, 4}), kRowsCut, [](const Tensor& t) {
+    Tensor set = t * 2;
+    saved_and_loaded(set);
+    set.set_data(t * 3);
+    return saved_and_loaded(set);
+  });
+}
+
 TEST(Strides, OfATransposedTensorNameItsElementsInOrder) {
   expect_like_one_device(torch::arange(6.0).view({2, 3}), {"x", "-"},
                          [](const Tensor& t) { return t.t().as_strided({6}, {1}); });

@@ -27,6 +27,17 @@ TEST(Sizes, ThatDifferAreRefusedThoughPiecesWouldBroadcast) {
   }
 }
 
+TEST(Sizes, OfACopyAreThoseOfWhatItIsLike) {
+  for (const int64_t rows : {1, 4})
+    for (const Tensor& source : {torch::arange(4.0), torch::arange(8.0).view({2, 4}), torch::ones({1})})
+      expect_like_one_device(
+          source,
+          source.dim() == 2     ? kColumnsCut
+          : source.numel() == 1 ? std::vector<std::string>{"-"}
+                                : kCut,
+          [&](const Tensor& t) { return at::copy(like(t, torch::zeros({rows})), t); }, 4);
+}
+
 TEST(Sizes, ThatDifferAlongOneAxisAreRefused) {
   const Tensor x42 = torch::ones({4, 2});
   expect_like_one_device(

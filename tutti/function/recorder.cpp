@@ -520,7 +520,7 @@ void Recorder::take_replica_view(const Tensor& tensor, const Tensor& global, con
     return;
   }
   program_.runs_replicas = true;
-  if (own.requires_grad()) replica_leaves_.push_back(own);
+  if (own.requires_grad()) replica_leaves_.emplace_back(own);
   if (own.storage().data() != global.storage().data()) {
     if (!is_known) capture(own);
     return;

@@ -12,6 +12,7 @@
 #include "tutti/function/loop.h"
 #include "tutti/function/outside_tensors.h"
 #include "tutti/function/program.h"
+#include "tutti/function/replica_leaf.h"
 #include "tutti/function/seed_watch.h"
 #include "tutti/function/sub_program.h"
 #include "tutti/function/undo_log.h"
@@ -220,7 +221,7 @@ class Recorder final : public CallRecorder {
   std::unordered_map<const c10::StorageImpl*, int> buffer_of_;
   std::unordered_map<const c10::StorageImpl*, Share> shares_;  // of replicas that run in the function
   std::unordered_map<int, size_t> mesh_of_;                    // of captured buffers, the mesh tensor's number
-  std::vector<Tensor> replica_leaves_;
+  std::vector<ReplicaLeaf> replica_leaves_;
   bool in_replica_;  // whether the function is called in a replica's
   int num_threads_;  // of LibTorch's kernels, where the function is called
   SeedWatch seeds_;

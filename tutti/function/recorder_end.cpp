@@ -143,12 +143,13 @@ void Recorder::refuse_resized_arguments() {
 
 // LibTorch has put them into tensors that no call shows.
 void Recorder::refuse_gradients_of_replicas() const {
-  for (const Tensor& leaf : replica_leaves_)
-    if (leaf.grad().defined())
-      throw Error(ErrorCode::unimplemented,
-                  str(name_, ": a replica leaves a gradient in grad() of a variable of shape ", str_list(leaf.sizes()),
-                      ", which cannot be recorded. Let the optimizer step and zero_grad() run in the function, or "
-                      "compute with gradients(loss, variables)"));
+  for (const ReplicaLeaf& met : replica_leaves_)
+    if (met.has_new_gradient())
+      throw Error(
+          ErrorCode::unimplemented,
+          str(name_, ": a replica leaves a gradient in grad() of a variable of shape ", str_list(met.leaf().sizes()),
+              ", which cannot be recorded. Let the optimizer step and zero_grad() run in the function, or "
+              "compute with gradients(loss, variables)"));
 }
 
 // Where the function begins the next time, LibTorch's graph would go on from this one.

@@ -297,7 +297,13 @@ void Traces::accept(Trace& trace, Program program, Recording made, const std::ve
     trace.now = {};
     throw Error(ErrorCode::failed_precondition, options_.name + ": " + text);
   };
-  if (leaves_shares && trace.now.num_recordings < kRecordingsToSettle) return;
+  const auto may_begin_anew = [&] {
+    if (gives_up_after_misfit(trace)) throw Error(ErrorCode::failed_precondition, options_.name + kOtherSurroundings);
+    trace.now.num_recordings = 1;
+    return trace.num_misfits <= kMisfits;
+  };
+  const bool is_written_again = leaves_shares && !previous.program->leaves_shares;  // in global view, in between
+  if (is_written_again ? may_begin_anew() : leaves_shares && trace.now.num_recordings < kRecordingsToSettle) return;
   if (leaves_shares)
     fail(
         "a replica writes in place to a value that all share, at each call anew, which cannot be recorded: global view "
@@ -309,11 +315,8 @@ void Traces::accept(Trace& trace, Program program, Recording made, const std::ve
     trace.now.num_recordings = 1;
     return;
   }
-  if (differs && !previous_fitted) {  // it is no second recording, but a first one of what is there now
-    if (gives_up_after_misfit(trace)) throw Error(ErrorCode::failed_precondition, options_.name + kOtherSurroundings);
-    trace.now.num_recordings = 1;
-    if (trace.num_misfits <= kMisfits) return;
-  }
+  // It is no second recording, but a first one of what is there now.
+  if (differs && !previous_fitted && may_begin_anew()) return;
   if (differs)
     fail(str("two recordings for ", trace.signature.to_string(), " differ: ", *differs,
              ". A replay would go on with the one value. Pass what changes as an argument (a tensor, or a number that "

@@ -6,6 +6,7 @@
 #include <ATen/ops/alias.h>
 #include <ATen/ops/clone.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/equal.h>
 
 #include <algorithm>
 
@@ -346,6 +347,7 @@ void MeshTensorImpl::adopt(const MeshTensorImpl& source) {
   is_partial_view_ = source.is_partial_view_;
   is_part_ = source.is_part_;
   copied_view = source.copied_view;
+  gathered_.reset();  // of what it was
 }
 
 c10::intrusive_ptr<c10::TensorImpl> MeshTensorImpl::shallow_copy_and_detach(const c10::VariableVersion& version,
@@ -388,14 +390,32 @@ void MeshTensorImpl::shallow_copy_from(const c10::intrusive_ptr<TensorImpl>& sou
   if (MeshMeta* meta = mesh_meta()) meta->follow_memory();
 }
 
+namespace {
+
+bool have_same_bytes(const c10::Storage& a, const c10::Storage& b) {
+  if (a.is_alias_of(b)) return true;
+  const NotRecorded no_call_of_the_program;
+  const auto bytes = [](const c10::Storage& storage) {
+    const Tensor nothing = at::empty({0}, at::TensorOptions(at::kByte).device(storage.device()));
+    return nothing.set_(storage, 0, {static_cast<int64_t>(storage.nbytes())}, {1});
+  };
+  return a.nbytes() == b.nbytes() && at::equal(bytes(a), bytes(b));
+}
+
+}  // namespace
+
 const c10::Storage& MeshTensorImpl::storage() const {
   const auto* values = replica_values();
-  if (gathered_.defined() && gathered_writes_ == writes() && !(values && values->is_live())) return gathered_.storage();
+  const bool counts = !(values && values->is_live());  // what replicas write is not counted
+  const bool was_written = !gathered_.defined() || gathered_writes_ != writes();
+  if (counts && !was_written) return gathered_.storage();
   const Tensor self(c10::intrusive_ptr<TensorImpl>::reclaim_copy(const_cast<MeshTensorImpl*>(this)));
   const at::NoGradGuard no_grad;
   Tensor gathered = laid_out(gather(self), strides());
   if (gathered.storage_offset() != storage_offset())  // of a view of the first of several equal buffers
     gathered = laid_out(gathered.clone(at::MemoryFormat::Contiguous), strides());
+  // Who tells tensors apart by their storages, as torch::save() does, finds the same one as long as it is true.
+  if (!was_written && have_same_bytes(gathered_.storage(), gathered.storage())) return gathered_.storage();
   if (components_.size() > 1) gathered.storage().unsafeGetStorageImpl()->set_throw_on_mutable_data_ptr();
   gathered_ = std::move(gathered);
   gathered_writes_ = writes();

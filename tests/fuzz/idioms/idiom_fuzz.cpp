@@ -95,11 +95,10 @@ Choice shorten(Choice choice, std::string& text) {
   return choice;
 }
 
-Choice parse(const std::string& idioms, Choice choice) {
-  for (int i = 0; i < static_cast<int>(Idiom::last); ++i)
-    if (("," + idioms + ",").find("," + to_string(static_cast<Idiom>(i)) + ",") != std::string::npos)
-      choice.idioms |= uint64_t{1} << i;
-  return choice;
+std::map<std::string, int> all_idioms() {
+  std::map<std::string, int> idioms;
+  for (int i = 0; i < static_cast<int>(Idiom::last); ++i) idioms[to_string(static_cast<Idiom>(i))] = i;
+  return idioms;
 }
 
 int fuzz(uint64_t seed, int64_t seconds, int64_t programs, bool gpus) {
@@ -133,12 +132,14 @@ int main(int argc, char** argv) {
   CLI::App app("Random training programs on one device and on meshes");
   int64_t seconds = 60, programs = 0;
   uint64_t seed = 1;
-  std::string idioms;
+  std::vector<int> idioms;
   Choice choice{.replicas = -1};
   app.add_option("--seconds,-s", seconds, "how long to go on");
   app.add_option("--programs,-n", programs, "how many, instead of seconds");
   app.add_option("--seed", seed, "of the programs");
-  app.add_option("--idioms", idioms, "one program, of these, separated by commas");
+  app.add_option("--idioms", idioms, "one program, of these, separated by commas")
+      ->delimiter(',')
+      ->transform(CLI::CheckedTransformer(all_idioms()));
   app.add_option("--replicas", choice.replicas, "of that program; 0: global view");
   app.add_flag("!--separate", choice.merge, "each shard has a buffer");
   app.add_flag("--recorded", choice.recorded, "its step is recorded and replayed");
@@ -147,7 +148,8 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   tutti::set_warning_sink([](const std::string&) {});
   if (choice.replicas < 0) return fuzz(seed, seconds, programs, choice.gpus);
-  const std::string text = defect(parse(idioms, choice));
+  for (const int idiom : idioms) choice.idioms |= uint64_t{1} << idiom;
+  const std::string text = defect(choice);
   std::printf("%s\n", text.empty() ? "the numbers of one device" : text.c_str());
   return text.empty() ? 0 : 1;
 }

@@ -57,7 +57,7 @@ std::string to_string(const Choice& choice) {
   if (!choice.merge) text += " --separate";
   if (choice.recorded) text += " --recorded";
   if (choice.gpus) text += " --gpus";
-  text += " --idioms ";
+  if (choice.idioms) text += " --idioms ";
   for (int i = 0; i < static_cast<int>(Idiom::last); ++i)
     if (choice.has(static_cast<Idiom>(i))) text += (text.back() == ' ' ? "" : ",") + to_string(static_cast<Idiom>(i));
   return text;
@@ -74,6 +74,8 @@ Choice sensible(Choice choice) {
   exclude(Idiom::step_inside, Idiom::adam);
   exclude(Idiom::evaluate_inference, Idiom::evaluate);
   exclude(Idiom::tie_weights, Idiom::reparametrize);
+  // Where there is no gradient but its rounding errors, of a bias before a norm.
+  for (const Idiom norm : {Idiom::normalize_batch, Idiom::normalize_layer}) exclude(Idiom::adam, norm);
   exclude(Idiom::attend, Idiom::penalty);                        // LibTorch's kernel has no second gradient
   if (choice.replicas > 0) drop(Idiom::normalize_batch);         // each replica has statistics of its own
   if (choice.replicas > 0 || choice.gpus) drop(Idiom::dropout);  // and draws numbers of its own

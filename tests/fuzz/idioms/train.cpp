@@ -395,7 +395,7 @@ class Program {
       for (Tensor& p : net_->parameters()) p.mul_(0);
       for (Tensor& buffer : net_->buffers()) buffer.add_(1);
     }
-    checkpoint.restore(folder);
+    checkpoint.restore(folder).assert_consumed();
     std::filesystem::remove_all(folder);
   }
 

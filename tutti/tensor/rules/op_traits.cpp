@@ -69,6 +69,8 @@ bool pads_from_end(const std::string& name) { return name == "aten::embedding_ba
 
 bool draws_in_order(const std::string& name) { return name == "aten::normal_" || name == "aten::uniform_"; }
 
+bool keeps_sizes_of_first(const std::string& name) { return name == "aten::copy"; }
+
 bool copies_values(const std::string& name) { return name == "aten::copy_"; }
 
 bool may_write_overlaps(const std::string& name) {

@@ -41,6 +41,8 @@ size_t argument_of_row_numbers(const std::string& name);
 bool pads_from_end(const std::string& name);
 // Whether it draws the elements in their order, and 16 at a time at most: some first, then the others, is the same.
 bool draws_in_order(const std::string& name);
+// Whether the result of a pointwise op has the sizes of its first operand, to which the others are broadcast.
+bool keeps_sizes_of_first(const std::string& name);
 // Whether it gives its first argument the values of another one.
 bool copies_values(const std::string& name);
 // Whether LibTorch lets it write to elements that share memory.

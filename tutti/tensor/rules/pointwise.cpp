@@ -5,6 +5,7 @@
 
 #include "tutti/tensor/operator_info.h"
 #include "tutti/tensor/rules/notation.h"
+#include "tutti/tensor/rules/op_traits.h"
 #include "tutti/tensor/rules/rule_table.h"
 
 namespace tutti {
@@ -43,6 +44,9 @@ bool pointwise(Planner& planner) {
     if (const Spec* spec = planner.spec(i)) rank = std::max(rank, spec->sizes.size());
   }
   if (resizes_output(planner)) return false;
+  if (keeps_sizes_of_first(planner.info().name) && planner.spec(0) &&
+      planner.spec(0)->sizes != broadcast_sizes(planner))
+    throw NoShardedForm();
   const std::string all = letters(static_cast<int64_t>(rank));
   for (int i = 0; i < planner.num_arguments(); ++i)
     if (const Spec* spec = planner.spec(i))
