@@ -31,7 +31,7 @@ constexpr int kSecondsOfProgram = 60;  // of which it needs one, on a machine of
 constexpr int kSecondsOfShrinking = 30;
 constexpr int64_t kPassedOver = -1;              // in a child's lines, in the place of a program's number
 constexpr int kMostAlike = 2;                    // findings of one kind and op that are shortened
-constexpr rlim_t kMostMemory = rlim_t{8} << 30;  // of a child's addresses
+constexpr rlim_t kMostMemory = rlim_t{8} << 30;  // that a child may write
 
 struct Options {
   int64_t seconds = 60, programs = 0, first = 0;
@@ -84,9 +84,10 @@ struct Silence : c10::WarningHandler {
 
 // What needs more fails by itself, and takes nothing from others on the machine.
 void limit_memory() {
-#ifndef __SANITIZE_ADDRESS__  // which reserves addresses for all there is
+#ifndef __SANITIZE_ADDRESS__             // whose shadow is of all there is
+  if (!test_devices_are_cpus()) return;  // a simulated device has all of its memory from the start
   const rlimit limit{kMostMemory, kMostMemory};
-  setrlimit(RLIMIT_AS, &limit);
+  setrlimit(RLIMIT_DATA, &limit);
 #endif
 }
 
