@@ -5,6 +5,7 @@
 
 #include <bitset>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 
 namespace tutti {
@@ -21,7 +22,7 @@ int current_gpu() { return num_gpus() > 0 ? at::accelerator::getDeviceIndex() : 
 
 void enter_gpu(c10::Device gpu) {
   thread_local std::bitset<std::numeric_limits<c10::DeviceIndex>::max() + 1> entered;
-  const auto index = static_cast<size_t>(gpu.index());
+  const auto index = static_cast<size_t>(static_cast<uint8_t>(gpu.index()));
   if (entered.test(index)) return;
   const c10::impl::VirtualGuardImpl devices(gpu.type());
   devices.queryStream(devices.getStream(gpu));  // any call will do
