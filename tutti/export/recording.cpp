@@ -12,6 +12,7 @@
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/core/tensor_version.h"
 #include "tutti/export/allowed_ops.h"
 #include "tutti/export/literals.h"
 #include "tutti/export/public_form.h"
@@ -51,10 +52,6 @@ bool lies_alike(const Tensor& one, const Tensor& other) {
   return one.sizes() == other.sizes() && one.strides() == other.strides() &&
          one.storage_offset() == other.storage_offset() && one.scalar_type() == other.scalar_type() &&
          one.is_conj() == other.is_conj() && one.is_neg() == other.is_neg();
-}
-
-uint32_t version_of(const Tensor& tensor) {
-  return tensor.is_inference() ? 0 : static_cast<uint32_t>(tensor._version());
 }
 
 Argument integers_of(Kind kind, const std::vector<int64_t>& numbers) {

@@ -24,7 +24,7 @@ struct Recorded {
     Tensor tensor;
     std::string name;      // empty: nobody told one
     bool is_made = false;  // by the function itself, in C++: kept by value
-    uint32_t version = 0;  // when it was first used
+    int64_t version = 0;   // when it was first used
   };
   // What a step gave.
   struct StepResult {
@@ -112,7 +112,7 @@ class Recording final : public OuterRecorder, public keras::layers::StepRecorder
   };
   std::unordered_map<const c10::StorageImpl*, Fresh> fresh_;  // memory without a value, and the call that made it
   std::unordered_map<const c10::TensorImpl*, std::string> names_;
-  std::vector<std::pair<Tensor, uint32_t>> input_versions_;
+  std::vector<std::pair<Tensor, int64_t>> input_versions_;
 };
 
 }  // namespace tutti::saved_model

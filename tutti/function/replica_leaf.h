@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "tutti/core/tensor_version.h"
+
 namespace tutti {
 
 // A replica's variable, with the gradient that it had when a recording met it.
@@ -18,9 +20,6 @@ class ReplicaLeaf {
   }
 
  private:
-  static int64_t version_of(const at::Tensor& tensor) {
-    return tensor.defined() && !tensor.is_inference() ? tensor._version() : -1;
-  }
   at::Tensor leaf_, gradient_;
   int64_t version_;
 };

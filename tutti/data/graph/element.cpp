@@ -7,14 +7,15 @@
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/core/tensor_version.h"
 
 namespace tutti::data::graph {
 namespace {
 
-// -1 for text, which cannot be written to, and for inference tensors, which have no version counter.
+// -1 for text too, which cannot be written to.
 int64_t version_of(const Leaf& leaf) {
   const auto* tensor = std::get_if<Tensor>(&leaf);
-  return !tensor || tensor->is_inference() ? -1 : tensor->_version();
+  return tensor ? tutti::version_of(*tensor) : -1;
 }
 
 bool same_row_form(const Tensor& a, const Tensor& b) {
