@@ -1,13 +1,16 @@
 // One rule for errors in all operations: an error takes the place of one element, and nothing else is lost.
+#include <ATen/ops/scalar_tensor.h>
 #include <gmock/gmock.h>
 
 #include <cstdlib>
 
 #include "tests/support/collected_warnings.h"
+#include "tests/support/dataset_values.h"
 #include "tests/support/failing_pipeline.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/watchdog.h"
 #include "tutti/core/str.h"
+#include "tutti/data/tfrecord.h"
 
 namespace tutti::data {
 namespace {
