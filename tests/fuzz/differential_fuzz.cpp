@@ -82,13 +82,20 @@ struct Silence : c10::WarningHandler {
   void process(const c10::Warning&) override {}
 };
 
-// What needs more fails by itself, and takes nothing from others on the machine.
-void limit_memory() {
-#ifndef __SANITIZE_ADDRESS__             // whose shadow is of all there is
-  if (!test_devices_are_cpus()) return;  // a simulated device has all of its memory from the start
-  const rlimit limit{kMostMemory, kMostMemory};
-  setrlimit(RLIMIT_DATA, &limit);
+// In a child that may write so much memory: what needs more fails by itself, and takes nothing from others on the
+// machine.
+ChildEnd in_limited_child(const std::function<void(const std::function<void(const std::string&)>& give)>& f,
+                          int seconds) {
+  return in_child(
+      [&](const auto& give) {
+#ifndef __SANITIZE_ADDRESS__  // whose shadow is of all there is
+        const rlimit limit{kMostMemory, kMostMemory};
+        if (test_devices_are_cpus())
+          setrlimit(RLIMIT_DATA, &limit);  // a simulated device has its memory from the start
 #endif
+        f(give);
+      },
+      seconds);
 }
 
 class Fuzzer {
@@ -150,9 +157,8 @@ class Fuzzer {
 
   // Runs programs in a child until it ends; shortens what it found. Returns the next program's number.
   int64_t run_child(int64_t first) {
-    const ChildEnd end = in_child(
+    const ChildEnd end = in_limited_child(
         [&](const auto& give) {
-          limit_memory();
           for (int64_t i = first; i < first + kProgramsOfChild && !done(i); ++i) {
             alarm(kSecondsAlone);
             const Program program = make(i);
@@ -216,9 +222,8 @@ class Fuzzer {
   // Of a recorded program, whose runs take turns with plain ones, how LibTorch alone ends the process; empty: it does
   // not.
   std::string end_alone(int64_t index) {
-    return in_child(
+    return in_limited_child(
                [&](const auto&) {
-                 limit_memory();
                  const Program program = make(index);
                  if (is_recorded(program.place)) run_plainly(program);
                },
@@ -235,9 +240,8 @@ class Fuzzer {
       return;
     }
     if (const auto alone = kind == "crash" ? end_alone(index) : ""; !alone.empty()) return pass_over(alone, index);
-    const ChildEnd end = in_child(
+    const ChildEnd end = in_limited_child(
         [&](const auto& give) {
-          limit_memory();
           const Program program = make(index);
           progress_->on_mesh = true;
           Verdict verdict = check_in_child(program);
