@@ -366,6 +366,21 @@ TEST_P(InPlaceViews, OfOneBufferWithoutCommonElementsAreWrittenAndRead) {
   }
 }
 
+// A column of which one device has nothing: its rows are copies in two buffers, and so are their rows.
+TEST_P(InPlaceViews, ThatHadToBeCopiedHaveTheirPlacesToo) {
+  const torch::NoGradGuard no_grad;
+  const Mesh mesh({{"x", 2}, {"y", 1}}, test_devices(2), {.merge = GetParam()});
+  const Tensor value = torch::arange(4.0).view({4, 1}), first = torch::zeros({1, 1}, at::kLong);
+  const Tensor plain = value.clone(), x = distribute_tensor(value, Layout({"y", "x"}, mesh));
+  for (const Tensor& whole : {plain, x}) {
+    whole.vsplit(4)[2].scatter_add_(0, first, whole.vsplit(4)[1]);
+    whole.vsplit(2)[0].vsplit(2)[1].scatter_add_(0, first, whole.vsplit(2)[1].vsplit(2)[0]);
+    EXPECT_THROW(whole.vsplit(4)[2].scatter_add_(0, first, whole.vsplit(2)[1]), std::exception);
+    EXPECT_THROW(whole.vsplit(2)[1].vsplit(2)[0].scatter_add_(0, first, whole.vsplit(4)[2]), std::exception);
+  }
+  EXPECT_TRUE(gather(x).equal(plain)) << gather(x);
+}
+
 // LibTorch makes the memory larger, in which the tensor then finds its first element.
 TEST_P(InPlaceViews, OfAllElementsKeepTheirShapeInSeparateBuffers) {
   const torch::NoGradGuard no_grad;

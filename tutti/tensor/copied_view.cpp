@@ -48,9 +48,15 @@ Tensor CopiedView::result_of(std::vector<at::IValue> arguments) const {
   return item_ < 0 ? arguments[0].toTensor() : arguments[0].toTensorVector()[static_cast<size_t>(item_)];
 }
 
+Tensor CopiedView::view_of(const Tensor& stand_in) const {
+  std::vector<at::IValue> arguments = arguments_;
+  arguments[0] = stand_in;
+  return result_of(std::move(arguments));
+}
+
 // Without a version counter (in inference mode) nobody knows.
 bool CopiedView::is_stale() const {
-  const Tensor& tensor = arguments_[0].toTensor();
+  const Tensor& tensor = viewed();
   return is_spoilt_ || !tensor.unsafeGetTensorImpl()->version_counter().enabled() || version_of(tensor) != version_ ||
          source().writes() != writes_;
 }
@@ -59,7 +65,7 @@ void CopiedView::refresh() {
   const std::lock_guard lock(mutex_);
   if (!is_stale()) return;
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  version_ = version_of(arguments_[0].toTensor());
+  version_ = version_of(viewed());
   writes_ = source().writes();
   is_spoilt_ = false;
   const Tensor now = result_of(arguments_);
@@ -79,13 +85,12 @@ void CopiedView::forget_write() {
 void CopiedView::write_back() {
   const std::lock_guard lock(mutex_);
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  const Tensor& tensor = arguments_[0].toTensor();
+  const Tensor& tensor = viewed();
   auto& impl = mesh_impl(tensor);
   const std::string& cause = op_.schema().name();
   const auto gathered = [&](const Spec* from, const TensorMeta& meta, const Components& pieces) {
     return Relayout(from, intern_replicated(from->shape, from->sizes), cause, Asked::implied).run(meta, pieces)[0];
   };
-  std::vector<at::IValue> arguments = arguments_;
   // Before the tensor is read, which may be a copied view itself, and take what was written to its own tensor.
   Tensor written = gathered(spec_, meta_, copy_);
   if (std::ranges::any_of(impl.components(), [&](const Tensor& piece) { return are_aliases(piece, written); }))
@@ -94,8 +99,7 @@ void CopiedView::write_back() {
   const bool lies_so =
       names_strides(cause) || repeats_elements(tensor);  // then a write to any place of an element counts
   const Tensor whole = lies_so ? laid_out(gathered_whole, tensor.strides()) : gathered_whole.contiguous();
-  arguments[0] = whole;
-  copy_into(result_of(std::move(arguments)), written);
+  copy_into(view_of(whole), written);
   put(whole, impl.spec(), impl.write_here());
   impl.finish_write();
 }

@@ -22,9 +22,13 @@ class CopiedView {
   // Instead: the view takes the tensor's elements again when it is next used.
   void forget_write();
 
+  // The tensor that was viewed, and the same view of one that stands in for it.
+  const Tensor& viewed() const { return arguments_[0].toTensor(); }
+  Tensor view_of(const Tensor& stand_in) const;
+
  private:
   Tensor result_of(std::vector<at::IValue> arguments) const;
-  const MeshTensorImpl& source() const { return mesh_impl(arguments_[0].toTensor()); }
+  const MeshTensorImpl& source() const { return mesh_impl(viewed()); }
   bool is_stale() const;
 
   c10::OperatorHandle op_;

@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "tutti/tensor/copied_view.h"
 #include "tutti/tensor/mesh_arguments.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/rules/op_traits.h"
@@ -31,6 +32,22 @@ Tensor placed_in(const c10::Storage& memory, const Tensor& tensor, int64_t offse
 }
 
 bool share_memory(const Tensor& a, const Tensor& b) { return mesh_impl(a).shares_memory_with(mesh_impl(b)); }
+
+// Where a view that had to be copied would lie; undefined for a view of pieces, which does not know where it begins. A
+// view of the copy lies somewhere in its place.
+Tensor place_of(const Tensor& tensor, const c10::Storage& memory) {
+  const auto& impl = mesh_impl(tensor);
+  if (!impl.copied_view) return impl.is_partial_view() ? Tensor() : placed_in(memory, tensor, 0);
+  const Tensor viewed = place_of(impl.copied_view->viewed(), memory);
+  return viewed.defined() ? impl.copied_view->view_of(viewed) : Tensor();
+}
+
+bool are_copies_apart(const Tensor& a, const Tensor& b, const c10::Storage& memory) {
+  if (!mesh_impl(a).copied_view || !mesh_impl(b).copied_view) return false;
+  const Tensor place_of_a = place_of(a, memory), place_of_b = place_of(b, memory);
+  return place_of_a.defined() && place_of_b.defined() &&
+         at::get_overlap_status(place_of_a, place_of_b) == at::MemOverlapStatus::No;
+}
 
 // How pieces that are views of the same buffers lie; nothing where there are none: copies have their places in memory.
 // What begins and ends at one place is the same, whatever strides the pieces have.
@@ -57,8 +74,9 @@ class OneMemory {
   Tensor place(const Tensor& other) const {
     const int64_t here = written_.storage_offset();
     const auto overlap = overlap_of_pieces(written_, other);
+    if (overlap == at::MemOverlapStatus::No || (!overlap && are_copies_apart(written_, other, memory_)))
+      return without_memory(other);
     if (!overlap) return placed_in(memory_, other, other.storage_offset());
-    if (overlap == at::MemOverlapStatus::No) return without_memory(other);
     const bool is_moved = overlap == at::MemOverlapStatus::Partial && other.numel() == written_.numel();
     return placed_in(memory_, other, is_moved ? here + 1 : here);
   }
