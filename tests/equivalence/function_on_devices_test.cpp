@@ -366,11 +366,82 @@ TEST(FunctionOnDevices, LibTorchsOptimizerStepsWhereReplicasMeet) {
   }
 }
 
-TEST(FunctionOnDevices, GradientsThatReplicasLeaveAreRefused) {
-  MirroredStrategy strategy({.devices = test_devices(2)});
-  const Tensor w = strategy.build([] { return torch::ones({2}, torch::requires_grad()); });
-  const auto f = function([&] { strategy.run([&] { w.sum().backward(); }); }, {.name = "f"});
-  EXPECT_THAT(what_of([&] { f(); }), HasSubstr("f: a replica leaves a gradient"));
+// Replicas that leave gradients for an optimizer outside of the function.
+struct Leaving {
+  MirroredStrategy strategy;
+  torch::nn::Linear net{nullptr};
+  std::optional<torch::optim::SGD> optimizer;
+
+  Leaving(int replicas, ReduceOp gradients) : strategy({.devices = test_devices(replicas)}) {
+    torch::manual_seed(3);
+    net = strategy.build([] { return torch::nn::Linear(4, 2); }, {.gradients = gradients});
+    optimizer.emplace(net->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
+  }
+  PerReplica<Tensor> pass(const PerReplica<Tensor>& batch) {
+    return strategy.run(
+        [&](const Tensor& x) {
+          const Tensor loss = net->forward(x).square().sum();
+          loss.backward();
+          return loss.detach();
+        },
+        batch);
+  }
+};
+
+TEST(FunctionOnDevices, GradientsThatReplicasLeaveAreReduced) {
+  for (const bool zeroes_inside : {false, true})
+    for (const ReduceOp gradients : {ReduceOp::sum, ReduceOp::mean})
+      for (const int replicas : {1, 2, 4}) {
+        SCOPED_TRACE(testing::Message() << replicas << " replicas, " << (zeroes_inside ? "zero_grad() inside" : ""));
+        Leaving plain(replicas, gradients), own(replicas, gradients);
+        const auto pass = function([&](const PerReplica<Tensor>& batch) {
+          if (zeroes_inside) own.optimizer->zero_grad();
+          return own.pass(batch);
+        });
+        for (int i = 0; i < 8; ++i) {
+          const auto batch = plain.strategy.distribute(torch::randn({8, 4}));
+          plain.optimizer->zero_grad();
+          if (!zeroes_inside) own.optimizer->zero_grad();
+          const auto wanted = plain.pass(batch), made = pass(batch);
+          for (size_t r = 0; r < made.size(); ++r) EXPECT_TRUE(same_bits(made[r], wanted[r])) << i;
+          EXPECT_TRUE(same_bits(own.net->weight.grad(), plain.net->weight.grad())) << i;
+          if (i == 6) {
+            plain.net->bias.mutable_grad() = plain.net->bias.grad() * 3;
+            own.net->bias.mutable_grad() = own.net->bias.grad() * 3;
+          }
+          plain.optimizer->step();
+          own.optimizer->step();
+          EXPECT_TRUE(same_bits(own.net->weight, plain.net->weight)) << i;
+          EXPECT_TRUE(same_bits(own.net->bias, plain.net->bias)) << i;
+        }
+        EXPECT_LE(pass.tracing_count(), 3);
+      }
+}
+
+TEST(FunctionOnDevices, GradientsThatReplicasLeaveAreAddedToThoseThatAreThere) {
+  for (const int replicas : {1, 2}) {
+    Leaving plain(replicas, ReduceOp::sum), own(replicas, ReduceOp::sum);
+    const auto pass = function([&](const PerReplica<Tensor>& batch) { return own.pass(batch); });
+    for (int i = 0; i < 9; ++i) {
+      const auto batch = plain.strategy.distribute(torch::randn({8, 4}));
+      plain.pass(batch);
+      pass(batch);
+      EXPECT_TRUE(same_bits(own.net->weight.grad(), plain.net->weight.grad())) << i;
+      if (i % 3 != 2) continue;
+      for (auto* optimizer : {&plain.optimizer, &own.optimizer}) {
+        (*optimizer)->step();
+        (*optimizer)->zero_grad();
+      }
+    }
+  }
+}
+
+TEST(FunctionOnDevices, AReplicaThatAddsToItsOwnGradientIsRefused) {
+  Leaving net(2, ReduceOp::sum);
+  const auto pass = function([&](const PerReplica<Tensor>& batch) { return net.pass(batch); }, {.name = "pass"});
+  const auto batch = net.strategy.distribute(torch::randn({8, 4}));
+  net.pass(batch);
+  EXPECT_THAT(what_of([&] { pass(batch); }), HasSubstr("pass: a replica adds to the gradient that it found"));
 }
 
 // LibTorch's kernel for inputs that are not contiguous asks for the weights as if it wrote to them.

@@ -15,12 +15,14 @@
 namespace tutti {
 namespace {
 
-enum class Place { plain, merged, separate };
+enum class Place { plain, merged, separate, sharded };
 
 Tensor variable(const Tensor& value, Place place) {
   if (place == Place::plain) return value.clone().requires_grad_();
   const Mesh mesh({{"x", 2}}, test_devices(2), {.merge = place == Place::merged});
-  return distribute_tensor(value, Layout::replicated(mesh, static_cast<int>(value.dim()))).requires_grad_();
+  std::vector<std::string> axes(static_cast<size_t>(value.dim()), kUnsharded);
+  if (place == Place::sharded) axes[0] = "x";
+  return distribute_tensor(value, Layout(axes, mesh)).requires_grad_();
 }
 
 void expect_same(const Tensor& seen, const Tensor& wanted, const std::string& where) {
@@ -122,7 +124,25 @@ TEST_P(RecordedGradients, OfVariablesInOneMemoryAreTheirOwn) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Places, RecordedGradients, testing::Values(Place::plain, Place::merged, Place::separate));
+// As views of one flat tensor, and then each in memory of its own.
+TEST_P(RecordedGradients, ThatLayInOneBufferMayLieInTwo) {
+  std::array<Tensor, 2> own{variable(torch::zeros({2}), GetParam()), variable(torch::zeros({2}), GetParam())};
+  const auto step = function([&](const Tensor& x) { ((own[0] * 2 + own[1] * 3) * x).sum().backward(); });
+  for (int call = 0; call < 15; ++call) {
+    const Tensor flat = variable(torch::arange(4.0).view({2, 2}), GetParam()).detach();
+    const bool together = call % 5 < 3;
+    for (size_t i = 0; i < 2; ++i) {
+      const Tensor part = flat.select(1, static_cast<int64_t>(i));
+      own[i].mutable_grad() = together ? part : part.clone();
+    }
+    step(torch::full({2}, call));
+    EXPECT_TRUE(torch::equal(gather(own[0].grad()), torch::tensor({0., 2.}) + 2 * call)) << call;
+    EXPECT_TRUE(torch::equal(gather(own[1].grad()), torch::tensor({1., 3.}) + 3 * call)) << call;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Places, RecordedGradients,
+                         testing::Values(Place::plain, Place::merged, Place::separate, Place::sharded));
 
 TEST(RecordedReplicas, MayWriteStatisticsFromTheFirstCallOn) {
   MirroredStrategy strategy({.devices = test_devices(2)});

@@ -316,7 +316,8 @@ class Comparison {
       else if (std::isinf(far) && facts_.sums_overflow(expected))
         passed_over_.insert("the mean of what replicas wrote, whose sum is no number of its type");
       else if (std::isinf(far) && facts_.leaves_infinities_open())
-        passed_over_.insert("infinities that LibTorch makes of finite numbers, or treats by where they come");
+        passed_over_.insert(
+            "infinities that LibTorch makes of finite numbers or tiny pivots, or treats by where they come");
       else
         return {kind,
                 str(what, " differs by ", far, ": ", values_text(seen.value), " and not ", values_text(expected))};

@@ -138,7 +138,7 @@ bool Facts::leaves_infinities_open() const {
   return calls_logsumexp_into() || calls([](const std::string& op) {
            return op.rfind("var_mean", 0) == 0 || op.rfind("std_mean", 0) == 0 || op.rfind("gelu", 0) == 0 ||
                   op.rfind("norm.", 0) == 0 || op.rfind("prod", 0) == 0 || op == "cov" || op == "corrcoef" ||
-                  op.find("logdet") != std::string::npos;
+                  op.find("logdet") != std::string::npos || op.find("solve") != std::string::npos;
          }) ||
          calls_norm();
 }

@@ -39,7 +39,8 @@ class Facts {
   // LibTorch's mean beside a variance runs along the elements, and of an infinity depends on where that comes, as do
   // those of batch, layer and instance norms; its gelu of an infinity is one or none, depending on how many elements
   // come with it, and so does its norm of numbers whose squares are infinite. Its product of halves is one of halves.
-  // Its logsumexp adds in the precision of its out=.
+  // Its logsumexp adds in the precision of its out=. Its solution of a singular system divides by no pivot, or by a
+  // rounding error.
   bool leaves_infinities_open() const;
   bool sums_overflow(const Tensor& value) const;
   // Of an argument that LibTorch resizes, and of what comes of it, strides depend on who does it.

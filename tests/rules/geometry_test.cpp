@@ -395,6 +395,25 @@ TEST(Strides, OfUnpooledImagesAreThoseForImagesThatLieSo) {
       }
 }
 
+TEST(Strides, OfPooledVolumesAreThoseForVolumesThatLieSo) {
+  const Tensor volumes = torch::arange(144.0).view({2, 2, 6, 2, 3});
+  for (const Tensor& x : {volumes, volumes.contiguous(at::MemoryFormat::ChannelsLast3d)})
+    for (const size_t axis : {0, 1, 4})
+      for (const int64_t step : {1, 2})
+        for (const bool backward : {false, true}) {
+          std::vector<std::string> axes(5, kUnsharded);
+          axes[axis] = "x";
+          const auto pooled = [&](const Tensor& t) {
+            const Tensor images = t.slice(4, 0, 3, step);
+            const auto [y, places] = torch::max_pool3d_with_indices(images, {2, 2, 2});
+            return backward ? torch::max_pool3d_with_indices_backward(torch::ones_like(y), images, {2, 2, 2}, {2, 2, 2},
+                                                                      0, 1, false, places)
+                            : y;
+          };
+          expect_strides_of_one_device(x, axes, pooled, /*devices=*/3);
+        }
+}
+
 TEST(Strides, OfAChoiceHangOnAllOperands) {
   const Tensor condition = torch::tensor({{true}, {false}});
   for (const Tensor& x : {torch::ones({2, 2}), torch::ones({2, 2}).t(), torch::ones({2, 2}, torch::kDouble).t()})

@@ -12,6 +12,7 @@
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/tensor/call_recorder.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/view.h"
 
@@ -53,16 +54,17 @@ GradScaler::GradScaler(const GradScalerOptions& options) : options_(options), sc
   check(options);
 }
 
-at::Tensor GradScaler::scale(const at::Tensor& loss) const { return options_.enabled ? loss * scale_ : loss; }
+at::Tensor GradScaler::scale(const at::Tensor& loss) const { return options_.enabled ? scale_.times(loss) : loss; }
 
 void GradScaler::unscale_(torch::optim::Optimizer& optimizer) {
   require_global_view("GradScaler::unscale_", kWayOut);
   if (!options_.enabled) return;
+  reads_memory("GradScaler::unscale_");
   if (const auto found = optimizers_.find(&optimizer); found != optimizers_.end())
     throw Error(ErrorCode::failed_precondition,
                 str("GradScaler::unscale_: the gradients of this optimizer were divided by the scale",
                     found->second.has_stepped ? " and its step was taken" : "", " since the last update()"));
-  optimizers_[&optimizer].is_finite = divide(optimizer, scale_);
+  optimizers_[&optimizer].is_finite = divide(optimizer, *scale_);
 }
 
 bool GradScaler::step(torch::optim::Optimizer& optimizer) {
@@ -71,6 +73,7 @@ bool GradScaler::step(torch::optim::Optimizer& optimizer) {
     optimizer.step();
     return true;
   }
+  reads_memory("GradScaler::step");
   if (!optimizers_.contains(&optimizer)) unscale_(optimizer);
   OptimizerState& state = optimizers_.at(&optimizer);
   if (state.has_stepped)
@@ -84,21 +87,22 @@ bool GradScaler::step(torch::optim::Optimizer& optimizer) {
 void GradScaler::update() {
   require_global_view("GradScaler::update", kWayOut);
   if (!options_.enabled) return;
+  reads_memory("GradScaler::update");
   if (std::ranges::none_of(optimizers_, [](const auto& entry) { return entry.second.has_stepped; }))
     throw Error(ErrorCode::failed_precondition, "GradScaler::update: there was no step since the last one");
   const bool are_finite = std::ranges::all_of(optimizers_, [](const auto& entry) { return entry.second.is_finite; });
   optimizers_.clear();
   if (!are_finite) {
-    scale_ *= options_.backoff_factor;
+    *scale_ *= options_.backoff_factor;
     steps_in_a_row_ = 0;
   } else if (++steps_in_a_row_ == options_.growth_interval) {
-    scale_ *= options_.growth_factor;
+    *scale_ *= options_.growth_factor;
     steps_in_a_row_ = 0;
   }
 }
 
 void GradScaler::visit_state(StateVisitor& visitor) {
-  visitor.number("scale", scale_);
+  visitor.number("scale", *scale_);
   visitor.number("steps_in_a_row", steps_in_a_row_);
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 
+#include "tutti/distribute/loss_scale.h"
 #include "tutti/tensor/savable.h"
 
 namespace torch::optim {
@@ -50,7 +51,7 @@ class GradScaler final : public Savable {
   // After the steps of all optimizers. Throws: failed_precondition in a replica, and where there was no step.
   void update();
 
-  double get_scale() const { return options_.enabled ? scale_ : 1; }
+  double get_scale() const { return options_.enabled ? *scale_ : 1; }
 
   void visit_state(StateVisitor& visitor) override;
 
@@ -60,7 +61,7 @@ class GradScaler final : public Savable {
   };
 
   GradScalerOptions options_;
-  double scale_;
+  LossScale scale_;
   int64_t steps_in_a_row_ = 0;
   std::map<const torch::optim::Optimizer*, OptimizerState> optimizers_;  // whose gradients were divided since update()
 };

@@ -104,7 +104,8 @@ class Comparison {
 
   std::optional<std::string> compare_buffers(const Program::Buffer& a, const Program::Buffer& b,
                                              const Geometry& geometry) {
-    if (a.kind != b.kind || a.index != b.index) return str("another tensor of ", to_string(geometry));
+    if (a.kind != b.kind || a.index != b.index || a.piece != b.piece)
+      return str("another tensor of ", to_string(geometry));
     if (a.kind == Kind::replica && !mesh_of(first_, a).is_same(mesh_of(second_, b)))
       return str("another mesh tensor of ", to_string(geometry));
     if (a.kind == Kind::captured && a.storage.unsafeGetStorageImpl() != b.storage.unsafeGetStorageImpl())
@@ -133,7 +134,8 @@ class Comparison {
     for (const Program::Leaf& leaf : second_.leaves) {
       const auto found = leaves.find(leaf.tensor.unsafeGetTensorImpl());
       const bool alike = found != leaves.end() && found->second->changes == leaf.changes &&
-                         !compare_values(found->second->exit_value, leaf.exit_value);
+                         std::ranges::equal(found->second->exit_values, leaf.exit_values,
+                                            [&](int a, int b) { return !compare_values(a, b); });
       if (!alike) return str("the gradient of a tensor of ", str_list(leaf.tensor.sizes()), " was set in another way");
     }
     return {};

@@ -177,7 +177,7 @@ class Grouping {
       if (result >= 0) user[static_cast<size_t>(value(result).buffer)] = kSeveral;
     };
     for (const Program::Result& result : program_.results) goes_out(result.value);
-    for (const Program::Leaf& leaf : program_.leaves) goes_out(leaf.exit_value);
+    for (const Program::Leaf& leaf : program_.leaves) std::ranges::for_each(leaf.exit_values, goes_out);
     for (CallGroup& group : groups)
       for (const PointwiseOp& op : group.ops)
         group.kept.push_back(writes_outside(op) || user[static_cast<size_t>(value(op.out).buffer)] == kSeveral);

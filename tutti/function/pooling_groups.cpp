@@ -119,7 +119,7 @@ class PoolingPass {
     return std::any_of(program_.results.begin(), program_.results.end(),
                        [&](const Program::Result& result) { return is_in(result.value); }) ||
            std::any_of(program_.leaves.begin(), program_.leaves.end(),
-                       [&](const Program::Leaf& leaf) { return is_in(leaf.exit_value); });
+                       [&](const Program::Leaf& leaf) { return std::ranges::any_of(leaf.exit_values, is_in); });
   }
 
   const Program::Value& value(int number) const { return program_.values[static_cast<size_t>(number)]; }

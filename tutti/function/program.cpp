@@ -42,10 +42,16 @@ std::string indented(const std::string& lines) {
 
 }  // namespace
 
-Tensor gradient_buffer(const Tensor& leaf) {
+at::ArrayRef<Tensor> gradient_pieces(const Tensor& leaf) {
   const Tensor& gradient = leaf.grad();
-  if (!is_mesh_tensor(gradient)) return gradient;
-  return mesh_impl(gradient).components().size() == 1 ? mesh_impl(gradient).read()[0] : Tensor();
+  if (is_mesh_tensor(gradient)) return mesh_impl(gradient).read_here();
+  return gradient.defined() ? at::ArrayRef<Tensor>(gradient) : at::ArrayRef<Tensor>();
+}
+
+const Tensor* gradient_piece(const Program& program, const Program::Buffer& gradient) {
+  const auto pieces = gradient_pieces(program.leaves[static_cast<size_t>(gradient.index)].tensor);
+  const auto piece = static_cast<size_t>(gradient.piece);
+  return piece < pieces.size() && pieces[piece].defined() ? &pieces[piece] : nullptr;
 }
 
 std::string_view name_of(Program::Buffer::Kind kind) {

@@ -37,6 +37,7 @@ struct Program {
     bool written = false;       // by a call of the program
     int maker = -1;             // temporary: the number of the call that made it
     int index = -1;             // argument: its number. gradient: of `leaves`. replica: of `meshes`
+    int piece = 0;              // gradient: of those that its value lies in
     c10::Storage storage = {};  // captured and constant
     Tensor origin = {};         // captured: the tensor as it was first seen, and what it was then
     std::optional<Geometry> origin_geometry = {};
@@ -108,12 +109,16 @@ struct Program {
     Tensor tensor;
     bool is_known = false;                        // from the start, as a leaf of an earlier recording
     bool had_gradient = false;                    // when the function was entered; else when it first used the tensor
-    int entry_buffer = -1;                        // of that gradient, if a call uses it
-    std::optional<Geometry> entry_geometry = {};  // of that gradient
+    std::vector<int> entry_buffers = {};          // of the pieces of that gradient, if a call uses them
+    std::vector<Geometry> entry_geometries = {};  // of these pieces
     bool changes = false;                         // whether the function leaves another gradient than it found
-    int exit_value = -1;                          // which; -1: none
+    std::vector<int> exit_values = {};            // that one's pieces, -1: in another process; empty: it leaves none
     const Spec* exit_spec = nullptr;              // of a gradient that is a mesh tensor
+    at::DimVector exit_strides = {};              // of the whole of it
     bool needs_none = false;  // it found none: whether it would use one, reset it or let it be is not known
+
+    // Of a gradient in one piece; -1: it leaves none.
+    int exit_value() const { return exit_values.empty() ? -1 : exit_values[0]; }
   };
 
   // A mesh tensor from outside. Its value lies in captured buffers.
@@ -155,8 +160,11 @@ struct Program {
 
 // Whether all that the call reads and writes lies in host memory.
 bool is_on_host(const Program& program, const Program::Call& call);
-// The buffer of a leaf's gradient; undefined where there is none, or where it lies in several.
-Tensor gradient_buffer(const Tensor& leaf);
+// What a leaf's gradient lies in: itself, or the components of a mesh tensor, undefined in other processes; empty where
+// there is none. Valid as long as it has that gradient.
+at::ArrayRef<Tensor> gradient_pieces(const Tensor& leaf);
+// What a buffer that is a gradient's is bound to now; null where the gradient has no such piece.
+const Tensor* gradient_piece(const Program& program, const Program::Buffer& gradient);
 
 // "argument", "captured", …
 std::string_view name_of(Program::Buffer::Kind kind);

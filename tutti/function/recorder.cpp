@@ -47,15 +47,28 @@ Recorder::Recorder(std::string name, const std::vector<Program::Leaf>& leaves, U
       num_threads_(at::get_num_threads()) {
   program_.name = name_;
   for (const Program::Leaf& leaf : leaves) {
-    const Tensor gradient = gradient_buffer(leaf.tensor);
     program_.leaves.push_back({.tensor = leaf.tensor, .is_known = true, .had_gradient = leaf.tensor.grad().defined()});
     leaves_.emplace_back(leaf.tensor, leaf.tensor.grad().defined());
-    if (!gradient.defined() || !has_recordable_memory(gradient)) continue;
-    const int index = static_cast<int>(program_.leaves.size()) - 1;
-    program_.leaves.back().entry_geometry = geometry_of(gradient);
-    program_.leaves.back().entry_buffer =
-        add_buffer({.kind = Kind::gradient, .bytes = static_cast<int64_t>(gradient.storage().nbytes()), .index = index},
-                   gradient.storage());
+    take_gradient(program_.leaves.size() - 1);
+  }
+}
+
+// What the leaf has when the function is entered.
+void Recorder::take_gradient(size_t index) {
+  Program::Leaf& leaf = program_.leaves[index];
+  const auto pieces = gradient_pieces(leaf.tensor);
+  const auto can_be_recorded = [](const Tensor& piece) { return piece.defined() && has_recordable_memory(piece); };
+  if (!std::ranges::all_of(pieces, can_be_recorded)) return;
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    leaf.entry_geometries.push_back(geometry_of(pieces[i]));
+    int number = known_buffer(pieces[i]);  // of another leaf's, where they lie in one buffer
+    if (number < 0)
+      number = add_buffer({.kind = Kind::gradient,
+                           .bytes = static_cast<int64_t>(pieces[i].storage().nbytes()),
+                           .index = static_cast<int>(index),
+                           .piece = static_cast<int>(i)},
+                          pieces[i].storage());
+    leaf.entry_buffers.push_back(number);
   }
 }
 
@@ -520,7 +533,7 @@ void Recorder::take_replica_view(const Tensor& tensor, const Tensor& global, con
     return;
   }
   program_.runs_replicas = true;
-  if (own.requires_grad()) replica_leaves_.emplace_back(own);
+  if (own.requires_grad()) replica_leaves_.emplace_back(tensor, own);
   if (own.storage().data() != global.storage().data()) {
     if (!is_known) capture(own);
     return;

@@ -79,6 +79,8 @@ class Recorder final : public CallRecorder {
   bool has_made(const Tensor& tensor) const;
   // Whether it is a tensor from outside, and the first one that was seen on its memory.
   bool is_origin(const Tensor& tensor);
+  // The function has ended, and its replicas left gradients: makes calls, as the function does.
+  void reduce_gradients_of_replicas();
   // The function has ended, leaves these, and its graph saved those. Returns whether it could be recorded.
   bool take_end(at::ArrayRef<Tensor> results, std::vector<Tensor> saved = {});
   // Requires: take_end() with these results, which become what the caller gets, without a graph. Behind them come the
@@ -151,6 +153,7 @@ class Recorder final : public CallRecorder {
   void note_write_in_parts(const Tensor& tensor);
   void note_draw_in_parts(at::ArrayRef<at::IValue> arguments);
   void note_leaf(const Tensor& tensor);
+  void take_gradient(size_t leaf);
   void note_gradient_in_parts(const Tensor& tensor);
   void note_alias(const Tensor& tensor);
   void note_seed();
@@ -204,6 +207,7 @@ class Recorder final : public CallRecorder {
   void take_result(const Tensor& result);
   void relate_results(at::ArrayRef<Tensor> results);
   void take_leaves();
+  void take_new_gradient(Program::Leaf& leaf);
   void forget_unused_gradients();
   void find_constants();
   void take_aliases();

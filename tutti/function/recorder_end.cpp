@@ -58,25 +58,33 @@ void Recorder::take_leaves() {
     for (const Program::MeshValue& mesh : program_.meshes) add_leaf(mesh.tensor);
   for (size_t i = 0; i < program_.leaves.size(); ++i) {
     Program::Leaf& leaf = program_.leaves[i];
-    const Tensor gradient = gradient_buffer(leaf.tensor);
     leaf.needs_none = !leaf.had_gradient;
-    if (!leaf.tensor.grad().defined()) {
+    if (leaf.tensor.grad().defined())
+      take_new_gradient(leaf);
+    else
       leaf.changes = leaf.had_gradient;
-      continue;
-    }
-    if (!gradient.defined())
-      throw Error(ErrorCode::unimplemented,
-                  str(name_, ": a variable of shape ", str_list(leaf.tensor.sizes()),
-                      " that lies in several buffers has a gradient in grad() when the function ends, which cannot be "
-                      "recorded. Call zero_grad() at the end, or compute with autograd::grad()"));
-    if (!has_recordable_memory(gradient)) continue;
-    if (is_mesh_tensor(leaf.tensor.grad())) leaf.exit_spec = mesh_impl(leaf.tensor.grad()).spec();
-    const auto found = buffer_of_.find(gradient.storage().unsafeGetStorageImpl());
-    if (found == buffer_of_.end() || found->second == leaf.entry_buffer) continue;
-    leaf.changes = true;
-    leaf.exit_value = value_of(gradient);
-    given_out_[static_cast<size_t>(found->second)] = true;
   }
+}
+
+// What the leaf has when the function ends, if a call made it.
+void Recorder::take_new_gradient(Program::Leaf& leaf) {
+  const auto pieces = gradient_pieces(leaf.tensor);
+  std::vector<int> buffers;
+  std::vector<Geometry> geometries;
+  for (const Tensor& piece : pieces) {
+    if (!piece.defined()) continue;
+    const int number = has_recordable_memory(piece) ? known_buffer(piece) : -1;
+    if (number < 0) return;
+    buffers.push_back(number);
+    geometries.push_back(geometry_of(piece));
+  }
+  if (buffers == leaf.entry_buffers && geometries == leaf.entry_geometries) return;
+  leaf.changes = true;
+  for (const Tensor& piece : pieces) leaf.exit_values.push_back(value_of(piece));
+  for (const int number : buffers) given_out_[static_cast<size_t>(number)] = true;
+  if (!is_mesh_tensor(leaf.tensor.grad())) return;
+  leaf.exit_spec = mesh_impl(leaf.tensor.grad()).spec();
+  leaf.exit_strides = leaf.tensor.grad().strides();
 }
 
 // A tensor from outside that only the recording holds any more is a value that C++ made for a call.
@@ -120,11 +128,13 @@ void Recorder::find_kept_outside() {
 void Recorder::forget_unused_gradients() {
   for (Program::Leaf& leaf : program_.leaves) {
     const auto uses = [&](const auto& buffers) {
-      return std::find(buffers.begin(), buffers.end(), leaf.entry_buffer) != buffers.end();
+      return std::ranges::find_first_of(leaf.entry_buffers, buffers) != leaf.entry_buffers.end();
     };
     const bool used = std::any_of(program_.calls.begin(), program_.calls.end(),
                                   [&](const Program::Call& call) { return uses(call.reads) || uses(call.writes); });
-    if (!used) leaf.entry_buffer = -1;
+    if (used) continue;
+    leaf.entry_buffers.clear();
+    leaf.entry_geometries.clear();
   }
 }
 
@@ -141,15 +151,21 @@ void Recorder::refuse_resized_arguments() {
   }
 }
 
-// LibTorch has put them into tensors that no call shows.
+// Who asks for the variable's gradient after the call would have them reduced then.
+void Recorder::reduce_gradients_of_replicas() {
+  for (const ReplicaLeaf& met : replica_leaves_)
+    if (!met.had_gradient() && met.has_new_gradient()) met.variable().grad();
+}
+
+// LibTorch has added to tensors that no call shows.
 void Recorder::refuse_gradients_of_replicas() const {
   for (const ReplicaLeaf& met : replica_leaves_)
     if (met.has_new_gradient())
       throw Error(
           ErrorCode::unimplemented,
-          str(name_, ": a replica leaves a gradient in grad() of a variable of shape ", str_list(met.leaf().sizes()),
-              ", which cannot be recorded. Let the optimizer step and zero_grad() run in the function, or "
-              "compute with gradients(loss, variables)"));
+          str(name_, ": a replica adds to the gradient that it found in grad() of a variable of shape ",
+              str_list(met.variable().sizes()),
+              ", which cannot be recorded. Call zero_grad() before, or compute with gradients(loss, variables)"));
 }
 
 // Where the function begins the next time, LibTorch's graph would go on from this one.

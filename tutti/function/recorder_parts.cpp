@@ -5,6 +5,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/clone.h>
 #include <ATen/ops/zero.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <array>
@@ -129,9 +130,12 @@ void Recorder::note_draw_in_parts(at::ArrayRef<at::IValue> arguments) {
         if (part->undo) part->undo->before_draw(argument.toGenerator());
 }
 
+// A replica that asks a variable for its gradient takes it over.
 void Recorder::note_leaf(const Tensor& tensor) {
   if (!is_leaf_with_gradient(tensor)) return;
-  leaves_.emplace_back(tensor, tensor.grad().defined());
+  const bool only_looks = in_replica_view() && is_mesh_tensor(tensor);
+  const Tensor& gradient = only_looks ? torch::autograd::impl::get_autograd_meta(tensor)->grad_ : tensor.grad();
+  leaves_.emplace_back(tensor, gradient.defined());
   note_gradient_in_parts(tensor);
 }
 

@@ -90,7 +90,7 @@ void Replay::choose_places() {
     if (result >= 0 && buffer(value(result).buffer).kind == Kind::temporary) place(value(result).buffer) = Place::given;
   };
   for (const Program::Result& result : program_->results) give_out(result.value);
-  for (const Program::Leaf& leaf : program_->leaves) give_out(leaf.exit_value);
+  for (const Program::Leaf& leaf : program_->leaves) std::ranges::for_each(leaf.exit_values, give_out);
   given_.resize(program_->buffers.size());
 }
 
@@ -259,8 +259,8 @@ void Replay::bind(at::ArrayRef<Tensor> arguments) {
     } else if (bound.kind == Kind::replica) {
       const Tensor own = local(program_->meshes[static_cast<size_t>(bound.index)].tensor);
       data = bound.written ? own.storage().mutable_data() : own.storage().data();
-    } else if (const Program::Leaf& leaf = program_->leaves[static_cast<size_t>(bound.index)]; leaf.entry_buffer >= 0) {
-      data = gradient_buffer(leaf.tensor).storage().mutable_data();
+    } else if (const Tensor* const piece = gradient_piece(*program_, bound)) {
+      data = piece->storage().mutable_data();
     }
     storage(static_cast<int>(i)).set_data_ptr_noswap(pointer_to(data, bound.device));
   }
@@ -418,9 +418,7 @@ Tensor Replay::result(int number, at::ArrayRef<Tensor> arguments) {
     case Kind::replica:
       return tensor_on(local(program_->meshes[static_cast<size_t>(buffer(lies_in).index)].tensor).storage(), geometry);
     case Kind::argument: return tensor_on_argument(arguments[static_cast<size_t>(buffer(lies_in).index)], geometry);
-    case Kind::gradient:
-      return tensor_on(gradient_buffer(program_->leaves[static_cast<size_t>(buffer(lies_in).index)].tensor).storage(),
-                       geometry);
+    case Kind::gradient: return tensor_on(gradient_piece(*program_, buffer(lies_in))->storage(), geometry);
     case Kind::constant: return tensor_on(storages_[static_cast<size_t>(lies_in)], geometry).clone();
     case Kind::temporary: return tensor_on(give(lies_in), geometry);
   }
@@ -431,8 +429,13 @@ void Replay::set_gradients(at::ArrayRef<Tensor> arguments) {
   for (const Program::Leaf& leaf : program_->leaves) {
     if (!leaf.changes) continue;
     Tensor variable = leaf.tensor;
-    Tensor gradient = result(leaf.exit_value, arguments);
-    if (leaf.exit_spec && gradient.defined()) gradient = make_mesh_tensor(leaf.exit_spec, std::move(gradient));
+    Components pieces;
+    for (const int number : leaf.exit_values) pieces.push_back(result(number, arguments));
+    Tensor gradient;
+    if (leaf.exit_spec)
+      gradient = make_mesh_tensor(leaf.exit_spec, std::move(pieces), leaf.exit_strides);
+    else if (!pieces.empty())
+      gradient = std::move(pieces[0]);
     variable.mutable_grad() = std::move(gradient);
   }
 }

@@ -96,8 +96,8 @@ void leave_out(Program& program, FunctionRef<bool(int buffer)> is_left_out) {
   for (Program::Call& call : program.calls) call = renumbered.call(std::move(call));
   for (Program::Result& result : program.results) result.value = renumbered.value(result.value);
   for (Program::Leaf& leaf : program.leaves) {
-    leaf.exit_value = renumbered.value(leaf.exit_value);
-    if (leaf.entry_buffer >= 0) leaf.entry_buffer = new_number(leaf.entry_buffer);
+    for (int& number : leaf.exit_values) number = renumbered.value(number);
+    for (int& number : leaf.entry_buffers) number = new_number(number);
   }
   program.values = renumbered.take_values();
 }

@@ -42,18 +42,26 @@ bool alias_fits(const Program::Alias& alias) {
          shows(alias.tensor, alias.geometry) && alias.tensor.requires_grad() == alias.requires_grad;
 }
 
-bool gradient_fits(const Program::Leaf& leaf) {
+// Whether the pieces of the leaf's gradient lie as they lay, in the same buffers as those of other leaves.
+bool gradient_fits(const Program& program, const Program::Leaf& leaf) {
   if (leaf.needs_none) return !leaf.tensor.grad().defined();
   if (!leaf.is_known) return false;  // it may have used it
-  if (leaf.entry_buffer < 0) return true;
-  const Tensor gradient = gradient_buffer(leaf.tensor);
-  return gradient.defined() && gradient.has_storage() && shows(gradient, *leaf.entry_geometry);
+  if (leaf.entry_buffers.empty()) return true;
+  const auto pieces = gradient_pieces(leaf.tensor);
+  if (pieces.size() != leaf.entry_buffers.size()) return false;
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    const Tensor& piece = pieces[i];
+    if (!piece.defined() || !piece.has_storage() || !shows(piece, leaf.entry_geometries[i])) return false;
+    const Tensor* const bound = gradient_piece(program, program.buffers[static_cast<size_t>(leaf.entry_buffers[i])]);
+    if (!bound || !bound->has_storage() || !bound->storage().is_alias_of(piece.storage())) return false;
+  }
+  return true;
 }
 
 }  // namespace
 
 bool gradients_fit(const Program& program) {
-  return std::all_of(program.leaves.begin(), program.leaves.end(), gradient_fits);
+  return std::ranges::all_of(program.leaves, [&](const Program::Leaf& leaf) { return gradient_fits(program, leaf); });
 }
 
 bool surroundings_fit(const Program& program) {

@@ -95,14 +95,15 @@ void refuse_other_components(const std::string& name, at::ArrayRef<Tensor> argum
   }
 }
 
-// Whether both recordings began with gradients at the same variables, as far as that is known. A first one that found a
-// gradient does not know it for one.
+// Whether both recordings began with gradients at the same variables, and those that are used lay alike, as far as that
+// is known. A first one that found a gradient does not know it for one.
 bool found_same_gradients(const Program& first, const Program& second) {
   return std::all_of(second.leaves.begin(), second.leaves.end(), [&](const Program::Leaf& leaf) {
     const auto same = std::find_if(first.leaves.begin(), first.leaves.end(),
                                    [&](const Program::Leaf& other) { return other.tensor.is_same(leaf.tensor); });
-    return same == first.leaves.end() ||
-           (same->had_gradient == leaf.had_gradient && (same->is_known || !same->had_gradient));
+    if (same == first.leaves.end()) return true;
+    if (same->had_gradient != leaf.had_gradient) return false;
+    return same->is_known ? same->entry_geometries == leaf.entry_geometries : !same->had_gradient;
   });
 }
 
@@ -110,8 +111,9 @@ bool found_same_gradients(const Program& first, const Program& second) {
 void learn_of_gradients(const Program& previous, Program& program) {
   for (Program::Leaf& leaf : program.leaves)
     leaf.needs_none &= std::none_of(previous.leaves.begin(), previous.leaves.end(), [&](const Program::Leaf& before) {
-      return before.tensor.is_same(leaf.tensor) && before.is_known && !before.needs_none && before.entry_buffer < 0 &&
-             before.changes == leaf.changes && (before.exit_value < 0) == (leaf.exit_value < 0);
+      return before.tensor.is_same(leaf.tensor) && before.is_known && !before.needs_none &&
+             before.entry_buffers.empty() && before.changes == leaf.changes &&
+             before.exit_values.empty() == leaf.exit_values.empty();
     });
 }
 
@@ -416,6 +418,7 @@ void Traces::finish_recording(Trace& trace, const Call& call, bool previous_fitt
   TakenApart results;
   {
     const RecordGuard guard(recorder);
+    recorder.reduce_gradients_of_replicas();
     results = take_apart(outcome.tensors);
     for (size_t i = 0; i < outcome.tensors.size(); ++i)
       if (recorder.is_from_outside(outcome.tensors[i])) results.values[i].same_as = outcome.tensors[i];

@@ -234,10 +234,10 @@ class DeviceProgram final : public ProgramRunner {
     Tensor gradient = at::empty(type.dims, type.dtype);
     std::vector<pjrt::Buffer> buffers;
     for (auto& of_device : outputs) buffers.push_back(std::move(of_device[number]));
-    const at::IntArrayRef strides = program_->values[static_cast<size_t>(leaf.exit_value)].geometry.strides;
+    const at::IntArrayRef strides = program_->values[static_cast<size_t>(leaf.exit_value())].geometry.strides;
     if (!leaf.exit_spec || gradient.strides() != strides) {
       memory_->get(buffers[0], gradient.storage()).wait();
-      give_strides(gradient, leaf.exit_value);
+      give_strides(gradient, leaf.exit_value());
       return leaf.exit_spec ? make_mesh_tensor(leaf.exit_spec, std::move(gradient)) : gradient;
     }
     memory_->keep(gradient.storage(), type, std::move(buffers));

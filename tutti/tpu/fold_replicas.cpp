@@ -69,11 +69,16 @@ class Folding {
   }
 
   void refuse_gradients() const {
-    for (const Program::Leaf& leaf : recorded_.leaves)
-      if (leaf.entry_buffer >= 0)
+    for (const Program::Leaf& leaf : recorded_.leaves) {
+      if (leaf.exit_values.size() > 1)
+        refuse(str("leaves a gradient in grad() of a variable of shape ", str_list(leaf.tensor.sizes()),
+                   " that lies in several buffers; call zero_grad() at the end, or compute with gradients(loss, "
+                   "variables)"));
+      if (!leaf.entry_buffers.empty())
         refuse(str("adds to the gradient that a variable of shape ", str_list(leaf.tensor.sizes()),
                    " has in grad() when the function begins; call zero_grad() first, or compute with gradients(loss, "
                    "variables)"));
+    }
   }
 
   // The calls that replicas made since they last met.
@@ -301,7 +306,7 @@ class Folding {
   void take_leaves() {
     folded_.program.leaves = recorded_.leaves;
     for (const Program::Leaf& leaf : recorded_.leaves)
-      if (leaf.changes && leaf.exit_value >= 0) take_shared(value(leaf.exit_value).buffer);
+      if (leaf.changes && leaf.exit_value() >= 0) take_shared(value(leaf.exit_value()).buffer);
   }
 
   const Program& recorded_;

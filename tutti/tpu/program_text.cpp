@@ -85,7 +85,7 @@ class Writer {
     for (const Program::Result& result : program_.results)
       if (result.value >= 0) used.insert(value(result.value).buffer);
     for (const Program::Leaf& leaf : program_.leaves)
-      if (leaf.changes && leaf.exit_value >= 0) used.insert(value(leaf.exit_value).buffer);
+      if (leaf.changes && leaf.exit_value() >= 0) used.insert(value(leaf.exit_value()).buffer);
     return used;
   }
 
@@ -219,7 +219,8 @@ class Writer {
       text_.results.push_back(give_value(result.value, "a result"));
     for (size_t leaf = 0; leaf < program_.leaves.size(); ++leaf)
       if (program_.leaves[leaf].changes)
-        text_.gradients.push_back({static_cast<int>(leaf), give_value(program_.leaves[leaf].exit_value, "a gradient")});
+        text_.gradients.push_back(
+            {static_cast<int>(leaf), give_value(program_.leaves[leaf].exit_value(), "a gradient")});
   }
 
   const Program& program_;

@@ -83,13 +83,8 @@ Choice sensible(Choice choice) {
   if (!choice.has(Idiom::recurrent)) drop(Idiom::state_in_module);
   if (choice.replicas > 0) drop(Idiom::state_in_module);  // docs: state that replicas share is a race
   if (choice.recorded) drop(Idiom::recurrent);            // a state that a step leaves outside is refused
-  // Gradients of replicas stay inside, and so do those of variables that lie in several buffers; an optimizer's state
-  // that was loaded goes to the GPUs at each step.
-  if (choice.recorded && choice.gpus)
-    for (const Idiom idiom : {Idiom::step_inside, Idiom::adversary, Idiom::keep_gradients}) drop(idiom);
+  // An optimizer's state that was loaded goes to the GPUs at each step.
   if (choice.recorded && choice.gpus && choice.has(Idiom::momentum)) drop(Idiom::save);
-  if (choice.recorded && (choice.replicas > 0 || choice.gpus) && !choice.has(Idiom::step_inside))
-    choice.idioms |= uint64_t{1} << static_cast<int>(Idiom::update_in_call);
   if (choice.recorded && choice.has(Idiom::update_in_call)) {
     drop(Idiom::adam);       // counts its steps in C++
     drop(Idiom::scheduler);  // changes a number in C++

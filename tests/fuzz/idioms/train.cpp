@@ -267,7 +267,6 @@ class Program {
           [&](const Tensor& part_x, const Tensor& part_y, size_t part) { return step_of_part(part_x, part_y, part); },
           x, y);
       if (c_.has(Idiom::update_in_call)) update();
-      if (c_.has(Idiom::update_in_call) && c_.recorded && c_.gpus) zero_grad();
       return total;
     });
     error_ = may_be_recorded([this](const Tensor& x, const Tensor& y) {

@@ -1,15 +1,12 @@
 #include "tutti/keras/optimizers/loss_scale_optimizer.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/empty.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "tutti/core/log.h"
 #include "tutti/core/str.h"
+#include "tutti/distribute/loss_scale.h"
 #include "tutti/keras/optimizers/common_options_internal.h"
-#include "tutti/tensor/call_recorder.h"
 #include "tutti/tensor/updates/measures.h"
 
 namespace tutti::keras::optimizers {
@@ -26,30 +23,22 @@ class LossScaleImpl final : public OptimizerImpl {
         inner_(std::move(inner)),
         growth_steps_(options.dynamic_growth_steps),
         scale_(options.initial_scale) {
-    require(scale_ > 0, name(), "initial_scale", scale_, "positive");
+    require(*scale_ > 0, name(), "initial_scale", *scale_, "positive");
     require(growth_steps_ > 0, name(), "dynamic_growth_steps", static_cast<double>(growth_steps_), "positive");
   }
 
-  double scale() const { return scale_; }
+  double scale() const { return *scale_; }
 
-  Tensor scale_loss(const Tensor& loss) const override {
-    const Tensor wide = loss.element_size() < 4 ? loss.to(at::kFloat) : loss;
-    if (!CallRecorder::current()) return wide * scale_;
-    const Tensor scale = at::empty({}, wide.options().requires_grad(false));  // each replay has its own
-    host_step("loss scale", {scale}, {scale},
-              [this, self = weak_from_this().lock()](at::ArrayRef<Tensor> inputs) { Tensor(inputs[0]).fill_(scale_); });
-    return wide * scale;
-  }
-
+  Tensor scale_loss(const Tensor& loss) const override { return scale_.times(loss); }
   bool scales_loss() const override { return true; }
 
   void apply(std::span<const Tensor> gradients, std::span<const Tensor> variables, double scale) override {
     const auto is_good = [](const Tensor& gradient) { return !gradient.defined() || all_finite(gradient); };
     if (!std::ranges::all_of(gradients, is_good)) return skip();
-    inner_->apply(gradients, variables, scale / scale_);
+    inner_->apply(gradients, variables, scale / *scale_);
     if (++num_good_ < growth_steps_) return;
     num_good_ = 0;
-    scale_ = std::min(scale_ * 2, kLargestScale);
+    *scale_ = std::min(*scale_ * 2, kLargestScale);
   }
 
   int64_t iterations() const override { return inner_->iterations(); }
@@ -67,7 +56,7 @@ class LossScaleImpl final : public OptimizerImpl {
   std::vector<Tensor> state() const override { return inner_->state(); }
 
   void visit_state(StateVisitor& visitor) override {
-    visitor.number("dynamic_scale", scale_);
+    visitor.number("dynamic_scale", *scale_);
     visitor.number("step_counter", num_good_);
     visitor.object("inner_optimizer", *inner_);
   }
@@ -77,16 +66,16 @@ class LossScaleImpl final : public OptimizerImpl {
   void update_variable(const Tensor&, const Tensor&, std::span<const Tensor>, const UpdateStep&) const override {}
 
   void skip() {
-    if (scale_ <= 1 && !std::exchange(warned_, true))
-      warn(str(name(), ": gradients are not finite at a loss scale of ", scale_,
+    if (*scale_ <= 1 && !std::exchange(warned_, true))
+      warn(str(name(), ": gradients are not finite at a loss scale of ", *scale_,
                ", where no overflow explains it; updates are left out until they are"));
     num_good_ = 0;
-    scale_ = std::max(scale_ / 2, kSmallestScale);
+    *scale_ = std::max(*scale_ / 2, kSmallestScale);
   }
 
   std::shared_ptr<OptimizerImpl> inner_;
   int64_t growth_steps_;
-  double scale_;
+  LossScale scale_;
   int64_t num_good_ = 0;
   bool warned_ = false;
 };

@@ -4,6 +4,7 @@
 #include <ATen/core/Reduction.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/native/ConvUtils.h>
+#include <ATen/native/Pool.h>
 #include <ATen/ops/add.h>
 #include <ATen/ops/addcmul.h>
 #include <ATen/ops/empty.h>
@@ -35,8 +36,8 @@ at::Tensor laid_out_like(const at::Tensor& images, at::IntArrayRef sizes) {
 }
 
 // Others LibTorch refuses, when it is called.
-bool are_positive(const std::vector<int64_t>& strides) {
-  return std::all_of(strides.begin(), strides.end(), [](int64_t stride) { return stride > 0; });
+bool are_positive(at::IntArrayRef numbers) {
+  return std::all_of(numbers.begin(), numbers.end(), [](int64_t number) { return number > 0; });
 }
 
 // convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups): whether the result
@@ -150,6 +151,26 @@ torch::jit::Stack result_of_pooling(const at::Tensor& images, const at::IValue& 
   return {laid_out_like(images, {images.size(0), images.size(1), size[0], size[1]})};
 }
 
+// max_pool3d_with_indices(images, kernel_size, stride, padding, dilation, ceil_mode)
+torch::jit::Stack results_of_max_pool3d(at::ArrayRef<at::IValue> arguments) {
+  const at::Tensor& images = arguments[0].toTensor();
+  std::array<std::vector<int64_t>, 4> lists;  // kernel_size, stride, padding, dilation
+  for (size_t i = 0; i < lists.size(); ++i) {
+    lists[i] = arguments[i + 1].toIntVector();
+    if (i == 1 && lists[i].empty()) lists[i] = lists[0];
+    if (lists[i].size() == 1) lists[i].resize(3, lists[i][0]);  // one for all
+    if (lists[i].size() != 3) return {};
+  }
+  const auto& [kernel, stride, padding, dilation] = lists;
+  if (images.dim() != 5 || !are_positive(stride)) return {};
+  at::DimVector sizes(images.sizes());
+  for (size_t i = 0; i < 3; ++i)
+    sizes[i + 2] = at::native::pooling_output_shape<int64_t>(sizes[i + 2], kernel[i], padding[i], stride[i],
+                                                             dilation[i], arguments[5].toBool());
+  if (!are_positive({sizes[2], sizes[3], sizes[4]})) return {};
+  return {laid_out_like(images, sizes), laid_out_like(images, sizes)};
+}
+
 // reflection_pad2d, replication_pad3d, …(image, [left, right, top, bottom, …])
 torch::jit::Stack result_of_padding(at::ArrayRef<at::IValue> arguments) {
   const at::Tensor& image = arguments[0].toTensor();
@@ -213,6 +234,9 @@ std::optional<torch::jit::Stack> results_of_kernel(const std::string& name, at::
     return result_of_slow_convolution(arguments);
   if (name == "aten::slow_conv_transpose2d") return result_of_slow_transposed_convolution(arguments);
   if (name == "aten::_adaptive_avg_pool2d") return result_of_pooling(arguments[0].toTensor(), arguments[1]);
+  if (name == "aten::max_pool3d_with_indices") return results_of_max_pool3d(arguments);
+  if (name == "aten::max_pool3d_with_indices_backward" && arguments[1].toTensor().dim() == 5)
+    return torch::jit::Stack{laid_out_like(arguments[1].toTensor(), arguments[1].toTensor().sizes())};
   if (name == "aten::max_unpool2d") return result_of_pooling(arguments[0].toTensor(), arguments[2]);
   for (const char* pads :
        {"aten::reflection_pad2d", "aten::reflection_pad3d", "aten::replication_pad2d", "aten::replication_pad3d"})
