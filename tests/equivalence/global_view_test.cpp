@@ -109,6 +109,35 @@ TEST_P(GlobalView, EqualsOneDevice) {
   }
 }
 
+// Of embeddings, added up over two passes in each step.
+TEST(GlobalViewOfEmbeddings, HasSparseGradients) {
+  if (!test_devices_are_cpus() && !test_torch_device().is_cuda())
+    GTEST_SKIP() << "simulated GPUs copy no sparse tensors";
+  const Tensor first = torch::linspace(-1, 1, 10).view({5, 2}), ids = moved(torch::tensor({0, 1, 2, 1, 0, 4}));
+  for (const bool merge : {true, false})
+    for (const bool sharded : {true, false}) {
+      const Mesh mesh({{"x", 3}}, test_devices(3), {.merge = merge});
+      const auto placed = [&](const Tensor& tensor, const std::vector<std::string>& axes) {
+        return distribute_tensor(tensor, Layout(axes, mesh));
+      };
+      const Tensor plain = first.clone().requires_grad_();
+      const Tensor table = placed(first, {kUnsharded, kUnsharded}).requires_grad_();
+      const Tensor mesh_ids = placed(ids, {sharded ? "x" : kUnsharded});
+      const auto train = [](const Tensor& weights, const Tensor& rows) {
+        torch::optim::SGD sgd({weights}, torch::optim::SGDOptions(0.1).momentum(0.5));
+        for (int step = 0; step < 3; ++step) {
+          sgd.zero_grad();
+          for (int pass = 0; pass < 2; ++pass)
+            torch::embedding(weights, rows, -1, false, /*sparse=*/true).square().sum().backward();
+          sgd.step();
+        }
+      };
+      train(plain, ids);
+      train(table, mesh_ids);
+      EXPECT_TRUE(torch::allclose(gather(table.detach()), plain.detach())) << merge << sharded;
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(Modules, GlobalView, testing::ValuesIn(all_global_parameters()), global_name_of);
 
 }  // namespace

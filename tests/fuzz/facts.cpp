@@ -134,6 +134,10 @@ double Facts::most_elements() const {
   return static_cast<double>(most);
 }
 
+bool Facts::negates() const {
+  return calls([](const std::string& op) { return op.rfind("neg", 0) == 0; });
+}
+
 bool Facts::leaves_infinities_open() const {
   return calls_logsumexp_into() || calls([](const std::string& op) {
            return op.rfind("var_mean", 0) == 0 || op.rfind("std_mean", 0) == 0 || op.rfind("gelu", 0) == 0 ||

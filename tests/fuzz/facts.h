@@ -42,6 +42,8 @@ class Facts {
   // Its logsumexp adds in the precision of its out=. Its solution of a singular system divides by no pivot, or by a
   // rounding error.
   bool leaves_infinities_open() const;
+  // LibTorch's negation of complex numbers gives zeros a sign that hangs on how many elements come with them.
+  bool negates() const;
   bool sums_overflow(const Tensor& value) const;
   // Of an argument that LibTorch resizes, and of what comes of it, strides depend on who does it.
   bool resizes() const;

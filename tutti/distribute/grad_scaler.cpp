@@ -14,6 +14,7 @@
 #include "tutti/core/str.h"
 #include "tutti/tensor/call_recorder.h"
 #include "tutti/tensor/mesh_tensor.h"
+#include "tutti/tensor/updates/host_buffers.h"
 #include "tutti/tensor/view.h"
 
 namespace tutti {
@@ -39,9 +40,12 @@ bool divide(torch::optim::Optimizer& optimizer, double scale) {
   for (auto& group : optimizer.param_groups())
     for (const Tensor& parameter : group.params()) {
       if (!parameter.grad().defined()) continue;
-      Tensor gradient = parameter.grad().is_sparse() ? parameter.grad()._values() : parameter.grad();
-      gradient.mul_(1 / scale);
-      are_finite.push_back(gather(at::isfinite(gradient).all()));
+      std::vector<Tensor> parts = sparse_values_of(parameter.grad());
+      if (parts.empty()) parts.push_back(parameter.grad());
+      for (const Tensor& part : parts) {
+        part.mul_(1 / scale);
+        are_finite.push_back(gather(at::isfinite(part).all()));
+      }
     }
   if (are_finite.empty()) return true;
   for (Tensor& each : are_finite) each = each.to(are_finite[0].device());

@@ -118,6 +118,27 @@ TEST(GradScaler, SparseGradientsAreDividedToo) {
       torch::equal(table.grad().to_dense().select(1, 0), moved(torch::tensor({0., 2., 0., 1., 0.}, torch::kFloat))));
 }
 
+TEST(GradScaler, SparseGradientsOfReplicasAreDividedToo) {
+  MirroredStrategy strategy({.devices = test_devices(2)});
+  const Tensor table = strategy.build([] { return torch::ones({5, 2}).requires_grad_(); });
+  torch::optim::SGD optimizer({table}, 1.0);
+  GradScaler scaler({.init_scale = 16});
+  const auto step = [&](double factor) {
+    optimizer.zero_grad();
+    strategy.run([&] {
+      const Tensor rows = torch::embedding(table, moved(torch::tensor({1, 3, 1})), -1, false, /*sparse=*/true);
+      scaler.scale(rows.sum() * factor).backward();
+    });
+    const bool was_taken = scaler.step(optimizer);
+    scaler.update();
+    return was_taken;
+  };
+  EXPECT_FALSE(step(INFINITY));
+  EXPECT_TRUE(step(1));
+  EXPECT_TRUE(
+      torch::equal(gather(table.detach()).select(1, 0), moved(torch::tensor({1., -3., 1., -1., 1.}, torch::kFloat))));
+}
+
 TEST(GradScaler, SaysWhatIsCalledWrongly) {
   Chosen chosen;
   GradScaler scaler;

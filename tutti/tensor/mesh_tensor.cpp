@@ -224,7 +224,15 @@ void MeshTensorImpl::take_metadata(const TensorImpl& buffer) {
   if (buffer.layout() == at::kStrided && !buffer.is_wrapped_number())
     copy_generic_tensor_metadata(&buffer, this);
   else
+    take_geometry_of(buffer);
+}
+
+// A sparse gradient looks like a dense one: LibTorch keeps such a one as it is, and would copy another.
+void MeshTensorImpl::take_geometry_of(const TensorImpl& buffer) {
+  if (buffer.layout() == at::kStrided)
     set_sizes_and_strides(buffer.sizes(), buffer.strides(), buffer.storage_offset());
+  else
+    set_sizes_contiguous(buffer.sizes());
 }
 
 void MeshTensorImpl::sync_metadata() {
@@ -236,7 +244,7 @@ void MeshTensorImpl::sync_metadata() {
   if (components_.size() == 1 && !(lies_otherwise_ && first.sizes() == sizes())) {  // its geometry is ours
     const Spec* spec = spec_.load(std::memory_order_acquire);
     if (const Spec* now = spec_for(spec, first); now != spec) spec_.store(now, std::memory_order_release);
-    set_sizes_and_strides(first.sizes(), first.strides(), first.storage_offset());
+    take_geometry_of(*first.unsafeGetTensorImpl());
     whole_ = whole_ || (lies_otherwise_ && spec->replicated());
     lies_otherwise_ = false;
   }

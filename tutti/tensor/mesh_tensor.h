@@ -120,6 +120,7 @@ class MeshTensorImpl final : public c10::TensorImpl {
   void require_components() const;
   void drop_others();
   void take_metadata(const TensorImpl& buffer);
+  void take_geometry_of(const TensorImpl& buffer);
   void take_geometry(at::OptionalIntArrayRef strides);
   void settle_lazy_bits();
   void adopt(const MeshTensorImpl& source);

@@ -106,7 +106,8 @@ ResultGeometries::ResultGeometries(const c10::OperatorHandle& op, const Operator
     return;
   const auto add = [](std::vector<Geometry>& items, const at::Tensor& tensor) {
     Geometry geometry;
-    if (tensor.defined()) geometry = {at::DimVector(tensor.sizes()), at::DimVector(tensor.strides())};
+    if (tensor.defined() && tensor.layout() == at::kStrided)
+      geometry = {at::DimVector(tensor.sizes()), at::DimVector(tensor.strides())};
     items.push_back(std::move(geometry));
   };
   for (const at::IValue& value : results_without_memory(op, info, arguments)) {

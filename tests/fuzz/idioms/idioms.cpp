@@ -47,7 +47,16 @@ std::string to_string(Idiom idiom) {
                                        "normalize_layer",
                                        "normalize_batch",
                                        "dropout",
-                                       "reparametrize"};
+                                       "reparametrize",
+                                       "scale_loss",
+                                       "two_losses",
+                                       "fast_weights",
+                                       "perturb",
+                                       "look_ahead",
+                                       "sparse_words",
+                                       "temperature",
+                                       "lbfgs",
+                                       "add_group"};
   static_assert(std::size(kNames) == static_cast<size_t>(Idiom::last));
   return kNames[static_cast<size_t>(idiom)];
 }
@@ -76,6 +85,22 @@ Choice sensible(Choice choice) {
   exclude(Idiom::tie_weights, Idiom::reparametrize);
   // Where there is no gradient but its rounding errors, of a bias before a norm.
   for (const Idiom norm : {Idiom::normalize_batch, Idiom::normalize_layer}) exclude(Idiom::adam, norm);
+  if (choice.has(Idiom::lbfgs))
+    for (const Idiom idiom : {Idiom::adam, Idiom::momentum, Idiom::param_groups, Idiom::scheduler, Idiom::accumulate,
+                              Idiom::clip_norm, Idiom::clip_value, Idiom::decay_by_hand, Idiom::step_inside,
+                              Idiom::update_in_call, Idiom::scale_loss, Idiom::perturb, Idiom::add_group})
+      drop(idiom);
+  for (const Idiom other : {Idiom::param_groups, Idiom::scale_loss}) exclude(other, Idiom::add_group);
+  exclude(Idiom::lbfgs, Idiom::save);  // LibTorch cannot write what it has not made yet
+  for (const Idiom renewed : {Idiom::save, Idiom::clone}) exclude(renewed, Idiom::add_group);
+  if (!choice.has(Idiom::embed) || choice.recorded) drop(Idiom::sparse_words);  // sparse gradients are not recorded
+  if (choice.gpus && choice.replicas == 0) drop(Idiom::sparse_words);           // simulated GPUs copy none
+  if (choice.has(Idiom::sparse_words))  // what LibTorch does to dense gradients alone
+    for (const Idiom idiom : {Idiom::adam, Idiom::momentum, Idiom::clip_norm, Idiom::clip_value, Idiom::decay_by_hand,
+                              Idiom::keep_gradients, Idiom::perturb, Idiom::lbfgs})
+      drop(idiom);
+  if (choice.replicas > 1) drop(Idiom::fast_weights);  // each replica takes its own step
+  exclude(Idiom::tie_weights, Idiom::fast_weights);
   exclude(Idiom::attend, Idiom::penalty);                        // LibTorch's kernel has no second gradient
   if (choice.replicas > 0) drop(Idiom::normalize_batch);         // each replica has statistics of its own
   if (choice.replicas > 0 || choice.gpus) drop(Idiom::dropout);  // and draws numbers of its own
@@ -91,10 +116,13 @@ Choice sensible(Choice choice) {
     drop(Idiom::clip_norm);  // reads a number
   }
   exclude(Idiom::update_in_call, Idiom::accumulate);
-  exclude(Idiom::update_in_call, Idiom::step_inside);
+  for (const Idiom inside : {Idiom::step_inside, Idiom::scale_loss, Idiom::perturb, Idiom::add_group})
+    exclude(Idiom::update_in_call, inside);
+  exclude(Idiom::accumulate, Idiom::perturb);
+  exclude(Idiom::scale_loss, Idiom::perturb);
   if (choice.has(Idiom::step_inside)) {  // what looks at gradients between backward and step
     for (const Idiom idiom : {Idiom::accumulate, Idiom::clip_norm, Idiom::clip_value, Idiom::decay_by_hand,
-                              Idiom::adversary, Idiom::scheduler})
+                              Idiom::adversary, Idiom::scheduler, Idiom::scale_loss, Idiom::perturb, Idiom::add_group})
       drop(idiom);
   }
   return choice;

@@ -50,6 +50,15 @@ enum class Idiom : uint8_t {
   normalize_batch,
   dropout,
   reparametrize,  // the last weight is a direction by a gain
+  scale_loss,     // by a GradScaler; without Tutti it is not scaled, as powers of two leave the numbers alone
+  two_losses,     // backward twice through one graph
+  fast_weights,   // a loss of weights after a step of their own, as in meta-learning
+  perturb,        // the gradient is that of weights which their own gradient moved, and that are moved back (SAM)
+  look_ahead,     // slow weights, to which the fast ones go back after each third step
+  sparse_words,   // the embedding's gradient is sparse
+  temperature,    // a parameter of no axes
+  lbfgs,          // an optimizer that calls a closure
+  add_group,      // the optimizer is given the later layers after two steps
   last
 };
 std::string to_string(Idiom idiom);

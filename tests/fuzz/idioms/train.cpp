@@ -47,7 +47,10 @@ struct NetImpl : nn::Cloneable<NetImpl> {
     if (choice.has(Idiom::recurrent)) cell = register_module("cell", nn::GRUCell(kHidden, kHidden));
     if (!choice.has(Idiom::tie_weights)) last = register_module("last", nn::Linear(kHidden, kFeatures));
     if (choice.has(Idiom::running_buffer)) running = register_buffer("running", torch::zeros({kHidden}));
-    if (choice.has(Idiom::embed)) words = register_module("words", nn::Embedding(5, kHidden));
+    if (choice.has(Idiom::embed))
+      words = register_module("words",
+                              nn::Embedding(nn::EmbeddingOptions(5, kHidden).sparse(choice.has(Idiom::sparse_words))));
+    if (choice.has(Idiom::temperature)) temperature = register_parameter("temperature", torch::zeros({}));
     if (choice.has(Idiom::convolve))
       convolution = register_module("convolution", nn::Conv1d(nn::Conv1dOptions(1, 2, 3).padding(1)));
     if (choice.has(Idiom::normalize_layer))
@@ -78,7 +81,8 @@ struct NetImpl : nn::Cloneable<NetImpl> {
       const torch::NoGradGuard guard;
       running.mul_(0.5).add_(hidden.detach().mean(0), 0.5);
     }
-    return {output(hidden), state};
+    const Tensor out = output(hidden);
+    return {temperature.defined() ? out * temperature.exp() : out, state};
   }
   Tensor output(const Tensor& hidden) {
     if (!last) return torch::linear(hidden, first->weight.t());
@@ -93,7 +97,7 @@ struct NetImpl : nn::Cloneable<NetImpl> {
   nn::Conv1d convolution{nullptr};
   nn::LayerNorm layer_norm{nullptr};
   nn::BatchNorm1d batch_norm{nullptr};
-  Tensor running, gain, kept;
+  Tensor running, gain, temperature, kept;
 };
 TORCH_MODULE(Net);
 
@@ -177,6 +181,8 @@ class Program {
       follow(1);
     }
     make_optimizer();
+    if (c_.has(Idiom::scale_loss) && !world_.is_plain())
+      scaler_.emplace(GradScalerOptions{.init_scale = 8, .growth_interval = 2});
     if (c_.has(Idiom::hook)) net_->first->weight.register_hook([](const Tensor& gradient) { return gradient * 0.5; });
     if (c_.has(Idiom::anchor)) anchor_ = net_->first->weight.detach();
     if (c_.has(Idiom::ema) || c_.has(Idiom::ema_by_data))
@@ -201,7 +207,9 @@ class Program {
 
   void make_optimizer() {
     std::vector<torch::optim::OptimizerParamGroup> groups;
-    if (c_.has(Idiom::param_groups)) {
+    if (c_.has(Idiom::add_group)) {
+      groups.emplace_back(net_->first->parameters());
+    } else if (c_.has(Idiom::param_groups)) {
       groups.emplace_back(net_->first->parameters());
       std::vector<Tensor> others;
       for (const auto& item : net_->named_parameters())
@@ -211,7 +219,9 @@ class Program {
       groups.emplace_back(net_->parameters());
     }
     const auto options = torch::optim::SGDOptions(0.1).momentum(c_.has(Idiom::momentum) ? 0.5 : 0);
-    if (c_.has(Idiom::adam))
+    if (c_.has(Idiom::lbfgs))
+      optimizer_ = std::make_shared<torch::optim::LBFGS>(groups, torch::optim::LBFGSOptions(0.1).max_iter(2));
+    else if (c_.has(Idiom::adam))
       optimizer_ = std::make_shared<torch::optim::Adam>(groups, torch::optim::AdamOptions(0.02));
     else
       optimizer_ = std::make_shared<torch::optim::SGD>(groups, options);
@@ -237,7 +247,15 @@ class Program {
     }
     if (c_.has(Idiom::anchor)) total = total + share() * (net_->first->weight - anchor_ * 0.5).square().sum();
     if (c_.has(Idiom::adversary)) total = total - adversary_(out).tanh().sum() / kBatch;
+    if (c_.has(Idiom::fast_weights)) total = total + loss_after_step(x, y);
     return total;
+  }
+  Tensor loss_after_step(const Tensor& x, const Tensor& y) {
+    const Tensor hidden = torch::tanh(net_->first(x)),
+                 weight = c_.replicas > 0 ? local(net_->last->weight) : net_->last->weight;
+    const auto loss_with = [&](const Tensor& w) { return (torch::linear(hidden, w) - y).square().sum() / kBatch; };
+    const Tensor gradient = torch::autograd::grad({loss_with(weight)}, {weight}, {}, true, /*create_graph=*/true)[0];
+    return loss_with(weight - 0.1 * gradient);
   }
   // What does not depend on the batch is added by every part.
   double share() const { return 1.0 / static_cast<double>(states_.size()); }
@@ -251,7 +269,13 @@ class Program {
       const Tensor gradient = torch::autograd::grad({out}, {input}, {}, true, true)[0];
       total = total + gradient.square().sum() / kBatch;
     }
-    total.backward();
+    const Tensor scaled = scaler_ ? scaler_->scale(total) : total;
+    if (c_.has(Idiom::two_losses)) {
+      (scaled * 0.25).backward({}, /*retain_graph=*/true);
+      (scaled * 0.75).backward();
+    } else {
+      scaled.backward();
+    }
     if (inside_) inside_->step();
     return total.detach();
   }
@@ -292,6 +316,15 @@ class Program {
     if (c_.has(Idiom::adversary)) step_adversary(t);
     const bool updates = !inside_ && !c_.has(Idiom::update_in_call);
     if (updates && (!c_.has(Idiom::accumulate) || t % 2 == 0)) zero_grad();
+    if (c_.has(Idiom::add_group) && t == 2) add_later_layers();
+    if (c_.has(Idiom::lbfgs)) {
+      optimizer_->step([&] {
+        zero_grad();
+        return world_.whole(step_(x_of(t), y_of(t)));
+      });
+      return after_update(t);
+    }
+    if (c_.has(Idiom::perturb)) perturb(t);
     const Tensor total = step_(x_of(t), y_of(t));
     if (c_.has(Idiom::loss_history))
       history_.push_back(total);
@@ -300,6 +333,31 @@ class Program {
     if (inside_ || (c_.has(Idiom::accumulate) && t % 2 == 0)) return;
     if (updates) update();
     after_update(t);
+  }
+
+  void add_later_layers() {
+    std::vector<Tensor> later;
+    for (const auto& item : net_->named_parameters())
+      if (item.key().rfind("first.", 0) != 0) later.push_back(item.value());
+    if (!later.empty()) optimizer_->add_param_group(torch::optim::OptimizerParamGroup(later));
+  }
+
+  // The weights are moved before the step, and moved back before the update.
+  void perturb(int t) {
+    step_(x_of(t), y_of(t));
+    const torch::NoGradGuard guard;
+    for (Tensor& p : net_->parameters()) {
+      moves_.push_back(p.grad().defined() ? p.grad() * 0.05 : Tensor());
+      if (moves_.back().defined()) p.add_(moves_.back());
+    }
+    zero_grad();
+  }
+  void move_back() {
+    const torch::NoGradGuard guard;
+    const auto parameters = net_->parameters();
+    for (size_t i = 0; i < moves_.size(); ++i)
+      if (moves_[i].defined()) Tensor(parameters[i]).sub_(moves_[i]);
+    moves_.clear();
   }
 
   void step_adversary(int t) {
@@ -316,6 +374,8 @@ class Program {
   }
 
   void update() {
+    move_back();
+    if (scaler_) scaler_->unscale_(*optimizer_);
     if (c_.has(Idiom::decay_by_hand)) {
       const torch::NoGradGuard guard;
       for (Tensor& p : net_->parameters())
@@ -323,7 +383,12 @@ class Program {
     }
     if (c_.has(Idiom::clip_norm)) nn::utils::clip_grad_norm_(net_->parameters(), 0.5);
     if (c_.has(Idiom::clip_value)) nn::utils::clip_grad_value_(net_->parameters(), 0.1);
-    optimizer_->step();
+    if (scaler_) {
+      scaler_->step(*optimizer_);
+      scaler_->update();
+    } else {
+      optimizer_->step();
+    }
     if (scheduler_) scheduler_->step();
   }
 
@@ -346,7 +411,18 @@ class Program {
       else
         ema_[i].data().mul_(0.75).add_(parameters[i].data(), 0.25);
     }
+    if (c_.has(Idiom::look_ahead) && t % 3 == 0) look_ahead(parameters);
     if (c_.has(Idiom::target_network) && t % 2 == 1) follow(0.5);
+  }
+
+  void look_ahead(const std::vector<Tensor>& parameters) {
+    const torch::NoGradGuard guard;
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      if (i == slow_.size())
+        slow_.push_back(parameters[i].clone());
+      else
+        Tensor(parameters[i]).copy_(slow_[i].lerp_(parameters[i], 0.5));
+    }
   }
 
   void follow(double amount) {
@@ -419,7 +495,8 @@ class Program {
   std::unique_ptr<torch::optim::SGD> adversary_sgd_;
   std::unique_ptr<Optimizer<torch::optim::SGD>> inside_;
   std::unique_ptr<torch::optim::StepLR> scheduler_;
-  std::vector<Tensor> states_, ema_, history_;
+  std::optional<GradScaler> scaler_;
+  std::vector<Tensor> states_, ema_, history_, moves_, slow_;
   Tensor anchor_;
   std::vector<Number> numbers_;
 };

@@ -2,9 +2,11 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/allclose.h>
+#include <ATen/ops/embedding.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,6 +15,7 @@
 
 #include "tests/support/collected_warnings.h"
 #include "tests/support/error_of.h"
+#include "tests/support/test_devices.h"
 #include "tests/support/three_replicas.h"
 #include "tutti/distribute/gradients.h"
 #include "tutti/keras/optimizers/sgd.h"
@@ -106,6 +109,25 @@ TEST_F(LossScaleOptimizerOnReplicas, DecidesOnceForAll) {
   strategy.run([&] { train(optimizer, w, 1); });
   EXPECT_TRUE(at::equal(gather(w.detach()), at::full({2}, -2.0)));
   EXPECT_EQ(optimizer.iterations(), 1);
+}
+
+TEST_F(LossScaleOptimizerOnReplicas, TakesSparseGradients) {
+  const auto make = [] { return at::ones({4, 2}).requires_grad_(); };
+  for (const Tensor& table : {make(), strategy.build(make)}) {
+    const LossScaleOptimizer optimizer(SGD({.learning_rate = 1}), {.initial_scale = 4});
+    const auto step = [&](double factor) {
+      const Tensor rows = at::embedding(table, moved(at::tensor({2, 0, 2})), -1, false, /*sparse=*/true);
+      optimizer.apply_gradients(gradients(optimizer.scale_loss(rows.sum() * factor), {table}), {table});
+    };
+    const auto call = [&](double factor) {
+      is_mesh_tensor(table) ? strategy.run([&] { step(factor / 3); }) : step(factor);
+    };
+    call(INFINITY);
+    EXPECT_TRUE(at::equal(gather(table.detach()), at::ones({4, 2})));
+    EXPECT_EQ(optimizer.dynamic_scale(), 2);
+    call(1);
+    EXPECT_TRUE(at::allclose(gather(table.detach()).select(1, 0), moved(at::tensor({0., 1., -1., 1.}, at::kFloat))));
+  }
 }
 
 }  // namespace

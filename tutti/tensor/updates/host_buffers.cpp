@@ -27,6 +27,13 @@ c10::ArrayRef<Tensor> read_buffers_of(const Tensor& tensor) {
   return is_mesh_tensor(tensor) ? c10::ArrayRef<Tensor>(mesh_impl(tensor).read()) : c10::ArrayRef<Tensor>(tensor);
 }
 
+std::vector<Tensor> sparse_values_of(const Tensor& tensor) {
+  std::vector<Tensor> values;
+  for (const Tensor& buffer : buffers_of(tensor))
+    if (buffer.defined() && buffer.is_sparse()) values.push_back(buffer._values());
+  return values;
+}
+
 bool in_host_buffers(const Tensor& tensor) {
   const auto buffers = buffers_of(tensor);
   return std::all_of(buffers.begin(), buffers.end(), is_host_buffer) &&

@@ -115,8 +115,9 @@ double sum_of_squares(const Tensor& tensor) {
 }
 
 bool all_finite(const Tensor& tensor) {
-  if (!in_host_buffers(tensor)) return at::isfinite(tensor).all().item<bool>();
-  return std::ranges::all_of(read_buffers_of(tensor), buffer_is_finite);
+  if (in_host_buffers(tensor)) return std::ranges::all_of(read_buffers_of(tensor), buffer_is_finite);
+  if (const auto values = sparse_values_of(tensor); !values.empty()) return std::ranges::all_of(values, all_finite);
+  return at::isfinite(tensor).all().item<bool>();
 }
 
 }  // namespace tutti
