@@ -297,6 +297,15 @@ TEST(Losses, OfMoreTargetsThanInputsAreRefused) {
     EXPECT_THROW(torch::binary_cross_entropy(torch::full({1}, 0.25), target[0], {}, reduction), c10::Error);
 }
 
+// LibTorch multiplies the losses in place.
+TEST(Losses, OfMoreWeightsThanInputsAreRefused) {
+  const Tensor weight = distribute_tensor(torch::full({2}, 0.5), layout_on(line_of(2, /*merge=*/false), {"x"}));
+  const Tensor x = torch::full({1}, 0.25);
+  for (const auto reduction : {at::Reduction::None, at::Reduction::Mean, at::Reduction::Sum})
+    for (const Tensor& factor : {gather(weight), weight})
+      EXPECT_THROW(torch::binary_cross_entropy(x, x, factor, reduction), c10::Error);
+}
+
 TEST(Losses, OfProbabilitiesSeeNoAxesOfOneElement) {
   for (const auto reduction : {at::Reduction::None, at::Reduction::Mean, at::Reduction::Sum})
     for (const std::vector<int64_t>& sizes : {std::vector<int64_t>{4}, {1, 4, 1}, {3, 1, 4}, {3, 4, 1}})

@@ -2,6 +2,7 @@
 // losses.
 #include <ATen/ExpandUtils.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/empty.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
@@ -206,9 +207,17 @@ Tensor fitted_target(const Tensor& self, const Tensor& target) {
   return target.squeeze().expand(sizes).reshape(self.sizes());
 }
 
+// By which LibTorch multiplies the losses in place.
+void check_weight(const Tensor& self, const IValue& weight) {
+  const NotRecorded no_call_of_the_program;
+  const Tensor factor = tensor_or_none(weight);
+  if (factor.defined()) at::empty(self.sizes(), without_memory(self).options()).mul_(without_memory(factor));
+}
+
 // binary_cross_entropy(self, target, weight, reduction)
 Results decompose_bce(at::ArrayRef<IValue> a) {
   const Tensor &self = a[0].toTensor(), &target = a[1].toTensor();
+  check_weight(self, a[2]);
   if (self.sizes() == target.sizes()) return decompose_loss<kBce>(a);
   return call(kBce, "", {self, fitted_target(self, target), a[2], a[3]});
 }
@@ -216,6 +225,7 @@ Results decompose_bce(at::ArrayRef<IValue> a) {
 // binary_cross_entropy_backward(grad, self, target, weight, reduction)
 Results decompose_bce_backward(at::ArrayRef<IValue> a) {
   const Tensor &self = a[1].toTensor(), &target = a[2].toTensor();
+  check_weight(self, a[3]);
   if (self.sizes() == target.sizes()) return decompose_loss_backward<kBceBackward>(a);
   return call(kBceBackward, "", {a[0], self, fitted_target(self, target), a[3], a[4]});
 }
