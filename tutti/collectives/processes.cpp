@@ -185,6 +185,7 @@ std::vector<std::string> Processes::regroup(const std::string& brought, int fewe
   options.name = str("training ", formed.number);
   options.members = formed.members;
   auto group = with_gpu(cluster_group(*cluster_, options), gpu_, options_);
+  ++num_regroupings_;
   group_ = std::move(group);  // the last one ends when nobody is in one of its calls any more
   tasks_ = std::move(formed.members);
   has_lost_ = false;

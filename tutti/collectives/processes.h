@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -66,6 +67,8 @@ class Processes {
   // Throws: as Cluster::regroup and cluster_group.
   bool has_lost() const { return has_lost_; }
   std::vector<std::string> regroup(const std::string& brought, int fewest, std::chrono::milliseconds timeout);
+  // How often the processes of this program were regrouped: what was computed from their number holds until then.
+  static int64_t num_regroupings() { return num_regroupings_.load(std::memory_order_relaxed); }
 
   // Replaces each number by its sum over the processes.
   void sum(std::span<int64_t> numbers, const char* name, Location where = Location::current());
@@ -102,6 +105,7 @@ class Processes {
   const std::optional<int> gpu_;
   std::vector<cluster::Task> tasks_;  // by rank; none without a cluster
   bool has_lost_ = false;
+  static inline std::atomic<int64_t> num_regroupings_{0};
   Place place_;
   std::mutex turn_;
 };

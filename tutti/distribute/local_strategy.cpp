@@ -77,7 +77,7 @@ struct GradientReduction {
 
   void operator()(std::span<BufferSum> items, SumPacks& memory) const {
     if (joined.processes)
-      return sum_over_processes(*joined.processes, items, joined.bytes_per_pack, "gradients", parallel, memory);
+      return sum_over_processes(joined.processes, items, joined.bytes_per_pack, "gradients", parallel, memory);
     if (given.get()) return tutti::reduce_gradients(*given.get(), devices, items);
     sum_buffers(items, parallel, &memory.lists);
   }

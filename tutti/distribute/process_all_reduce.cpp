@@ -25,7 +25,7 @@ std::vector<std::vector<Tensor>> ProcessAllReduce::batch_reduce(ReduceOp op,
     sums.push_back({.values = {values.begin(), values.end()}, .divisor = op == ReduceOp::mean ? terms : 1});
   }
   SumPacks packs;
-  sum_over_processes(*processes_, sums, bytes_per_pack_, name.c_str(), parallel_, packs);
+  sum_over_processes(processes_, sums, bytes_per_pack_, name.c_str(), parallel_, packs);
   std::vector<std::vector<Tensor>> results;
   for (size_t i = 0; i < requests.size(); ++i) results.push_back(hand_out(sums[i].result, requests[i].destinations));
   return results;

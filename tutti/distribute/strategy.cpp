@@ -4,6 +4,7 @@
 #include "tutti/distribute/count_communication.h"
 #include "tutti/distribute/in_process_all_reduce.h"
 #include "tutti/distribute/strategy_place.h"
+#include "tutti/tensor/across_processes.h"
 #include "tutti/tensor/mesh_tensor.h"
 
 namespace tutti {
@@ -97,7 +98,7 @@ void require_mean(ReduceOp op, const Tensor& value, int64_t num_replicas) {
 }  // namespace
 
 void Strategy::sum_over_processes(std::span<int64_t> numbers, const char* name) const {
-  if (processes() && !numbers.empty()) processes()->sum(numbers, name);
+  if (processes() && !numbers.empty()) sum_numbers(processes(), numbers, name);
 }
 
 std::vector<std::vector<uint8_t>> Strategy::gather_bytes(std::span<const uint8_t> own) const {

@@ -1,5 +1,6 @@
 #include "tutti/function/outside_tensors.h"
 
+#include "tutti/function/program.h"
 #include "tutti/tensor/mesh_tensor.h"
 
 namespace tutti {
@@ -14,7 +15,7 @@ void OutsideTensors::made(const Tensor& tensor) {
 bool OutsideTensors::use(const Tensor& tensor, int buffer) {
   auto* const impl = tensor.unsafeGetTensorImpl();
   if (known_.contains(impl)) return false;
-  const bool had_gradient = is_leaf_with_gradient(tensor) && tensor.grad().defined();
+  const bool had_gradient = is_leaf_with_gradient(tensor) && gradient_of(tensor).defined();
   known_.emplace(impl, Used{buffer, is_mesh_tensor(tensor) ? Geometry{} : geometry_of(tensor), tensor.requires_grad(),
                             had_gradient, c10::weak_intrusive_ptr(tensor.getIntrusivePtr())});
   return true;

@@ -5,6 +5,7 @@
 
 #include "tutti/core/str.h"
 #include "tutti/tensor/mesh_tensor.h"
+#include "tutti/tensor/view.h"
 
 namespace tutti {
 namespace {
@@ -42,8 +43,14 @@ std::string indented(const std::string& lines) {
 
 }  // namespace
 
+const Tensor& gradient_of(const Tensor& leaf) {
+  const MeshMeta* const meta = is_mesh_tensor(leaf) ? mesh_impl(leaf).mesh_meta() : nullptr;
+  const bool only_looks = meta && (in_replica_view() || meta->group()->is_of_processes());
+  return only_looks ? meta->grad_ : leaf.grad();
+}
+
 at::ArrayRef<Tensor> gradient_pieces(const Tensor& leaf) {
-  const Tensor& gradient = leaf.grad();
+  const Tensor& gradient = gradient_of(leaf);
   if (is_mesh_tensor(gradient)) return mesh_impl(gradient).read_here();
   return gradient.defined() ? at::ArrayRef<Tensor>(gradient) : at::ArrayRef<Tensor>();
 }

@@ -14,6 +14,7 @@
 #include "tutti/function/geometry.h"
 #include "tutti/tensor/call_recorder.h"
 #include "tutti/tensor/components.h"
+#include "tutti/tensor/mesh_gradient.h"
 #include "tutti/tensor/spec.h"
 
 namespace tutti {
@@ -126,7 +127,8 @@ struct Program {
     Tensor tensor;
     Components components;       // as they were when the function was recorded
     bool requires_grad = false;  // as it was
-    bool written = false;        // in global view
+    bool read = false;           // in global view
+    bool written = false;        // likewise
     bool shared = false;         // replicas that run in the function see the value itself
   };
 
@@ -152,7 +154,8 @@ struct Program {
   ParallelCall on_replicas = {};  // calls a function on several threads, where the program runs replicas
   bool leaves_shares = false;     // a replica wrote to a value that it shared until then: the next recording differs
   std::vector<Sent> sent = {};    // by calls that are no part's
-  std::vector<c10::VariableVersion> written_versions;  // of tensors from outside, one for each write
+  std::vector<std::shared_ptr<GradientGroup>> unreduced;  // whose replicas ran, of all processes, and left gradients
+  std::vector<c10::VariableVersion> written_versions;     // of tensors from outside, one for each write
 
   // One line for each call: "%7 = aten::mm(%2, %5)  float32 [64, 10]"; below it, indented, its parts.
   std::string to_string() const;
@@ -160,6 +163,8 @@ struct Program {
 
 // Whether all that the call reads and writes lies in host memory.
 bool is_on_host(const Program& program, const Program::Call& call);
+// A leaf's grad() as it is, where to ask for it would be a reduction that all processes make together.
+const Tensor& gradient_of(const Tensor& leaf);
 // What a leaf's gradient lies in: itself, or the components of a mesh tensor, undefined in other processes; empty where
 // there is none. Valid as long as it has that gradient.
 at::ArrayRef<Tensor> gradient_pieces(const Tensor& leaf);

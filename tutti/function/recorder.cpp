@@ -47,8 +47,9 @@ Recorder::Recorder(std::string name, const std::vector<Program::Leaf>& leaves, U
       num_threads_(at::get_num_threads()) {
   program_.name = name_;
   for (const Program::Leaf& leaf : leaves) {
-    program_.leaves.push_back({.tensor = leaf.tensor, .is_known = true, .had_gradient = leaf.tensor.grad().defined()});
-    leaves_.emplace_back(leaf.tensor, leaf.tensor.grad().defined());
+    program_.leaves.push_back(
+        {.tensor = leaf.tensor, .is_known = true, .had_gradient = gradient_of(leaf.tensor).defined()});
+    leaves_.emplace_back(leaf.tensor, gradient_of(leaf.tensor).defined());
     take_gradient(program_.leaves.size() - 1);
   }
 }
@@ -484,6 +485,7 @@ void Recorder::global_view(MeshTensorImpl& tensor, bool writes) {
       const auto [mesh, is_new] = mesh_of_.try_emplace(number, 0);
       if (is_new) mesh->second = mesh_value(itself);
       Program::MeshValue& first = program_.meshes[mesh->second];
+      first.read = true;
       first.written |= writes;
       if (!first.tensor.is_same(itself) && outside_.use(itself, number)) note_gradient_in_parts(itself);
     }

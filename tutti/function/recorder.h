@@ -202,6 +202,7 @@ class Recorder final : public CallRecorder {
   void free_unused(size_t from = 0);
   void refuse_resized_arguments();
   void refuse_gradients_of_replicas() const;
+  void note_unreduced();
   void refuse_kept_graphs() const;
   void refuse_compiled_gpus() const;
   void take_result(const Tensor& result);

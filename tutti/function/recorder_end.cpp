@@ -59,7 +59,7 @@ void Recorder::take_leaves() {
   for (size_t i = 0; i < program_.leaves.size(); ++i) {
     Program::Leaf& leaf = program_.leaves[i];
     leaf.needs_none = !leaf.had_gradient;
-    if (leaf.tensor.grad().defined())
+    if (gradient_of(leaf.tensor).defined())
       take_new_gradient(leaf);
     else
       leaf.changes = leaf.had_gradient;
@@ -82,9 +82,10 @@ void Recorder::take_new_gradient(Program::Leaf& leaf) {
   leaf.changes = true;
   for (const Tensor& piece : pieces) leaf.exit_values.push_back(value_of(piece));
   for (const int number : buffers) given_out_[static_cast<size_t>(number)] = true;
-  if (!is_mesh_tensor(leaf.tensor.grad())) return;
-  leaf.exit_spec = mesh_impl(leaf.tensor.grad()).spec();
-  leaf.exit_strides = leaf.tensor.grad().strides();
+  const Tensor& gradient = gradient_of(leaf.tensor);
+  if (!is_mesh_tensor(gradient)) return;
+  leaf.exit_spec = mesh_impl(gradient).spec();
+  leaf.exit_strides = gradient.strides();
 }
 
 // A tensor from outside that only the recording holds any more is a value that C++ made for a call.
@@ -104,7 +105,7 @@ void Recorder::take_aliases() {
       if (is_from_outside(alias)) return;
       const Program::MeshValue& first = program_.meshes[mesh_of_.at(used.buffer)];
       program_.meshes.push_back(
-          {alias, mesh_impl(alias).components(), used.requires_grad, first.written, first.shared});
+          {alias, mesh_impl(alias).components(), used.requires_grad, first.read, first.written, first.shared});
     } else if (captured.kind == Kind::captured) {
       program_.aliases.push_back({alias, captured.storage, used.geometry, used.requires_grad});
     }
@@ -155,6 +156,16 @@ void Recorder::refuse_resized_arguments() {
 void Recorder::reduce_gradients_of_replicas() {
   for (const ReplicaLeaf& met : replica_leaves_)
     if (!met.had_gradient() && met.has_new_gradient()) met.variable().grad();
+}
+
+// A replay, in which no replica runs, leaves them so, too: what is reduced next is the same in all processes.
+void Recorder::note_unreduced() {
+  for (const Program::MeshValue& mesh : program_.meshes) {
+    const MeshMeta* const meta = program_.runs_replicas ? mesh_impl(mesh.tensor).mesh_meta() : nullptr;
+    if (meta && meta->group()->has_run() &&
+        std::ranges::find(program_.unreduced, meta->group()) == program_.unreduced.end())
+      program_.unreduced.push_back(meta->group());
+  }
 }
 
 // LibTorch has added to tensors that no call shows.
@@ -255,6 +266,7 @@ bool Recorder::take_end(at::ArrayRef<Tensor> results, std::vector<Tensor> saved)
     written_in_graph_.clear();
     given_out_.assign(program_.buffers.size(), false);
     take_leaves();
+    note_unreduced();
   });
 }
 

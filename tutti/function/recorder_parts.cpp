@@ -5,7 +5,6 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/clone.h>
 #include <ATen/ops/zero.h>
-#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <array>
@@ -41,9 +40,9 @@ Geometry geometry_of_argument(const Program& part, int argument) {
 Recorder::PartScope::PartScope(Recorder& recorder, Part& part) : recorder_(recorder), part_(part) {
   at::autocast::clear_cache();  // what it keeps would be used in other parts
   for (const auto& [leaf, had_gradient] : std::vector(recorder_.leaves_))
-    part_.gradients.emplace_back(leaf, leaf.grad());
+    part_.gradients.emplace_back(leaf, gradient_of(leaf));
   recorder_.outside_.for_each([&](const Tensor& alias, const OutsideTensors::Used&) {
-    if (is_leaf_with_gradient(alias)) part_.gradients.emplace_back(alias, alias.grad());
+    if (is_leaf_with_gradient(alias)) part_.gradients.emplace_back(alias, gradient_of(alias));
   });
   part_.number = ++recorder_.num_parts_;
   recorder_.parts_.push_back(&part_);
@@ -61,7 +60,7 @@ void Recorder::PartScope::undo() {
   part_.undo->undo();
   recorder_.seeds_ = {};
   for (auto& [leaf, gradient] : part_.gradients)
-    if (!leaf.grad().is_same(gradient)) leaf.mutable_grad() = gradient;
+    if (!gradient_of(leaf).is_same(gradient)) leaf.mutable_grad() = gradient;
 }
 
 void Recorder::PartScope::tell_of_exception() {
@@ -130,18 +129,15 @@ void Recorder::note_draw_in_parts(at::ArrayRef<at::IValue> arguments) {
         if (part->undo) part->undo->before_draw(argument.toGenerator());
 }
 
-// A replica that asks a variable for its gradient takes it over.
 void Recorder::note_leaf(const Tensor& tensor) {
   if (!is_leaf_with_gradient(tensor)) return;
-  const bool only_looks = in_replica_view() && is_mesh_tensor(tensor);
-  const Tensor& gradient = only_looks ? torch::autograd::impl::get_autograd_meta(tensor)->grad_ : tensor.grad();
-  leaves_.emplace_back(tensor, gradient.defined());
+  leaves_.emplace_back(tensor, gradient_of(tensor).defined());
   note_gradient_in_parts(tensor);
 }
 
 void Recorder::note_gradient_in_parts(const Tensor& tensor) {
   if (!is_leaf_with_gradient(tensor)) return;
-  for (Part* const part : parts_) part->gradients.emplace_back(tensor, tensor.grad());
+  for (Part* const part : parts_) part->gradients.emplace_back(tensor, gradient_of(tensor));
 }
 
 // What a host step that does not run leaves without a value becomes zeros, which are indices too.
@@ -216,7 +212,7 @@ void Recorder::end_part(Part& part) {
 
 void Recorder::refuse_changed_gradients(const Part& part) const {
   for (const auto& [leaf, gradient] : part.gradients)
-    if (!leaf.grad().is_same(gradient))
+    if (!gradient_of(leaf).is_same(gradient))
       throw Error(ErrorCode::failed_precondition,
                   str(name_, ": ", part.what, " leaves another grad() of a variable of shape ", str_list(leaf.sizes()),
                       " than it found, which cannot be recorded; call backward() and zero_grad() outside of it, or "

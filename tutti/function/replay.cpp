@@ -446,7 +446,7 @@ void Replay::enter_meshes() {
   for (const Program::MeshValue& mesh : program_->meshes) {
     if (mesh.written)
       mesh_impl(mesh.tensor).write();
-    else if (!in_replica_view())
+    else if (!in_replica_view() && (mesh.read || mesh.shared))
       mesh_impl(mesh.tensor).read();
   }
 }
@@ -456,6 +456,7 @@ void Replay::leave_meshes() {
     if (mesh.written) mesh_impl(mesh.tensor).finish_write();
     if (program_->runs_replicas) const ReplicasCompute a_period_of(mesh_impl(mesh.tensor).mesh_shape()->clock);
   }
+  for (const auto& group : program_->unreduced) group->note_run();
 }
 
 void Replay::run_segment(Segment& segment) {

@@ -9,6 +9,7 @@
 
 #include <tuple>
 
+#include "tutti/collectives/processes.h"
 #include "tutti/core/str.h"
 #include "tutti/device/gpu.h"
 #include "tutti/tensor/view.h"
@@ -41,6 +42,7 @@ int64_t modes_now() {
   modes = modes * 2 + (at::get_num_threads() > 1);           // then a recording knows which calls had one thread alone
   modes = modes * 64 + static_cast<int>(c10::get_default_dtype_as_scalartype());
   modes = modes * 128 + autocast_of(c10::kCPU);
+  modes = modes * 256 + Processes::num_regroupings() % 256;  // of whose number a mean is
   return modes * 1024 * 128 + gpu_modes();
 }
 

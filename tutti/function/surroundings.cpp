@@ -44,7 +44,7 @@ bool alias_fits(const Program::Alias& alias) {
 
 // Whether the pieces of the leaf's gradient lie as they lay, in the same buffers as those of other leaves.
 bool gradient_fits(const Program& program, const Program::Leaf& leaf) {
-  if (leaf.needs_none) return !leaf.tensor.grad().defined();
+  if (leaf.needs_none) return !gradient_of(leaf.tensor).defined();
   if (!leaf.is_known) return false;  // it may have used it
   if (leaf.entry_buffers.empty()) return true;
   const auto pieces = gradient_pieces(leaf.tensor);
@@ -80,7 +80,7 @@ void bump_versions(const Program& program, at::ArrayRef<Tensor> arguments) {
     if (!written.written) continue;
     Tensor tensor;
     if (written.kind == Kind::argument) tensor = arguments[static_cast<size_t>(written.index)];
-    if (written.kind == Kind::gradient) tensor = program.leaves[static_cast<size_t>(written.index)].tensor.grad();
+    if (written.kind == Kind::gradient) tensor = gradient_of(program.leaves[static_cast<size_t>(written.index)].tensor);
     if (tensor.defined() && !tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
   }
 }

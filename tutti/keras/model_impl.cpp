@@ -284,8 +284,8 @@ BatchShares ModelImpl::shares_of_step(Step step, PerReplica<Batch>& shards,
   }
   const auto recorded = recorded_steps();
   const PerReplica<StepShare> here = !recorded             ? run_replicas(step, shards, global_size, first_sample)
-                                     : step == Step::train ? recorded->train(shards, global_size)
-                                                           : recorded->test(shards, global_size);
+                                     : step == Step::train ? recorded->train(shards, global_size, first_sample)
+                                                           : recorded->test(shards, global_size, first_sample);
   return {processes ? shares_of_all_processes(*processes, here.values()) : here.values(), global_size};
 }
 
@@ -312,10 +312,9 @@ PerReplica<std::vector<Tensor>> ModelImpl::predict_replicas(const PerReplica<Bat
 }
 
 std::shared_ptr<const RecordedSteps> ModelImpl::recorded_steps() const {
-  // What processes do together is not recorded, nor what ops bring from servers, nor what replicas read of batches that
-  // are made in a scope.
+  // What ops bring from servers is not recorded, nor what replicas read of batches that are made in a scope.
   const bool eagerly = compiled_.run_eagerly && !is_compiled(strategy_);
-  if (eagerly || strategy_.processes() || RemoteReads::current() || ThreadView::current().scope) return nullptr;
+  if (eagerly || RemoteReads::current() || ThreadView::current().scope) return nullptr;
   const std::lock_guard lock(making_objectives_);
   if (!recorded_steps_) recorded_steps_ = std::make_shared<const RecordedSteps>(*this);
   return recorded_steps_;

@@ -66,6 +66,12 @@ uint64_t state_of(const ModelImpl& model) {
   return state;
 }
 
+auto step_of(const ModelImpl& model, ModelImpl::Step step) {
+  return [&model, step](const PerReplica<Batch>& shards, int64_t global_size, int64_t first_sample, uint64_t) {
+    return model.run_replicas(step, shards, global_size, first_sample);
+  };
+}
+
 }  // namespace
 
 RecordedSteps::RecordedSteps(const ModelImpl& model)
@@ -84,23 +90,19 @@ FunctionOptions RecordedSteps::options(const char* function, const Say& say) con
 RecordedSteps::RecordedSteps(const ModelImpl& model, const Say& say)
     : model_(model),
       memory_(std::make_shared<ReplayMemory>()),
-      train_([&model](const PerReplica<Batch>& shards, int64_t global_size,
-                      uint64_t) { return model.run_replicas(ModelImpl::Step::train, shards, global_size); },
-             options("fit", say)),
-      test_([&model](const PerReplica<Batch>& shards, int64_t global_size,
-                     uint64_t) { return model.run_replicas(ModelImpl::Step::test, shards, global_size); },
-            options("evaluate", say)),
+      train_(step_of(model, ModelImpl::Step::train), options("fit", say)),
+      test_(step_of(model, ModelImpl::Step::test), options("evaluate", say)),
       predict_([&model](const PerReplica<Batch>& shards, uint64_t) { return model.predict_replicas(shards); },
                options("predict", say)) {}
 
-PerReplica<StepShare> RecordedSteps::train(PerReplica<Batch>& shards, int64_t global_size) const {
+PerReplica<StepShare> RecordedSteps::train(PerReplica<Batch>& shards, int64_t global_size, int64_t first_sample) const {
   make_plain(shards);
-  return train_(shards, global_size, state_of(model_));
+  return train_(shards, global_size, first_sample, state_of(model_));
 }
 
-PerReplica<StepShare> RecordedSteps::test(PerReplica<Batch>& shards, int64_t global_size) const {
+PerReplica<StepShare> RecordedSteps::test(PerReplica<Batch>& shards, int64_t global_size, int64_t first_sample) const {
   make_plain(shards);
-  return test_(shards, global_size, state_of(model_));
+  return test_(shards, global_size, first_sample, state_of(model_));
 }
 
 PerReplica<std::vector<Tensor>> RecordedSteps::predict(PerReplica<Batch> shards) const {

@@ -22,8 +22,8 @@ class RecordedSteps {
   // The model must outlive it.
   explicit RecordedSteps(const ModelImpl& model);
 
-  PerReplica<StepShare> train(PerReplica<Batch>& shards, int64_t global_size) const;
-  PerReplica<StepShare> test(PerReplica<Batch>& shards, int64_t global_size) const;
+  PerReplica<StepShare> train(PerReplica<Batch>& shards, int64_t global_size, int64_t first_sample) const;
+  PerReplica<StepShare> test(PerReplica<Batch>& shards, int64_t global_size, int64_t first_sample) const;
   PerReplica<std::vector<Tensor>> predict(PerReplica<Batch> shards) const;
 
   int64_t tracing_count() const;  // of all three
@@ -34,7 +34,8 @@ class RecordedSteps {
   FunctionOptions options(const char* function, const Say& say) const;
 
   // `state` stands for what of the model decides, besides the arguments, which recording a step takes.
-  using Measured = std::function<PerReplica<StepShare>(const PerReplica<Batch>&, int64_t, uint64_t state)>;
+  using Measured = std::function<PerReplica<StepShare>(const PerReplica<Batch>&, int64_t global_size,
+                                                       int64_t first_sample, uint64_t state)>;
   using Predicted = std::function<PerReplica<std::vector<Tensor>>(const PerReplica<Batch>&, uint64_t state)>;
 
   const ModelImpl& model_;

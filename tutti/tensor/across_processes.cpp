@@ -9,6 +9,7 @@
 #include <c10/util/strides.h>
 
 #include <algorithm>
+#include <mutex>
 #include <numeric>
 #include <utility>
 
@@ -102,22 +103,20 @@ std::vector<Column> columns_of(const Processes& processes, std::span<BufferSum> 
 // A replay would leave the other processes waiting.
 void refuse_recording(const char* name, const std::source_location& where) {
   if (auto* recorder = CallRecorder::current())
-    recorder->refuse(
-        Error(ErrorCode::unimplemented,
-              str(name, ": what processes do together cannot be recorded in a function yet; call it outside"), where));
+    recorder->refuse(Error(ErrorCode::unimplemented,
+                           str(name,
+                               ": the processes do this together, which cannot be recorded in a function; call "
+                               "it outside"),
+                           where));
 }
 
-}  // namespace
-
-void set_processes(const Mesh& mesh, const std::shared_ptr<Processes>& processes) {
-  processes_of_meshes().set(MeshShape::of(mesh), processes);
+// A branch may run in one process and not in another.
+void refuse_in_branch(const char* name, const std::source_location& where) {
+  if (auto* recorder = CallRecorder::current(); recorder && recorder->in_part()) refuse_recording(name, where);
 }
 
-std::shared_ptr<Processes> processes_of(const MeshShape& shape) { return processes_of_meshes().find(&shape); }
-
-void sum_over_processes(Processes& processes, std::span<BufferSum> items, int64_t bytes_per_pack, const char* name,
-                        const ParallelCall& parallel, SumPacks& packs, std::source_location where) {
-  refuse_recording(name, where);
+void sum_now(Processes& processes, std::span<BufferSum> items, int64_t bytes_per_pack, const char* name,
+             const ParallelCall& parallel, SumPacks& packs, std::source_location where) {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   const at::NoGradGuard no_grad;
   for (BufferSum& item : items) {
@@ -155,6 +154,96 @@ void sum_over_processes(Processes& processes, std::span<BufferSum> items, int64_
                      .where = where});
     }
   }
+}
+
+// What a recording keeps of a call: the sums are taken of what lies in the values' places at each replay. Threads:
+// replays in several take turns.
+struct RecordedSum {
+  struct Item {
+    size_t num_values;
+    double divisor;
+  };
+  std::shared_ptr<Processes> processes;
+  int64_t bytes_per_pack;
+  std::string name;
+  std::source_location where;
+  std::vector<Item> items = {};
+  SumPacks packs = {};
+  std::mutex mutex = {};
+
+  // `tensors`: the values of each item, then the results of all.
+  void run(at::ArrayRef<Tensor> tensors) {
+    const std::lock_guard lock(mutex);
+    std::vector<BufferSum> sums;
+    auto next = tensors.begin();
+    for (const Item& item : items) {
+      const auto end = next + static_cast<std::ptrdiff_t>(item.num_values);
+      sums.push_back({.values = {next, end}, .divisor = item.divisor});
+      next = end;
+    }
+    const ParallelCall in_this_thread = [](FunctionRef<void()> function) { function(); };
+    sum_now(*processes, sums, bytes_per_pack, name.c_str(), in_this_thread, packs, where);
+    for (const BufferSum& sum : sums) next++->copy_(sum.result);
+  }
+};
+
+void record_sum(const std::shared_ptr<Processes>& processes, std::span<BufferSum> items, int64_t bytes_per_pack,
+                const char* name, std::source_location where) {
+  const std::shared_ptr<RecordedSum> kept(new RecordedSum{processes, bytes_per_pack, name, where});
+  std::vector<Tensor> tensors, results;
+  for (BufferSum& item : items) {
+    if (item.is_whole) {
+      item.result = item.values[0];
+      continue;
+    }
+    tensors.insert(tensors.end(), item.values.begin(), item.values.end());
+    item.result = at::empty(item.values[0].sizes(), item.values[0].options().requires_grad(false));
+    results.push_back(item.result);
+    kept->items.push_back({item.values.size(), item.divisor});
+  }
+  tensors.insert(tensors.end(), results.begin(), results.end());
+  host_step(kept->name.c_str(), tensors, results, [kept](at::ArrayRef<Tensor> now) { kept->run(now); });
+}
+
+}  // namespace
+
+void set_processes(const Mesh& mesh, const std::shared_ptr<Processes>& processes) {
+  processes_of_meshes().set(MeshShape::of(mesh), processes);
+}
+
+std::shared_ptr<Processes> processes_of(const MeshShape& shape) { return processes_of_meshes().find(&shape); }
+
+void sum_numbers(const std::shared_ptr<Processes>& processes, std::span<int64_t> numbers, const char* name,
+                 SameSums same, std::source_location where) {
+  if (!CallRecorder::current()) return processes->sum(numbers, name, where);
+  refuse_in_branch(name, where);
+  const auto recorded = std::make_shared<std::vector<int64_t>>();
+  const auto sum = [=, own = std::vector<int64_t>(numbers.begin(), numbers.end()), name = std::string(name)](auto) {
+    std::vector<int64_t> now = own;
+    processes->sum(now, name.c_str(), where);
+    if (recorded->empty()) *recorded = now;
+    const auto are_same = [=](int64_t a, int64_t b) { return same == SameSums::all ? a == b : (a == 0) == (b == 0); };
+    if (!std::ranges::equal(now, *recorded, are_same))
+      throw Error(ErrorCode::failed_precondition,
+                  str(name, ": the processes agree on ", str_list(now), ", and on ", str_list(*recorded),
+                      " when this function was recorded; what differs must be an argument, or "
+                      "FunctionOptions::depends_on, in all of them"),
+                  where);
+  };
+  host_step(name, {}, {}, sum);
+  std::ranges::copy(*recorded, numbers.begin());
+}
+
+void sum_over_processes(const std::shared_ptr<Processes>& processes, std::span<BufferSum> items, int64_t bytes_per_pack,
+                        const char* name, const ParallelCall& parallel, SumPacks& packs, std::source_location where) {
+  if (!CallRecorder::current()) return sum_now(*processes, items, bytes_per_pack, name, parallel, packs, where);
+  refuse_in_branch(name, where);
+  const auto is_sparse = [](const BufferSum& item) { return !item.is_whole && item.values[0].is_sparse(); };
+  if (std::ranges::any_of(items, is_sparse)) {
+    refuse_recording(name, where);
+    return sum_now(*processes, items, bytes_per_pack, name, parallel, packs, where);
+  }
+  record_sum(processes, items, bytes_per_pack, name, where);
 }
 
 std::vector<std::vector<Tensor>> gather_tensors(Processes& processes, std::span<const Tensor> own, const char* name,

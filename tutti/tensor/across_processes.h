@@ -28,12 +28,22 @@ struct SumPacks {
   SumLists lists;
 };
 
+// What of sums has to be as it was when a function was recorded: all, or which are zero.
+enum class SameSums { all, zeros };
+
+// Replaces each number by its sum over the processes. In a recorded function each replay takes the sums anew, and
+// throws failed_precondition where they are not the `same`: what the function does was decided by them. Throws: as
+// Processes::sum.
+void sum_numbers(const std::shared_ptr<Processes>& processes, std::span<int64_t> numbers, const char* name,
+                 SameSums same = SameSums::all, std::source_location where = std::source_location::current());
+
 // Sets the result of each item to the sum over the values here and those of the items in the same place in all
 // processes, in the order of the ranks, divided by the divisor: bit for bit the same everywhere. Sums are taken
 // straight into the packs that travel, and results lie there. An item that is whole is its first value. Throws:
-// unimplemented for a dtype that groups do not sum; as Processes::run.
-void sum_over_processes(Processes& processes, std::span<BufferSum> items, int64_t bytes_per_pack, const char* name,
-                        const ParallelCall& parallel, SumPacks& packs,
+// unimplemented for a dtype that groups do not sum, and for sparse values in a recorded function, in which each replay
+// takes the sums anew; as Processes::run.
+void sum_over_processes(const std::shared_ptr<Processes>& processes, std::span<BufferSum> items, int64_t bytes_per_pack,
+                        const char* name, const ParallelCall& parallel, SumPacks& packs,
                         std::source_location where = std::source_location::current());
 
 // The tensors of each process, by rank, dense and on the CPU: as many of any shapes and dtypes, undefined ones too.

@@ -15,6 +15,7 @@
 #include "tutti/collectives/processes.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/tensor/across_processes.h"
 #include "tutti/tensor/call_recorder.h"
 #include "tutti/tensor/copy_on_write.h"
 #include "tutti/tensor/leaf_hooks.h"
@@ -119,7 +120,7 @@ void GradientGroup::add(MeshMeta* member) {
 std::vector<int64_t> GradientGroup::count_pending() const {
   std::vector<int64_t> counts;
   for (const MeshMeta* member : members_) counts.push_back(member->pending() ? GradientKinds::of(member->leaves_) : 0);
-  processes_->sum(counts, "which gradients there are");
+  sum_numbers(processes_, counts, "which gradients there are", SameSums::zeros);
   return counts;
 }
 

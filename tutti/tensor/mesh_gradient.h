@@ -36,6 +36,9 @@ class GradientGroup {
   ReduceOp op() const { return op_; }
   // To be called before replicas run.
   void note_run() { ran_.store(processes_ != nullptr, std::memory_order_relaxed); }
+  // Whether they did since the last reduction, in which all processes take part.
+  bool has_run() const { return ran_.load(std::memory_order_relaxed); }
+  bool is_of_processes() const { return processes_ != nullptr; }
 
   // No gradient is left, neither the replicas' nor the global ones, as after zero_grad(); nothing is communicated.
   void drop();

@@ -6,6 +6,7 @@
 #include "tutti/distribute/reduce.h"
 #include "tutti/distribute/strategy.h"
 #include "tutti/keras/optimizers/gradient_sums_internal.h"
+#include "tutti/tensor/across_processes.h"
 #include "tutti/tensor/updates/buffer_updates.h"
 
 namespace tutti::keras::optimizers {
@@ -21,7 +22,7 @@ std::vector<int64_t> processes_with_gradients(Brought<GradientShare> shares, con
     for (size_t replica = 0; replica < shares.size(); ++replica) any |= shares[replica].gradients[i].defined();
     counts.push_back(any);
   }
-  strategy.sum_over_processes(counts, "which gradients there are");
+  sum_numbers(strategy.processes(), counts, "which gradients there are", SameSums::zeros);
   return counts;
 }
 
