@@ -127,12 +127,14 @@ struct LocalStrategy::State {
   SumPacks memory;  // of reduce_gradients, which is called where replicas meet: by one thread at a time
 };
 
-LocalStrategy::LocalStrategy(const char* name, const DeviceList& devices, MeshOptions options, SharedCrossDeviceOps ops)
+LocalStrategy::LocalStrategy(const char* name, const DeviceList& devices, const MeshOptions& options,
+                             SharedCrossDeviceOps ops)
     : state_(std::make_unique<State>(*this, name, devices, options, std::move(ops), JoinedProcesses{})) {
   ensure_registered();
 }
 
-LocalStrategy::LocalStrategy(const char* name, const DeviceList& devices, MeshOptions options, JoinedProcesses joined)
+LocalStrategy::LocalStrategy(const char* name, const DeviceList& devices, const MeshOptions& options,
+                             JoinedProcesses joined)
     : state_(std::make_unique<State>(*this, name, devices, options, SharedCrossDeviceOps(), std::move(joined))) {
   ensure_registered();
 }

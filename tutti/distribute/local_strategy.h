@@ -40,8 +40,8 @@ class LocalStrategy : public Strategy {
 
  protected:
   // Throws: invalid_argument for an empty list or a device listed twice; not_found for a device that does not exist.
-  LocalStrategy(const char* name, const DeviceList& devices, MeshOptions options, SharedCrossDeviceOps ops = {});
-  LocalStrategy(const char* name, const DeviceList& devices, MeshOptions options, JoinedProcesses joined);
+  LocalStrategy(const char* name, const DeviceList& devices, const MeshOptions& options, SharedCrossDeviceOps ops = {});
+  LocalStrategy(const char* name, const DeviceList& devices, const MeshOptions& options, JoinedProcesses joined);
 
   void run_replicas(FunctionRef<void(int replica)> function, const RunOptions& options) override;
 
