@@ -2,10 +2,9 @@
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
-#include <ATen/autocast_mode.h>
-
 #include <limits>
 
+#include "tests/support/autocast.h"
 #include "tests/support/error_of.h"
 #include "tests/support/same_bits.h"
 #include "tests/support/test_devices.h"
@@ -21,25 +20,6 @@ namespace {
 [[maybe_unused]] const bool kAsGraphs = test_graphs();
 
 using ::testing::HasSubstr;
-
-class Autocast {
- public:
-  explicit Autocast(at::ScalarType dtype) {
-    at::autocast::set_autocast_enabled(type_, true);
-    at::autocast::set_autocast_dtype(type_, dtype);
-  }
-  ~Autocast() {
-    at::autocast::clear_cache();
-    at::autocast::set_autocast_enabled(type_, false);
-    at::autocast::set_autocast_dtype(type_, before_);
-  }
-  Autocast(const Autocast&) = delete;
-  Autocast& operator=(const Autocast&) = delete;
-
- private:
-  const at::DeviceType type_ = test_torch_device().type();
-  const at::ScalarType before_ = at::autocast::get_autocast_dtype(type_);
-};
 
 // What is trained in a dtype, by the replicas of a strategy.
 struct MixedTraining {
@@ -61,7 +41,7 @@ struct MixedTraining {
                                               [&](const Tensor& x) {
                                                 Tensor loss;
                                                 {
-                                                  const Autocast mixed(dtype);
+                                                  const Autocast mixed(test_torch_device().type(), dtype);
                                                   loss = net->forward(x).square().mean();
                                                 }
                                                 scaler.scale(loss).backward();

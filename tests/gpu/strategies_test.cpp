@@ -1,7 +1,7 @@
 // Strategies on logical parts of one GPU, held to the program without Tutti on the same GPU.
-#include <ATen/autocast_mode.h>
 
 #include "gpu_test.h"
+#include "tests/support/autocast.h"
 
 namespace tutti::gpu {
 namespace {
@@ -220,23 +220,10 @@ TEST_F(Strategies, ATensorTooLargeIsAnErrorOfItsReplicaAndSurvived) {
   EXPECT_EQ(strategy.run(fill(1000))[1], 1000);
 }
 
-class Autocast {
- public:
-  Autocast() { at::autocast::set_autocast_enabled(type_, true); }
-  ~Autocast() {
-    at::autocast::clear_cache();
-    at::autocast::set_autocast_enabled(type_, was_);
-  }
-
- private:
-  const at::DeviceType type_ = gpu_device(0).type();
-  const bool was_ = at::autocast::is_autocast_enabled(type_);
-};
-
 TEST_F(Strategies, AutocastComputesInHalfPrecision) {
   MirroredStrategy strategy({.devices = parts(2)});
   auto net = strategy.build([] { return nn::Linear(16, 4); });
-  const Autocast half;
+  const Autocast half(gpu_device(0).type());
   const auto types = strategy.run([&] {
     return static_cast<int>(net->forward(torch::ones({2, 16}, on_gpu())).scalar_type());
   });
@@ -262,7 +249,7 @@ TEST_F(Strategies, MixedPrecisionWithLossScalingTrainsAsTheProgramWithout) {
       const auto backward = [&](const Tensor& images, const Tensor& labels) {
         Tensor loss;
         {
-          const Autocast half;
+          const Autocast half(gpu_device(0).type());
           loss = loss_of(*net, images.to(gpu_device(0)), labels.to(gpu_device(0)));
         }
         scaler.scale(loss).backward();

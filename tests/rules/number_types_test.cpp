@@ -1,7 +1,7 @@
 // Complex numbers, float16, autocast and lengths of zero: as of one device.
-#include <ATen/autocast_mode.h>
 
 #include "like_one_device.h"
+#include "tests/support/autocast.h"
 #include "tutti/tensor/sum_buffers.h"
 
 namespace tutti::rules {
@@ -167,18 +167,9 @@ TEST(Losses, OfATargetThatBroadcastsAreMeansOverAllElements) {
   });
 }
 
-// autocast on the CPU while it lives.
-struct Autocast {
-  Autocast() { at::autocast::set_autocast_enabled(at::kCPU, true); }
-  ~Autocast() {
-    at::autocast::set_autocast_enabled(at::kCPU, false);
-    at::autocast::clear_cache();
-  }
-};
-
 TEST(Autocast, OfEinsumDoesNotDependOnTheLayout) {
   const Tensor b = torch::rand({2, 3, 5}), row = torch::rand({4});
-  const Autocast autocast;
+  const Autocast autocast(at::kCPU);
   for (const std::vector<std::string>& axes :
        {std::vector<std::string>{"x", "-", "-"}, {"-", "x", "-"}, {"-", "-", "x"}, {"-", "-", "-"}}) {
     const auto same = [&](const TensorFunction& f) {
