@@ -156,7 +156,7 @@ class Generator {
     if (name == "thnn_conv2d") return !tensor(0).is_contiguous() || !tensor(1).is_contiguous();
     if (name == "native_batch_norm.out" && !tensor(0).is_contiguous(tensor(0).suggest_memory_format())) return true;
     if (name.rfind("_foreach_copy", 0) == 0) return arguments[0].slots.size() != arguments[1].slots.size();
-    return name.find("native_batch_norm") != std::string::npos && misses_channels(statement);
+    return (name == "batch_norm" || name.find("native_batch_norm") != std::string::npos) && misses_channels(statement);
   }
 
   static bool names_no_rows(const Tensor& pivots, int64_t rows) {

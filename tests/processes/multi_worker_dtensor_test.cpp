@@ -2,10 +2,12 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/dropout.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/mm.h>
+#include <ATen/ops/rand.h>
 #include <gmock/gmock.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/optim/sgd.h>
@@ -17,8 +19,11 @@
 #include "tutti/checkpoint/checkpoint_manager.h"
 #include "tutti/checkpoint/weights.h"
 #include "tutti/dtensor/create_distributed_mesh.h"
+#include "tutti/dtensor/layout_map.h"
 #include "tutti/dtensor/relayout.h"
 #include "tutti/tensor/mesh_tensor.h"
+#include "tutti/tensor/random_seed.h"
+#include "tutti/tensor/scope.h"
 #include "tutti/tensor/view.h"
 
 namespace tutti {
@@ -95,6 +100,43 @@ TEST_F(DistributedMesh, TrainsAModuleAsOneDeviceDoes) {
     EXPECT_TRUE(at::allclose(gather(up->weight.detach()), whole_up->weight, 1e-5, 1e-6));
     EXPECT_TRUE(at::allclose(gather(down->bias.detach()), whole_down->bias, 1e-5, 1e-6));
   }
+}
+
+TEST_F(DistributedMesh, MakesAModuleAndDropsOutAsOneDeviceDoes) {
+  for (const bool merge : {true, false}) {
+    const Mesh mesh = mesh_of({{"batch", size()}, {"model", kDevices}}, merge);
+    const dtensor::LayoutMap map(mesh, {{"weight", {"model", kUnsharded}}, {"bias", {"model"}}});
+    const auto make = [] { return torch::nn::Linear(6, 8); };
+    const auto train = [](torch::nn::Linear& net, const Tensor& input) {
+      const Tensor loss = at::dropout(net->forward(input), 0.5, true).square().mean();
+      loss.backward();
+      return loss.item<double>();
+    };
+    torch::manual_seed(3);
+    torch::nn::Linear whole = make();
+    const Tensor x = numbers({10, 6}).sin().to(at::kFloat);
+    const double expected = train(whole, x);
+    const Tensor next = at::rand({4});
+    torch::manual_seed(3);
+    torch::nn::Linear net = map.build(make);
+    EXPECT_TRUE(at::equal(gather(net->weight.detach()), whole->weight));
+    EXPECT_TRUE(at::equal(gather(net->bias.detach()), whole->bias));
+    EXPECT_NEAR(train(net, distribute_tensor(x, Layout({"batch", kUnsharded}, mesh))), expected, 1e-6);
+    EXPECT_TRUE(at::allclose(gather(net->weight.grad()), whole->weight.grad(), 1e-5, 1e-7));
+    EXPECT_TRUE(at::equal(at::rand({4}), next));
+  }
+}
+
+TEST_F(DistributedMesh, DrawsNothingWhereGeneratorsAreNotInStep) {
+  const Mesh mesh = mesh_of({{"x", -1}});
+  const Tensor tensor = distribute_tensor(numbers({12, 2}), Layout({"x", kUnsharded}, mesh));
+  torch::manual_seed(rank() == 1 ? 4 : 3);
+  const std::string error = error_of([&] { at::dropout(tensor, 0.5, true); });
+  EXPECT_THAT(error, HasSubstr("the default generator of process 1 is not where that of process 0 is"));
+  const LayoutScope scope(mesh);
+  EXPECT_EQ(error_of([&] { at::rand({3}); }).substr(0, 22), "failed_precondition: a");
+  set_random_seed(3);
+  EXPECT_EQ(error_of([&] { at::rand({3}); }), "no error");
 }
 
 TEST_F(DistributedMesh, NeedsAFirstDimensionThatDividesAmongTheProcesses) {

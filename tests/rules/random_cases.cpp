@@ -9,7 +9,7 @@ RuleCase drawn(std::string name, Operand operand, std::function<Tensor(const Ten
           .notation = "ij->ij",
           .operands = {std::move(operand)},
           .function = [=](const Tensors& t) {
-            torch::manual_seed(5);
+            torch::manual_seed(kSeed);
             const Tensor first = function(t[0]);
             return Tensors{first + function(t[0])};  // that the second draws goes on where the first ended
           }};

@@ -14,6 +14,8 @@ namespace tutti::rules {
 using Tensor = at::Tensor;
 using Tensors = std::vector<Tensor>;
 
+inline constexpr uint64_t kSeed = 5;  // that cases which draw give LibTorch's generator
+
 // An operand: its global sizes, and what its elements are.
 struct Operand {
   enum class Elements { any, positive, fractions, integers, booleans };

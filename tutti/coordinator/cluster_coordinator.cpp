@@ -11,6 +11,7 @@
 #include "tutti/coordinator/remote_workers.h"
 #include "tutti/coordinator/task_service.h"
 #include "tutti/core/error.h"
+#include "tutti/core/log.h"
 #include "tutti/core/str.h"
 #include "tutti/device/spin.h"
 
@@ -142,7 +143,14 @@ void ClusterCoordinator::Driving::end(const coordinator::Bytes& result) {
 
 void ClusterCoordinator::Driving::fail(const std::exception_ptr& error) {
   coordinator_.state_->queue.cancel();
-  if (auto& remote = coordinator_.state_->remote) remote->fail_run(error);
+  auto& remote = coordinator_.state_->remote;
+  if (!remote) return;
+  try {
+    remote->after_functions();
+  } catch (const Error& lost) {
+    warn(str("ClusterCoordinator::run: the coordinator's variables are older than the servers': ", lost.what()));
+  }
+  remote->fail_run(error);
 }
 
 int ClusterCoordinator::add_function(coordinator::NamedFunction function) {

@@ -77,7 +77,7 @@ void RemoteWorkers::begin_run() {
   }
   training_.begin_functions();
   const std::lock_guard lock(values_);
-  training_.coordinator().pull();
+  training_.coordinator().pull(/*keeps_writes=*/true);
   has_changed_ = false;
 }
 

@@ -216,6 +216,7 @@ class WorkerService : TaskService {
         throw;
       } catch (...) {
         has_failed = true;
+        training_.worker().abandon();
         const std::string& name = named_.functions[static_cast<size_t>(function)].name;
         answers.add_failed(std::current_exception(), str(own_name(), ": function '", name, '\''));
       }

@@ -79,16 +79,17 @@ Tensor filled(const Box& box, at::ScalarType dtype, FillBox fill_box) {
   return out;
 }
 
-// Each component by itself.
+// Each component that is in this process, by itself.
 Components shards(const Spec* spec, at::ScalarType dtype, FillBox fill_box) {
-  Components components;
+  Components components(static_cast<size_t>(spec->num_components));
   for (int i = 0; i < spec->num_components; ++i) {
+    if (!spec->is_here(i)) continue;
     at::DimVector sizes, offset;
     for (int axis = 0; axis < spec->rank(); ++axis) {
       sizes.push_back(spec->length(i, axis));
       offset.push_back(spec->begin(i, axis));
     }
-    components.push_back(filled({sizes, offset, spec->sizes}, dtype, fill_box).to(spec->device_of(i)));
+    components[static_cast<size_t>(i)] = filled({sizes, offset, spec->sizes}, dtype, fill_box).to(spec->device_of(i));
   }
   return components;
 }

@@ -27,6 +27,7 @@
 #include "tutti/tensor/library.h"
 #include "tutti/tensor/mesh_arguments.h"
 #include "tutti/tensor/mesh_gradient.h"
+#include "tutti/tensor/mesh_members.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/outer_recorder.h"
 #include "tutti/tensor/remote_reads.h"
@@ -199,6 +200,8 @@ void run_in_scope(const c10::OperatorHandle& op, ScopeState& scope, Stack& stack
         Error(ErrorCode::unimplemented,
               str("function: ", op.schema().name(),
                   " in the scope of a mesh cannot be recorded; make the tensor before, or outside of the scope")));
+  if (is_factory && scope.shape->divided() && draws_numbers(op))
+    check_generators_of(*scope.shape, op.schema().name(), torch::jit::last(stack, op.schema().arguments().size()));
   bool is_made = is_factory;
   {
     const c10::impl::ExcludeDispatchKeyGuard behind(kFrontKey);

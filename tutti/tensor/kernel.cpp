@@ -19,6 +19,7 @@
 #include "tutti/tensor/front.h"
 #include "tutti/tensor/library.h"
 #include "tutti/tensor/mesh_arguments.h"
+#include "tutti/tensor/mesh_members.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/overlaps.h"
 #include "tutti/tensor/plan_cache.h"
@@ -157,7 +158,8 @@ class MeshKernel final : public c10::OperatorKernel {
       read_beside_plain(info_, *stack);
       return op.callBoxed(*stack);
     }
-    if (info_.draws && operands.shape->divided()) check_generator(torch::jit::last(*stack, info_.num_arguments));
+    if (info_.draws && operands.shape->divided())
+      check_generators_of(*operands.shape, info_.name, torch::jit::last(*stack, info_.num_arguments));
     if (gives_back_nothing_ && give_back_nothing(*stack)) return;
     if (info_.changes_geometry) return change_geometry(op, operands, *stack);
     if (operands.all_whole && !names_places_of_copy(*stack)) {
@@ -185,16 +187,6 @@ class MeshKernel final : public c10::OperatorKernel {
     if (!names_strides_) return false;
     const Tensor& self = torch::jit::peek(stack, 0, info_.num_arguments).toTensor();
     return is_mesh_tensor(self) && mesh_impl(self).copied_view;
-  }
-
-  // Each process draws the whole value for itself, so all must draw the same.
-  void check_generator(at::ArrayRef<at::IValue> arguments) const {
-    if (std::any_of(arguments.begin(), arguments.end(), [](const at::IValue& value) { return value.isGenerator(); }))
-      return;
-    throw Error(ErrorCode::unimplemented,
-                str(info_.name,
-                    ": on a mesh that is divided among processes, whose default generators nobody keeps in step; name "
-                    "a generator that all of them have seeded alike"));
   }
 
   // Aliases, which share the pieces, keep their geometry. A tensor that may not change says so before anything does.

@@ -1,15 +1,20 @@
 #include "tutti/tensor/mesh_members.h"
 
+#include <ATen/Context.h>
+
 #include <algorithm>
+#include <mutex>
 #include <span>
 
 #include "tutti/core/bytes.h"
+#include "tutti/core/crc32c.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/tensor/call_recorder.h"
 #include "tutti/tensor/of_meshes.h"
 #include "tutti/tensor/spec.h"
 #include "tutti/tensor/tensor_bytes.h"
+#include "tutti/tensor/view.h"
 
 namespace tutti {
 namespace {
@@ -86,6 +91,40 @@ std::vector<std::vector<Tensor>> gather_over_members(const MeshShape& shape, con
     reader.finish();
   }
   return all;
+}
+
+namespace {
+
+int64_t checksum_of_state(at::Generator generator) {
+  const std::lock_guard lock(generator.mutex());
+  const Tensor state = generator.get_state();
+  return crc32c(state.const_data_ptr(), state.nbytes());
+}
+
+}  // namespace
+
+void check_generators_of(const MeshShape& shape, const std::string& op, at::ArrayRef<at::IValue> arguments) {
+  if (ThreadView::current().generator ||
+      std::ranges::any_of(arguments, [](const at::IValue& value) { return value.isGenerator(); }))
+    return;
+  const auto group = group_of(shape);
+  const int64_t own = checksum_of_state(at::globalContext().defaultGenerator(shape.home));
+  std::vector<int64_t> all(static_cast<size_t>(group->size()));
+  group->run({.kind = CollectiveKind::all_gather,
+              .dtype = Dtype::int64,
+              .count = 1,
+              .input = &own,
+              .output = all.data(),
+              .name = op.c_str()});
+  const auto other = std::ranges::find_if(all, [&](int64_t checksum) { return checksum != all[0]; });
+  if (other == all.end()) return;
+  throw Error(ErrorCode::failed_precondition,
+              str(op, ": on the mesh ", shape.mesh.to_string(),
+                  ", which is divided among processes, all of them draw "
+                  "the same numbers, and the default generator of process ",
+                  other - all.begin(),
+                  " is not where that of process 0 is; have each call set_random_seed() with the same seed, draw in "
+                  "all or in none from then on, or name a generator"));
 }
 
 }  // namespace tutti

@@ -33,4 +33,9 @@ std::shared_ptr<Group> group_of(const MeshShape& shape);
 std::vector<std::vector<Tensor>> gather_over_members(const MeshShape& shape, const std::vector<Tensor>& own,
                                                      const std::string& cause, c10::Device device);
 
+// Before an op draws on a divided mesh, where each process draws the whole value for itself: where the caller names no
+// generator, whether LibTorch's own are in step. Every process calls it.
+// Throws: failed_precondition in all of them where they are not; as group_of.
+void check_generators_of(const MeshShape& shape, const std::string& op, at::ArrayRef<at::IValue> arguments);
+
 }  // namespace tutti

@@ -282,7 +282,7 @@ void MeshTensorImpl::take_keys(const MeshTensorImpl& base) {
 }
 
 void MeshTensorImpl::own_geometry() {
-  if (all_here_ && (root_ || has_aliases_.load(std::memory_order_relaxed))) require_replica_values();
+  if (all_here_ && has_aliases()) require_replica_values();
   for (Tensor& component : components_)
     if (component.defined()) component = at::alias(component);
 }

@@ -71,6 +71,8 @@ class MeshTensorImpl final : public c10::TensorImpl {
   void share_replica_values(const MeshTensorImpl& base);
   // Whether one is a view or an alias of the other, or both are of a third.
   bool shares_memory_with(const MeshTensorImpl& other) const { return &family() == &other.family(); }
+  // Whether another one shares its memory, or did.
+  bool has_aliases() const { return root_ || has_aliases_.load(std::memory_order_relaxed); }
   // Whether a tensor of which this is an alias is still there.
   bool is_alias() const { return root_ && !root_place_.expired(); }
   // Whether it shows another part or order of its base's elements.

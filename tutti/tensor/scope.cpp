@@ -19,16 +19,6 @@ ThreadView with_scope(ScopeState& scope) {
   return view;
 }
 
-// Throws: unimplemented for a mesh that is divided among processes, each of which would draw other numbers in a scope.
-const MeshShape* shape_for_scope(const Mesh& mesh) {
-  const MeshShape* shape = MeshShape::of(mesh);
-  if (shape->divided())
-    throw Error(ErrorCode::unimplemented, str("a scope of the mesh ", mesh.to_string(),
-                                              ", which is divided among processes, is not there yet; give each tensor "
-                                              "its layout by distribute_tensor()"));
-  return shape;
-}
-
 // What is gone leaves the list, and so its memory; the list is looked through as often as it doubles.
 void sweep(ScopeState& scope) {
   std::erase_if(scope.made, [](const auto& weak) { return weak.expired(); });
@@ -38,7 +28,7 @@ void sweep(ScopeState& scope) {
 }  // namespace
 
 Scope::Scope(const Mesh& mesh, std::shared_ptr<GradientGroup> group)
-    : state_{shape_for_scope(mesh), std::move(group), {}, {}},
+    : state_{MeshShape::of(mesh), std::move(group), {}, {}},
       view_(with_scope(state_)),
       outer_(std::exchange(t_innermost, this)) {
   ensure_registered();
@@ -66,12 +56,12 @@ void Scope::make_variables() {
   for (Scope* scope = t_innermost; scope; scope = scope->outer_) scope->adopt();
 }
 
-LayoutScope::LayoutScope(const Mesh& mesh) : state_{shape_for_scope(mesh), {}, {}, {}}, view_(with_scope(state_)) {
+LayoutScope::LayoutScope(const Mesh& mesh) : state_{MeshShape::of(mesh), {}, {}, {}}, view_(with_scope(state_)) {
   ensure_registered();
 }
 
 LayoutScope::LayoutScope(const Layout& layout)
-    : state_{shape_for_scope(layout.mesh()), {}, {}, layout}, view_(with_scope(state_)) {
+    : state_{MeshShape::of(layout.mesh()), {}, {}, layout}, view_(with_scope(state_)) {
   ensure_registered();
 }
 

@@ -66,6 +66,7 @@ std::string to_string(const Choice& choice) {
   if (!choice.merge) text += " --separate";
   if (choice.recorded) text += " --recorded";
   if (choice.gpus) text += " --gpus";
+  if (choice.processes) text += " --processes";
   if (choice.idioms) text += " --idioms ";
   for (int i = 0; i < static_cast<int>(Idiom::last); ++i)
     if (choice.has(static_cast<Idiom>(i))) text += (text.back() == ' ' ? "" : ",") + to_string(static_cast<Idiom>(i));
@@ -77,6 +78,9 @@ Choice sensible(Choice choice) {
   const auto exclude = [&](Idiom first, Idiom second) {
     if (choice.has(first)) drop(second);
   };
+  if (choice.processes && choice.replicas == 0) choice.recorded = false;  // what processes do in global view is refused
+  // Their recordings of gradients that come and go differ, which is refused.
+  if (choice.processes && choice.recorded) drop(Idiom::freeze);
   exclude(Idiom::adam, Idiom::momentum);
   exclude(Idiom::save, Idiom::clone);
   exclude(Idiom::tie_weights, Idiom::freeze);
@@ -99,7 +103,8 @@ Choice sensible(Choice choice) {
     for (const Idiom idiom : {Idiom::adam, Idiom::momentum, Idiom::clip_norm, Idiom::clip_value, Idiom::decay_by_hand,
                               Idiom::keep_gradients, Idiom::perturb, Idiom::lbfgs})
       drop(idiom);
-  if (choice.replicas > 1) drop(Idiom::fast_weights);  // each replica takes its own step
+  // Each replica takes its own step.
+  if (choice.replicas > 1 || (choice.replicas > 0 && choice.processes)) drop(Idiom::fast_weights);
   exclude(Idiom::tie_weights, Idiom::fast_weights);
   exclude(Idiom::attend, Idiom::penalty);                        // LibTorch's kernel has no second gradient
   if (choice.replicas > 0) drop(Idiom::normalize_batch);         // each replica has statistics of its own

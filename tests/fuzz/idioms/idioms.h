@@ -65,10 +65,11 @@ std::string to_string(Idiom idiom);
 
 struct Choice {
   uint64_t idioms = 0;
-  int replicas = 0;  // 0: global view
+  int replicas = 0;  // of each process; 0: global view
   bool merge = true;
-  bool recorded = false;  // the step is a function that is recorded and replayed
-  bool gpus = false;      // the mesh's devices: simulated ones where there are none
+  bool recorded = false;   // the step is a function that is recorded and replayed
+  bool gpus = false;       // the mesh's devices: simulated ones where there are none
+  bool processes = false;  // those that were launched train together
   bool has(Idiom idiom) const { return idioms >> static_cast<int>(idiom) & 1; }
 };
 std::string to_string(const Choice& choice);

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "idioms.h"
+#include "tutti/collectives/processes.h"
 #include "tutti/tensor/torch_device.h"
 #include "tutti/tutti.h"
 
@@ -17,6 +18,7 @@ using torch::Tensor;
 
 constexpr int64_t kBatch = 12, kFeatures = 4, kHidden = 6;
 constexpr int kSteps = 8;
+constexpr int kGlobalDevices = 3;  // in global view, of each process
 
 Tensor numbers(at::IntArrayRef sizes, int64_t step, int64_t start) {
   return torch::arange(c10::multiply_integers(sizes))
@@ -107,10 +109,13 @@ class World {
   using Step = std::function<Tensor(const Tensor& x, const Tensor& y, size_t part)>;
   virtual ~World() = default;
   virtual bool is_plain() const { return true; }
+  virtual std::shared_ptr<Processes> processes() const { return nullptr; }
   virtual void build(const std::function<void()>& f) { f(); }
   // Runs the step on the parts of a batch. Returns the sum of what they give.
   virtual Tensor step(const Step& f, const Tensor& x, const Tensor& y) { return f(x, y, 0); }
-  virtual size_t parts() const { return 1; }
+  virtual size_t parts() const { return 1; }  // in this process
+  // Of what does not depend on the batch, which every part adds.
+  virtual double share() const { return 1; }
   virtual Tensor whole(const Tensor& tensor) { return tensor; }
 };
 
@@ -123,38 +128,55 @@ std::vector<Device> devices_of(int count, const Choice& choice) {
 
 class Replicas : public World {
  public:
-  Replicas(int count, const Choice& choice)
-      : strategy_({.devices = devices_of(count, choice), .mesh = {.merge = choice.merge}}) {}
+  explicit Replicas(std::shared_ptr<Strategy> strategy) : strategy_(std::move(strategy)) {}
   bool is_plain() const override { return false; }
-  void build(const std::function<void()>& f) override { strategy_.build(f); }
+  std::shared_ptr<Processes> processes() const override { return strategy_->processes(); }
+  void build(const std::function<void()>& f) override { strategy_->build(f); }
   Tensor step(const Step& f, const Tensor& x, const Tensor& y) override {
-    const auto count = static_cast<int64_t>(parts());
-    const auto results = strategy_.run(
+    const auto results = strategy_->run(
         [&](const Tensor& part_x, const Tensor& part_y) {
-          const auto replica = static_cast<size_t>(get_replica_context().replica_id_in_sync_group());
-          const c10::Device here = torch_device(strategy_.mesh().devices()[replica]);
-          return f(part_x.to(here), part_y.to(here), replica);
+          const auto part =
+              static_cast<size_t>(get_replica_context().replica_id_in_sync_group() - strategy_->first_local_replica());
+          const c10::Device here = torch_device(strategy_->devices()[part]);
+          return f(part_x.to(here), part_y.to(here), part);
         },
-        PerReplica<Tensor>(x.chunk(count)), PerReplica<Tensor>(y.chunk(count)));
-    return strategy_.reduce(ReduceOp::sum, results);
+        own_parts(x), own_parts(y));
+    return strategy_->reduce(ReduceOp::sum, results);
   }
-  size_t parts() const override { return static_cast<size_t>(strategy_.num_replicas_in_sync()); }
+  size_t parts() const override { return strategy_->devices().size(); }
+  double share() const override { return 1.0 / static_cast<double>(strategy_->num_replicas_in_sync()); }
   Tensor whole(const Tensor& tensor) override { return gather(tensor); }
 
- protected:
-  MirroredStrategy strategy_;
+ private:
+  PerReplica<Tensor> own_parts(const Tensor& batch) const {
+    const auto all = batch.chunk(strategy_->num_replicas_in_sync());
+    const auto first = all.begin() + strategy_->first_local_replica();
+    return PerReplica<Tensor>(std::vector<Tensor>(first, first + static_cast<int64_t>(parts())));
+  }
+
+  const std::shared_ptr<Strategy> strategy_;
 };
 
-class GlobalView : public Replicas {
+class GlobalView : public World {
  public:
-  using Replicas::Replicas;
+  GlobalView(const Mesh& mesh, std::shared_ptr<Processes> processes) : mesh_(mesh), processes_(std::move(processes)) {}
+  bool is_plain() const override { return false; }
+  std::shared_ptr<Processes> processes() const override { return processes_; }
+  void build(const std::function<void()>& f) override {
+    const LayoutScope scope(mesh_);
+    f();
+  }
   Tensor step(const Step& f, const Tensor& x, const Tensor& y) override {
     const auto shard = [&](const Tensor& t) {
-      return distribute_tensor(t, Layout::batch_sharded(strategy_.mesh(), "replica", static_cast<int>(t.dim())));
+      return distribute_tensor(t, Layout::batch_sharded(mesh_, "replica", static_cast<int>(t.dim())));
     };
     return f(shard(x), shard(y), 0);
   }
-  size_t parts() const override { return 1; }
+  Tensor whole(const Tensor& tensor) override { return gather(tensor); }
+
+ private:
+  const Mesh mesh_;
+  const std::shared_ptr<Processes> processes_;
 };
 
 void fill(nn::Module& module, int64_t start) {
@@ -245,7 +267,7 @@ class Program {
       }
       total = total + (out - wanted).square().sum() / kBatch;
     }
-    if (c_.has(Idiom::anchor)) total = total + share() * (net_->first->weight - anchor_ * 0.5).square().sum();
+    if (c_.has(Idiom::anchor)) total = total + world_.share() * (net_->first->weight - anchor_ * 0.5).square().sum();
     if (c_.has(Idiom::adversary)) total = total - adversary_(out).tanh().sum() / kBatch;
     if (c_.has(Idiom::fast_weights)) total = total + loss_after_step(x, y);
     return total;
@@ -257,8 +279,6 @@ class Program {
     const Tensor gradient = torch::autograd::grad({loss_with(weight)}, {weight}, {}, true, /*create_graph=*/true)[0];
     return loss_with(weight - 0.1 * gradient);
   }
-  // What does not depend on the batch is added by every part.
-  double share() const { return 1.0 / static_cast<double>(states_.size()); }
 
   Tensor step_of_part(const Tensor& x, const Tensor& y, size_t part) {
     if (inside_) inside_->zero_grad();
@@ -460,9 +480,13 @@ class Program {
     net_->train();
   }
 
+  // All processes share one folder.
   void lose_and_restore() {
-    const std::filesystem::path folder =
-        std::filesystem::temp_directory_path() / ("idiom_fuzz." + std::to_string(getpid()));
+    if (world_.is_plain()) return;
+    const auto processes = world_.processes();
+    const std::filesystem::path folder = on_chief(processes, "name a folder", [] {
+      return (std::filesystem::temp_directory_path() / ("idiom_fuzz." + std::to_string(getpid()))).string();
+    });
     const Checkpoint checkpoint({{"net", net_}});
     checkpoint.write(folder);
     {
@@ -471,7 +495,8 @@ class Program {
       for (Tensor& buffer : net_->buffers()) buffer.add_(1);
     }
     checkpoint.restore(folder).assert_consumed();
-    std::filesystem::remove_all(folder);
+    if (processes) processes->sum(0, "all have restored");
+    on_chief(processes, "remove the folder", [&] { return std::to_string(std::filesystem::remove_all(folder)); });
   }
 
   void report() {
@@ -515,11 +540,22 @@ std::vector<Number> train_plain(const Choice& choice) {
 }
 
 std::vector<Number> train_on_mesh(const Choice& choice) {
+  const MeshOptions mesh{.merge = choice.merge};
+  const auto devices = devices_of(choice.replicas > 0 ? choice.replicas : kGlobalDevices, choice);
+  std::shared_ptr<LocalStrategy> strategy;
+  if (choice.processes)
+    strategy = std::make_shared<MultiWorkerMirroredStrategy>(
+        MultiWorkerMirroredStrategyOptions{.devices = devices, .mesh = mesh});
+  else
+    strategy = std::make_shared<MirroredStrategy>(MirroredStrategyOptions{.devices = devices, .mesh = mesh});
   if (choice.replicas > 0) {
-    Replicas world(choice.replicas, choice);
+    Replicas world(strategy);
     return train(world, choice);
   }
-  GlobalView world(3, choice);
+  GlobalView world(choice.processes
+                       ? dtensor::create_distributed_mesh({{"replica", -1}}, {.local_devices = devices, .mesh = mesh})
+                       : strategy->mesh(),
+                   strategy->processes());
   return train(world, choice);
 }
 

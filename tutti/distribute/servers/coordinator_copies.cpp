@@ -29,12 +29,19 @@ uint32_t CoordinatorCopies::checksum(int number) const {
   return crc32c(buffer.const_data_ptr(), buffer.nbytes());
 }
 
-void CoordinatorCopies::pull() {
+// Since it was brought.
+bool CoordinatorCopies::was_written(int number) const {
+  const auto position = static_cast<size_t>(number);
+  return position < checksums_.size() && checksum(number) != checksums_[position];
+}
+
+void CoordinatorCopies::pull(bool keeps_writes) {
+  if (keeps_writes) state_.settle_optimizers();
   const PlainAccess access;
-  std::vector<int> alive, changed;
+  std::vector<int> brought, changed;
   for (int number = 0; number < state_.num_tensors(); ++number)
-    if (state_.is_alive(number)) alive.push_back(number);
-  pull_tensors(requests_, state_, known_, alive, [&](int number) {
+    if (state_.is_alive(number) && !(keeps_writes && was_written(number))) brought.push_back(number);
+  pull_tensors(requests_, state_, known_, brought, [&](int number) {
     if (changed.empty() || std::ranges::find(changed, number) == changed.end()) changed.push_back(number);
     return static_cast<char*>(mesh_impl(state_.tensor(number)).overwrite()[0].mutable_data_ptr());
   });
@@ -45,14 +52,17 @@ void CoordinatorCopies::pull() {
     impl.finish_write();
     checksums_[static_cast<size_t>(number)] = checksum(number);
   }
-  pull_numbers();
+  pull_numbers(keeps_writes);
 }
 
 // A server that has no variable of an update does not count it: the greatest of each number is the one that counts.
-void CoordinatorCopies::pull_numbers() {
+void CoordinatorCopies::pull_numbers(bool keeps_writes) {
+  const size_t num_brought = numbers_.size();
   numbers_.resize(static_cast<size_t>(state_.num_optimizers()));
   for (int number = 0; number < state_.num_optimizers(); ++number) {
     if (!state_.optimizer(number).is_alive()) continue;
+    const auto position = static_cast<size_t>(number);
+    if (keeps_writes && position < num_brought && state_.optimizer(number).numbers() != numbers_[position]) continue;
     std::vector<double> furthest;
     requests_.ask(
         [&](int) {
@@ -69,7 +79,7 @@ void CoordinatorCopies::pull_numbers() {
                                  [](double a, double b) { return std::max(a, b); });
         });
     state_.optimizer(number).set_numbers(furthest);
-    numbers_[static_cast<size_t>(number)] = std::move(furthest);
+    numbers_[position] = std::move(furthest);
   }
 }
 
@@ -78,8 +88,7 @@ void CoordinatorCopies::push_writes() {
   const PlainAccess access;
   std::vector<int> written;
   for (int number = 0; number < state_.num_tensors(); ++number)
-    if (state_.is_alive(number) && checksum(number) != checksums_[static_cast<size_t>(number)])
-      written.push_back(number);
+    if (state_.is_alive(number) && was_written(number)) written.push_back(number);
   const auto write = [&](int server) -> std::optional<LongMessage> {
     if (written.empty()) return {};
     LongMessage message(Kind::assign);

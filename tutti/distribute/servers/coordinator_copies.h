@@ -16,13 +16,15 @@ class CoordinatorCopies {
                     ServerRequests::Renew renew)
       : state_(state), requests_(servers, std::move(renew)) {}
 
-  // Brings what has changed on the servers.
-  void pull();
+  // Brings what has changed on the servers; where `keeps_writes`, not to what the program has written since it was
+  // brought last.
+  void pull(bool keeps_writes = false);
   // Takes what the program has written since then to the servers. Throws: ServerLost.
   void push_writes();
 
  private:
-  void pull_numbers();
+  bool was_written(int number) const;
+  void pull_numbers(bool keeps_writes);
   void push_numbers();
   uint32_t checksum(int number) const;
 

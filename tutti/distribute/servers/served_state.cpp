@@ -129,6 +129,15 @@ std::optional<int> ServedState::find(const Tensor& tensor) const {
   return found->second;
 }
 
+std::optional<int> ServedState::find_memory_of(const Tensor& tensor) const {
+  const auto number = find(tensor);
+  const auto& impl = mesh_impl(tensor);
+  if (number || !impl.has_aliases()) return number;
+  for (const auto& [variable, other] : numbers_)
+    if (is_alive(other) && mesh_impl(this->tensor(other)).shares_memory_with(impl)) return other;
+  return {};
+}
+
 const std::vector<int>& ServedState::changed_by(int optimizer, int variable) const {
   static const std::vector<int> nothing;
   const auto& changes = changes_[static_cast<size_t>(optimizer)];
@@ -161,6 +170,15 @@ void ServedState::append(LongMessage& message, int number, int server) const {
   for (const Shard& shard : of.shards)
     if (shard.server == server)
       message.part(from + shard.first_row * of.row_bytes, static_cast<size_t>(shard.num_rows * of.row_bytes));
+}
+
+void ServedState::append_rows(LongMessage& message, int number, int server, const Tensor& whole) const {
+  const ServedTensor& of = (*this)[number];
+  const auto* const from = static_cast<const char*>(whole.const_data_ptr());
+  const auto owner = std::make_shared<const Tensor>(whole);
+  for (const Shard& shard : of.shards)
+    if (shard.server == server)
+      message.part(from + shard.first_row * of.row_bytes, static_cast<size_t>(shard.num_rows * of.row_bytes), owner);
 }
 
 void ServedState::take(ByteReader& reader, int number, int server, char* memory) const {

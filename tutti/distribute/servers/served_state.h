@@ -52,8 +52,9 @@ class ServedState {
   // Throws: failed_precondition where the program has let it go.
   at::Tensor tensor(int number) const;
   bool is_alive(int number) const { return !(*this)[number].impl.expired(); }
-  // The number of a variable.
+  // The number of a variable; that of the one whose memory a tensor shares, as a view of it does.
   std::optional<int> find(const at::Tensor& tensor) const;
+  std::optional<int> find_memory_of(const at::Tensor& tensor) const;
   int num_optimizers() const { return static_cast<int>(optimizers_.size()); }
   const ServedOptimizer& optimizer(int number) const { return optimizers_[static_cast<size_t>(number)]; }
   // Brings into their tensors what the program did to the state of those that it still has.
@@ -69,6 +70,8 @@ class ServedState {
   // The bytes of a server's rows, in their order.
   size_t bytes_on(int number, int server) const;
   void append(LongMessage& message, int number, int server) const;
+  // The same of a plain tensor like it, which the message keeps alive.
+  void append_rows(LongMessage& message, int number, int server, const at::Tensor& whole) const;
   // Writes such bytes where `memory` has the whole tensor. Throws: data_loss for another number of them.
   void take(ByteReader& reader, int number, int server, char* memory) const;
 

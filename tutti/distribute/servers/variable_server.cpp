@@ -26,11 +26,32 @@ Tensor in_place(const Incoming& request, const uint8_t* bytes, const ServedTenso
       .make_tensor();
 }
 
+bool same_bytes(const Tensor& a, const Tensor& b) {
+  return std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
+}
+
 // Somebody who keeps a gradient gets memory of its own, since messages take the room of what comes next.
 void leave_message(const Tensor& gradient) {
   if (gradient.use_count() == 1 && gradient.storage().use_count() == 1) return;
   c10::StorageImpl& storage = *gradient.storage().unsafeGetStorageImpl();
   storage.set_data_ptr_noswap(storage.allocator()->clone(storage.data(), storage.nbytes()));
+}
+
+// A buffer that was `before` when a function began, `after` when it ended, and is now `present`.
+Tensor merged(const Tensor& before, const Tensor& after, const Tensor& present, int number) {
+  if (same_bytes(before, present)) return after;
+  const auto refuse = [&](const char* why) {
+    throw Error(ErrorCode::failed_precondition,
+                str("buffer ", number, " of shape ", str_list(present.sizes()),
+                    " was written by two functions at once, whose changes cannot be added: ", why,
+                    "; have one function write it, or schedule the next after join"));
+  };
+  if (present.scalar_type() == at::kBool) refuse("it is boolean");
+  const Tensor is_same = before.eq(after).logical_or(before.ne(before).logical_and(after.ne(after)));
+  const Tensor change = after.sub(before).masked_fill_(is_same, 0);
+  if (after.isfinite().logical_and(change.isfinite().logical_not()).any().item<bool>())
+    refuse("a difference is not finite");
+  return present.add(change);
 }
 
 }  // namespace
@@ -168,7 +189,7 @@ void VariableServer::push(ByteReader& reader, const Incoming& request, LongMessa
   ByteReader pulled({reader.raw(num_pulled * 2 * sizeof(int64_t)), num_pulled * 2 * sizeof(int64_t)}, kRequest);
   if (is_new(push)) {
     try {
-      update(reader, request, optimizer, scale);
+      optimizer < 0 ? write_buffers(reader) : update(reader, request, optimizer, scale);
     } catch (...) {
       made_[push.call].failure = std::current_exception();
       throw;
@@ -189,20 +210,41 @@ void VariableServer::update(ByteReader& reader, const Incoming& request, int opt
   }
   reader.finish();
   const at::NoGradGuard no_grad;
-  for (const int variable : numbers) {
-    if (optimizer < 0) ++version(variable);
-    if (optimizer >= 0)
-      for (const int changed : state_.changed_by(optimizer, variable)) ++version(changed);
-  }
+  for (const int variable : numbers)
+    for (const int changed : state_.changed_by(optimizer, variable)) ++version(changed);
   std::exception_ptr failure;
   try {
-    if (optimizer >= 0) state_.optimizer(optimizer).apply(gradients, variables, scale);
-    for (size_t i = 0; optimizer < 0 && i < variables.size(); ++i) variables[i].add_(gradients[i]);
+    state_.optimizer(optimizer).apply(gradients, variables, scale);
   } catch (...) {
     failure = std::current_exception();
   }
   for (const Tensor& gradient : gradients) leave_message(gradient);
   if (failure) std::rethrow_exception(failure);
+}
+
+// This server's rows, and the others' of that tensor.
+Tensor VariableServer::read_rows_of(ByteReader& reader, int number, const Tensor& others) {
+  if (state_.bytes_on(number, server_) > reader.left()) reader.damaged("a value ends too early");
+  Tensor read = others.clone();
+  state_.take(reader, number, server_, static_cast<char*>(read.mutable_data_ptr()));
+  return read;
+}
+
+// Each as a function found it, and as it left it. What others have written since then stays.
+void VariableServer::write_buffers(ByteReader& reader) {
+  std::vector<std::pair<int, Tensor>> written;
+  for (int64_t left = reader.count(sizeof(int64_t)); left > 0; --left) {
+    const int number = read_tensor_number(reader);
+    const Tensor present = gather(state_.tensor(number)).detach();
+    const Tensor before = read_rows_of(reader, number, present), after = read_rows_of(reader, number, present);
+    written.emplace_back(number, merged(before, after, present, number));
+  }
+  reader.finish();
+  const at::NoGradGuard no_grad;
+  for (const auto& [number, value] : written) {
+    state_.tensor(number).copy_(value);
+    ++version(number);
+  }
 }
 
 void VariableServer::assign(ByteReader& reader) {

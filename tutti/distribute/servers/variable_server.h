@@ -35,7 +35,9 @@ class VariableServer {
   void push(ByteReader& reader, const Incoming& request, LongMessage& message);
   bool is_new(const Push& push);
   void update(ByteReader& reader, const Incoming& request, int optimizer, double scale);
+  void write_buffers(ByteReader& reader);
   at::Tensor read_gradient(ByteReader& reader, const Incoming& request, int number);
+  at::Tensor read_rows_of(ByteReader& reader, int number, const at::Tensor& others);
   void assign(ByteReader& reader);
   std::vector<int64_t> read_rows(ByteReader& reader, int number) const;
   uint64_t& version(int number);

@@ -195,14 +195,32 @@ TEST_F(Served, AnUpdateThatWasRefusedCountsAsMade) {
   EXPECT_EQ(at(3), 0);
 }
 
-TEST_F(Served, DifferencesAreAdded) {
-  ByteWriter writer = push(1, 0, 1, -1);
-  for (const int64_t each : {1, 0, 0}) writer.number(each);  // one tensor, number 0, dense
-  const std::vector<float> rows(10, 2);
-  writer.raw(rows.data(), rows.size() * sizeof(float));
-  EXPECT_EQ(error_of_answer(writer.bytes()), "no error");
-  EXPECT_EQ(at(2), 2);
-  EXPECT_EQ(at(3), 0);
+TEST_F(Served, ABufferIsTakenAsItIsOrItsDifferenceIsAddedToWhatOthersHaveWritten) {
+  int64_t call = 0;
+  const auto write = [&](float before, float after) {
+    ByteWriter writer = push(++call, 0, 1, -1);
+    for (const int64_t each : {1, 0}) writer.number(each);  // one tensor, number 0
+    for (const float value : {before, after}) {
+      const std::vector<float> rows(10, value);
+      writer.raw(rows.data(), rows.size() * sizeof(float));
+    }
+    return error_of_answer(writer.bytes());
+  };
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(write(0, 1000), "no error");
+  EXPECT_EQ(write(1000, 0.001F), "no error");
+  EXPECT_EQ(at(2), 0.001F);
+  EXPECT_EQ(at(3), 0) << "of another server";
+  EXPECT_EQ(write(0.001F, 2), "no error");
+  EXPECT_EQ(write(1, 4), "no error");
+  EXPECT_EQ(at(2), 5);
+  EXPECT_EQ(write(5, kInfinity), "no error");
+  EXPECT_EQ(write(1, 1), "no error");
+  EXPECT_EQ(at(2), kInfinity);
+  EXPECT_EQ(write(kInfinity, 3), "no error");
+  EXPECT_THAT(write(kInfinity, 1), HasSubstr("was written by two functions at once, whose changes cannot be added: a "
+                                             "difference is not finite"));
+  EXPECT_EQ(at(2), 3);
 }
 
 TEST_F(Served, NumbersOfOptimizersAreReadAndWritten) {

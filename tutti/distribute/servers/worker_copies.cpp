@@ -4,7 +4,6 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/index_select.h>
-#include <ATen/ops/sub.h>
 #include <ATen/ops/tensor.h>
 
 #include <algorithm>
@@ -32,10 +31,25 @@ Tensor traveling(const Tensor& gradient, const ServedTensor& of, size_t position
                 str("apply_gradients: gradient ", position, " has shape ", str_list(gradient.sizes()),
                     ", its variable has ", str_list(of.sizes), "; they must be equal"));
   if (!is_mesh_tensor(gradient) && in_host_memory(gradient) && gradient.is_contiguous() &&
-      gradient.scalar_type() == of.dtype)
+      gradient.scalar_type() == of.dtype && !gradient.is_conj() && !gradient.is_neg())
     return gradient;
   const Tensor plain = gather(gradient).detach().to(at::kCPU, of.dtype);
-  return plain.is_sparse() && plain.sparse_dim() == 1 ? plain.coalesce() : plain.to_dense().contiguous();
+  if (plain.is_sparse() && plain.sparse_dim() == 1) return plain.coalesce();
+  return plain.to_dense().resolve_conj().resolve_neg().contiguous();
+}
+
+// Whether the bytes between these rows, which ascend, are zero.
+bool is_zero_elsewhere(std::span<const uint8_t> bytes, std::span<const int64_t> rows, size_t row_bytes) {
+  const auto is_zero = [](std::span<const uint8_t> part) {
+    return part.empty() || (part[0] == 0 && std::equal(part.begin() + 1, part.end(), part.begin()));
+  };
+  size_t begin = 0;
+  for (const int64_t row : rows) {
+    const size_t place = static_cast<size_t>(row) * row_bytes;
+    if (!is_zero(bytes.subspan(begin, place - begin))) return false;
+    begin = place + row_bytes;
+  }
+  return is_zero(bytes.subspan(begin));
 }
 
 }  // namespace
@@ -62,7 +76,7 @@ void WorkerCopies::begin_moment_once() {
 
 void WorkerCopies::next_moment() {
   const std::lock_guard lock(mutex_);
-  if (has_begun_) push_differences();
+  if (has_begun_) push_buffers();
   ahead_ = {};
   begin_moment();
 }
@@ -77,6 +91,7 @@ void WorkerCopies::begin_moment() {
       copied.values = {};
       copied.places.clear();
     }
+    copied.is_stale = false;
     copied.writes = mesh_impl(state_.tensor(number)).writes();
   }
   bring(wanted_by(call_.function));
@@ -129,6 +144,7 @@ void WorkerCopies::bring(std::span<const int> numbers) {
   for (const int number : numbers) {
     Copy& brought = copy(number);
     brought.whole_in = moment_;
+    brought.is_stale = false;
     if (state_[number].is_trained) continue;
     const auto bytes = bytes_of(mesh_impl(state_.tensor(number)).read()[0]);
     brought.begun.assign(bytes.begin(), bytes.end());
@@ -147,17 +163,24 @@ void WorkerCopies::refuse_whole(int number) const {
 void WorkerCopies::read(const Tensor& tensor) {
   const std::lock_guard lock(mutex_);
   begin_moment_once();
-  const auto number = state_.find(tensor);
+  const auto number = state_.find_memory_of(tensor);
   if (!number || is_whole(*number)) return;
   if (state_[*number].is_elsewhere) refuse_whole(*number);
-  read_by_[call_.function].insert(*number);
-  bring(std::vector<int>{*number});
+  std::set<int>& read = read_by_[call_.function];
+  read.insert(*number);
+  std::vector<int> brought{*number};
+  if (copy(*number).is_stale)  // the others that were updated will be read, too
+    std::ranges::copy_if(read, std::back_inserter(brought),
+                         [&](int other) { return other != *number && state_.is_alive(other) && copy(other).is_stale; });
+  std::ranges::sort(brought);
+  bring(brought);
 }
 
 std::optional<LookedUpRows> WorkerCopies::read_rows(const Tensor& table, const Tensor& ids) {
   const std::lock_guard lock(mutex_);
   begin_moment_once();
   const auto number = state_.find(table);
+  if (!number) read(table);  // it may be a view of one
   if (!number || is_whole(*number)) return {};
   const ServedTensor& of = state_[*number];
   std::vector<int64_t> rows(ids.const_data_ptr<int64_t>(), ids.const_data_ptr<int64_t>() + ids.numel());
@@ -237,7 +260,7 @@ void WorkerCopies::bring_rows(int number, std::span<const int64_t> rows, Functio
       });
 }
 
-// Of a table that was only looked up, the rows that were; else none: all travel.
+// Of a table that was only looked up, the rows that were, where its gradient has nothing else; else none: all travel.
 std::vector<int64_t> WorkerCopies::rows_to_push(int number, const Tensor& gradient) {
   if (gradient.is_sparse()) {
     const Tensor ids = gradient.indices()[0].contiguous();
@@ -246,24 +269,17 @@ std::vector<int64_t> WorkerCopies::rows_to_push(int number, const Tensor& gradie
   Copy& copied = copy(number);
   if (copied.whole_in == moment_ || copied.rows_in != moment_) return {};
   std::ranges::sort(copied.rows);
-  return copied.rows;
+  const auto row_bytes = static_cast<size_t>(state_[number].row_bytes);
+  return is_zero_elsewhere(bytes_of(gradient), copied.rows, row_bytes) ? copied.rows : std::vector<int64_t>();
 }
 
-void WorkerCopies::append_gradient(LongMessage& message, int server, int number, const Tensor& gradient) {
-  const ServedTensor& of = state_[number];
-  const std::vector<int64_t> rows = rows_to_push(number, gradient);
+void WorkerCopies::append_gradient(LongMessage& message, int server, const Pushed& pushed) {
+  const ServedTensor& of = state_[pushed.number];
+  const Tensor& gradient = pushed.gradient;
+  const std::vector<int64_t> rows = rows_to_push(pushed.number, gradient);
   const bool has_rows = gradient.is_sparse() || !rows.empty();
-  message.number(number);
   message.number(has_rows);
-  if (!has_rows) {
-    const auto bytes = bytes_of(gradient);
-    const auto owner = std::make_shared<const Tensor>(gradient);
-    for (const Shard& shard : of.shards)
-      if (shard.server == server)
-        message.part(bytes.data() + shard.first_row * of.row_bytes, static_cast<size_t>(shard.num_rows * of.row_bytes),
-                     owner);
-    return;
-  }
+  if (!has_rows) return state_.append_rows(message, pushed.number, server, gradient);
   std::vector<int64_t> here;
   std::vector<size_t> places;  // of them, among the rows
   size_t place = 0;
@@ -275,7 +291,7 @@ void WorkerCopies::append_gradient(LongMessage& message, int server, int number,
       }
   message.number(static_cast<int64_t>(here.size()));
   message.raw(here.data(), here.size() * sizeof(int64_t));
-  const Tensor values = gradient.is_sparse() ? gradient.values().contiguous() : gradient;
+  const Tensor values = gradient.is_sparse() ? gradient.values().resolve_conj().resolve_neg().contiguous() : gradient;
   const auto bytes = bytes_of(values);
   const auto row_bytes = static_cast<size_t>(of.row_bytes);
   for (size_t i = 0; i < here.size(); ++i) {
@@ -284,13 +300,21 @@ void WorkerCopies::append_gradient(LongMessage& message, int server, int number,
   }
 }
 
+void WorkerCopies::append_buffer(LongMessage& message, int server, const Pushed& pushed) const {
+  const ServedTensor& of = state_[pushed.number];
+  for (const Shard& shard : of.shards)
+    if (shard.server == server)
+      message.part(pushed.before.data() + shard.first_row * of.row_bytes,
+                   static_cast<size_t>(shard.num_rows * of.row_bytes));
+  state_.append_rows(message, pushed.number, server, pushed.now);
+}
+
 std::optional<LongMessage> WorkerCopies::push_message(int server, int optimizer, double scale,
-                                                      std::span<const int> numbers, std::span<const Tensor> gradients,
-                                                      std::span<const int> wanted) {
-  std::vector<size_t> here;
-  for (size_t i = 0; i < numbers.size(); ++i)
-    if (std::ranges::any_of(state_[numbers[i]].shards, [&](const Shard& shard) { return shard.server == server; }))
-      here.push_back(i);
+                                                      std::span<const Pushed> pushed, std::span<const int> wanted) {
+  std::vector<const Pushed*> here;
+  for (const Pushed& each : pushed)
+    if (std::ranges::any_of(state_[each.number].shards, [&](const Shard& shard) { return shard.server == server; }))
+      here.push_back(&each);
   if (here.empty()) return {};
   LongMessage message(Kind::push);
   message.number(call_.number);
@@ -300,20 +324,25 @@ std::optional<LongMessage> WorkerCopies::push_message(int server, int optimizer,
   message.raw(&scale, sizeof scale);
   write_pull(message, state_, known_, wanted, server);
   message.number(static_cast<int64_t>(here.size()));
-  for (const size_t i : here) append_gradient(message, server, numbers[i], gradients[i]);
+  for (const Pushed* each : here) {
+    message.number(each->number);
+    if (each->gradient.defined())
+      append_gradient(message, server, *each);
+    else
+      append_buffer(message, server, *each);
+  }
   return message;
 }
 
 // With the last update that the function is about to make, as its last call had it, comes what the next call is to
 // read: that call was there before, so what it reads need not be later.
-void WorkerCopies::send_push(int optimizer, double scale, std::span<const int> numbers,
-                             std::span<const Tensor> gradients) {
+void WorkerCopies::send_push(int optimizer, double scale, std::span<const Pushed> pushed) {
   ahead_ = {};
   const auto last = pushes_of_.find(call_.function);
   const bool is_last = last != pushes_of_.end() && num_pushed_ + 1 == last->second;
   Ahead ahead;
   if (next_ && is_last && read_by_.contains(next_->function)) ahead.tensors = wanted_by(next_->function);
-  requests_.ask([&](int server) { return push_message(server, optimizer, scale, numbers, gradients, ahead.tensors); },
+  requests_.ask([&](int server) { return push_message(server, optimizer, scale, pushed, ahead.tensors); },
                 [&](int server, ByteReader& reader, const Incoming& answer) {
                   if (!has_any(state_, ahead.tensors, server)) return;
                   ahead.answers.try_emplace(server, answer, reader.position());
@@ -329,64 +358,88 @@ void WorkerCopies::push(int optimizer, std::span<const Tensor> gradients, std::s
   begin_moment_once();
   const GlobalViewGuard global_view;
   const at::NoGradGuard no_grad;
-  std::vector<int> numbers;
-  std::vector<Tensor> sent;
+  std::vector<Pushed> pushed;
   for (size_t i = 0; i < gradients.size(); ++i) {
     const auto number = state_.find(variables[i]);
     if (!number || state_.changed_by(optimizer, *number).empty())
       throw Error(ErrorCode::invalid_argument,
                   str("apply_gradients: variable ", i, " of shape ", str_list(variables[i].sizes()),
                       " is none of those that the optimizer was built with"));
-    if (std::ranges::find(numbers, *number) != numbers.end())
+    if (std::ranges::find(pushed, *number, &Pushed::number) != pushed.end())
       throw Error(ErrorCode::invalid_argument, str("apply_gradients: variable ", i, " is listed twice"));
     if (!gradients[i].defined()) continue;
-    numbers.push_back(*number);
-    sent.push_back(traveling(gradients[i], state_[*number], i));
+    pushed.push_back({.number = *number, .gradient = traveling(gradients[i], state_[*number], i)});
   }
-  if (numbers.empty())
+  if (pushed.empty())
     throw Error(ErrorCode::invalid_argument,
                 "apply_gradients: no variable has a gradient; does the loss depend on them?");
-  send_push(optimizer, scale, numbers, sent);
+  send_push(optimizer, scale, pushed);
+  for (const Pushed& each : pushed) note_update(each.number);
+}
+
+// What is read of it from now on is brought anew. A graph that holds what it was says so, as behind any optimizer's
+// step.
+void WorkerCopies::note_update(int number) {
+  Copy& copied = copy(number);
+  copied.whole_in = copied.rows_in = 0;
+  copied.is_stale = true;
+  copied.values = {};
+  copied.places.clear();
+  if (state_[number].is_elsewhere) return;
+  auto& impl = mesh_impl(state_.tensor(number));
+  const bool is_functions_write = was_written(number);
+  impl.overwrite();
+  if (!impl.is_inference()) impl.bump_version();
+  impl.finish_write();
+  if (!is_functions_write) copied.writes = impl.writes();
 }
 
 void WorkerCopies::finish() {
   const std::lock_guard lock(mutex_);
   if (!has_begun_) return;
-  push_differences();
+  push_buffers();
   pushes_of_[call_.function] = num_pushed_;
 }
 
-void WorkerCopies::push_differences() {
+void WorkerCopies::abandon() {
+  const std::lock_guard lock(mutex_);
+  if (!has_begun_) return;
   const GlobalViewGuard global_view;
   const at::NoGradGuard no_grad;
-  std::vector<int> numbers;
-  std::vector<Tensor> differences;
+  ahead_ = {};
+  for (int number = 0; number < state_.num_tensors(); ++number)
+    if (state_.is_alive(number) && was_written(number)) known_.forget(number);
+}
+
+// By the function, in this moment.
+bool WorkerCopies::was_written(int number) {
+  auto& impl = mesh_impl(state_.tensor(number));
+  if (state_[number].is_trained || state_[number].is_elsewhere) return impl.writes() != copy(number).writes;
+  return is_whole(number) && !std::ranges::equal(bytes_of(impl.read()[0]), copy(number).begun);
+}
+
+void WorkerCopies::push_buffers() {
+  const GlobalViewGuard global_view;
+  const at::NoGradGuard no_grad;
+  std::vector<Pushed> pushed;
   for (int number = 0; number < state_.num_tensors(); ++number) {
-    if (!state_.is_alive(number)) continue;
-    auto& impl = mesh_impl(state_.tensor(number));
-    if (state_[number].is_trained || state_[number].is_elsewhere) {
-      if (impl.writes() == copy(number).writes) continue;
-      known_.forget(number);
-      ahead_ = {};
+    if (!state_.is_alive(number) || !was_written(number)) continue;
+    if (state_[number].is_trained || state_[number].is_elsewhere)
       throw Error(
           ErrorCode::failed_precondition,
           str("a worker's function wrote in place to variable ", number, " of shape ", str_list(state_[number].sizes),
               ", of which it has a copy; servers update variables: use apply_gradients of an optimizer of "
               "Keras that was built in the strategy's build"));
-    }
-    if (!is_whole(number)) continue;
-    const Tensor now = impl.read()[0].detach();
-    const auto bytes = bytes_of(now);
-    if (std::ranges::equal(bytes, copy(number).begun)) continue;
-    if (now.scalar_type() == at::kBool)
-      throw Error(ErrorCode::unimplemented, "a worker's function wrote to a boolean buffer, which servers do not sum");
-    Tensor before = now.clone();
-    std::memcpy(before.mutable_data_ptr(), copy(number).begun.data(), before.nbytes());
-    numbers.push_back(number);
-    differences.push_back(at::sub(now, before).contiguous());
-    known_.forget(number);
+    pushed.push_back({.number = number,
+                      .before = std::move(copy(number).begun),
+                      .now = mesh_impl(state_.tensor(number)).read()[0].detach().clone()});
   }
-  if (!numbers.empty()) send_push(-1, 1, numbers, differences);
+  if (pushed.empty()) return;
+  for (const Pushed& each : pushed) {
+    known_.forget(each.number);
+    copy(each.number).whole_in = 0;
+  }
+  send_push(-1, 1, pushed);
 }
 
 }  // namespace tutti::servers

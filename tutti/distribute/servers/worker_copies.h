@@ -17,8 +17,8 @@ namespace tutti::servers {
 // A worker's copies of variables, in the memory of its own ones. In a function each variable is brought once: those
 // that the function read before, when it begins; others when an op is about to read them; of a table that is only
 // looked up, the rows that are. Of a variable that lies elsewhere there are the rows that the function has looked up,
-// and no copy. So all that a function reads of a variable is of one moment; one that makes several
-// steps says when the next moment is.
+// and no copy. So all that a function reads of a variable is of one moment, until it has the variable updated: what it
+// reads then is brought anew. One that makes several steps may say when the next moment of all of them is.
 class WorkerCopies final : public RemoteReads {
  public:
   WorkerCopies(const ServedState& state, const std::vector<std::unique_ptr<Link>>& servers, ServerRequests::Renew renew)
@@ -32,9 +32,11 @@ class WorkerCopies final : public RemoteReads {
   // `next`: the call after it, where that is known by now, so that servers can send what it is to read along with the
   // last update of this one.
   void begin(Call call, int64_t first_open, std::optional<Call> next = {});
-  // Pushes what the function changed in buffers, as differences. Throws: failed_precondition where it wrote to a
-  // trained variable in place; as push.
+  // Pushes what the function wrote to buffers. Throws: failed_precondition where it wrote to a trained variable in
+  // place; as push.
   void finish();
+  // In place of finish, of a function that has thrown: what it wrote here is brought anew.
+  void abandon();
   // Within a call: as finish, and then all is brought anew. What was computed before may not be differentiated after.
   void next_moment();
 
@@ -51,8 +53,16 @@ class WorkerCopies final : public RemoteReads {
     std::vector<int64_t> rows = {};                   // that were brought then
     Bytes values = {};                                // of these, where there is no copy of the whole
     std::unordered_map<int64_t, size_t> places = {};  // of the rows in `values`
+    bool is_stale = false;                            // it was updated since
     Bytes begun = {};                                 // of a buffer: as it was brought
     uint64_t writes = 0;                              // of a trained variable, when the moment began
+  };
+  // Of a variable: its gradient; of a buffer: what was brought, and what it is now.
+  struct Pushed {
+    int number;
+    at::Tensor gradient = {};
+    Bytes before = {};
+    at::Tensor now = {};
   };
 
   Copy& copy(int number);
@@ -62,14 +72,17 @@ class WorkerCopies final : public RemoteReads {
   [[noreturn]] void refuse_whole(int number) const;
   void begin_moment();
   void begin_moment_once();
-  void push_differences();
+  void push_buffers();
+  bool was_written(int number);
+  void note_update(int number);
   std::vector<int> wanted_by(int function);
   bool is_whole(int number) { return copy(number).whole_in == moment_; }
-  std::optional<LongMessage> push_message(int server, int optimizer, double scale, std::span<const int> numbers,
-                                          std::span<const at::Tensor> gradients, std::span<const int> wanted);
-  void append_gradient(LongMessage& message, int server, int number, const at::Tensor& gradient);
+  std::optional<LongMessage> push_message(int server, int optimizer, double scale, std::span<const Pushed> pushed,
+                                          std::span<const int> wanted);
+  void append_gradient(LongMessage& message, int server, const Pushed& pushed);
+  void append_buffer(LongMessage& message, int server, const Pushed& pushed) const;
   std::vector<int64_t> rows_to_push(int number, const at::Tensor& gradient);
-  void send_push(int optimizer, double scale, std::span<const int> numbers, std::span<const at::Tensor> gradients);
+  void send_push(int optimizer, double scale, std::span<const Pushed> pushed);
 
   const ServedState& state_;
   ServerRequests requests_;

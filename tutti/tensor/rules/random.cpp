@@ -72,10 +72,12 @@ DrawnResults decompose_randint_like(at::ArrayRef<IValue> a) {
 // Whether numbers are drawn one after the other, as CPU kernels do.
 bool draws_in_order(const Tensor& tensor) { return tensor.device().is_cpu(); }
 
-// Whether a test holds for all elements: each piece for itself, so that nothing moves but the terms of a sum.
+// Whether a test holds for all elements: each piece for itself, so that nothing moves but the terms of a sum, and what
+// processes among which the mesh is divided tell each other.
 template <class Test>
 bool holds_everywhere(const Tensor& tensor, const Test& test) {
-  if (!is_mesh_tensor(tensor) || mesh_impl(tensor).spec()->unreduced) return test(tensor).all().template item<bool>();
+  const Spec* const spec = is_mesh_tensor(tensor) ? mesh_impl(tensor).spec() : nullptr;
+  if (!spec || spec->unreduced || spec->shape->divided()) return test(tensor).all().template item<bool>();
   const Components& pieces = mesh_impl(tensor).read();
   return std::all_of(pieces.begin(), pieces.end(),
                      [&](const Tensor& piece) { return test(piece).all().template item<bool>(); });
