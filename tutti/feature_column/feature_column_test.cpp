@@ -69,6 +69,22 @@ TEST(FeatureColumn, RefusesFeaturesOfTheOtherKind) {
   EXPECT_THAT(error_of([&] { LinearModel({ids})(numbers); }), HasSubstr("category 3 is not one of [0, 3)"));
 }
 
+TEST(BucketizedColumn, PutsANumberOnABoundaryIntoTheBucketAboveIt) {
+  const std::vector<double> boundaries{0.1, 0.3, 0.6, 0.7, 0.9};
+  const FeatureColumn column = bucketized_column(numeric_column("x"), boundaries);
+  const Tensor numbers = at::tensor(boundaries, at::kFloat);
+  for (const Tensor& x : {numbers, numbers.to(at::kDouble), at::tensor(boundaries, at::kDouble)})
+    EXPECT_TRUE(at::equal(column->sparse_ids(Columns{{"x", x}}).ids, at::arange(1, 6))) << x;
+  const Tensor below = at::tensor({0.1F, 0.7F}).nextafter(at::zeros({2}));
+  EXPECT_TRUE(at::equal(column->sparse_ids(Columns{{"x", below}}).ids, at::tensor({int64_t{0}, int64_t{3}})));
+}
+
+TEST(NumericColumn, IsOfFloat32) {
+  const DenseFeatures layer({numeric_column("x", {.normalizer_fn = [](const Tensor& x) { return x / 2; }})});
+  EXPECT_EQ(layer(Columns{{"x", at::ones({2}, at::kDouble)}}).scalar_type(), at::kFloat);
+  EXPECT_TRUE(at::equal(layer(Columns{{"x", at::arange(2)}}), at::tensor({0.F, 0.5F}).view({2, 1})));
+}
+
 TEST(CrossedColumn, TakesFeaturesOfAnyLength) {
   Columns features{{"a", Strings({"u", "v", "w", ""}, {2, 2})}, {"b", Strings({"p", "q"}, {2, 1})}};
   const FeatureColumn crossed = crossed_column({"a", "b"}, {.hash_bucket_size = 1000});

@@ -47,7 +47,7 @@ class NumericColumn : public FeatureColumnImpl {
     if (numbers.sizes().slice(1) != at::IntArrayRef(options_.shape))
       refuse(str("the feature has shape ", str_list(numbers.sizes()), "; the column is for [batch, ",
                  str_list(options_.shape).substr(1)));
-    return options_.normalizer_fn ? options_.normalizer_fn(numbers) : numbers;
+    return (options_.normalizer_fn ? options_.normalizer_fn(numbers) : numbers).to(at::kFloat);
   }
 
  private:
@@ -59,7 +59,7 @@ class BucketizedColumn : public FeatureColumnImpl {
   BucketizedColumn(std::shared_ptr<const NumericColumn> source, const std::vector<double>& boundaries)
       : FeatureColumnImpl(source->name() + "_bucketized"),
         source_(std::move(source)),
-        boundaries_(at::tensor(boundaries, at::kDouble)),
+        boundaries_(at::tensor(boundaries, at::kFloat)),
         buckets_each_(static_cast<int64_t>(boundaries.size()) + 1) {
     if (boundaries.empty() || std::ranges::adjacent_find(boundaries, std::greater_equal<>()) != boundaries.end())
       refuse(str("the boundaries ", str_list(boundaries), " do not rise; give one or more, the smallest first"));
@@ -89,7 +89,7 @@ class BucketizedColumn : public FeatureColumnImpl {
   }
 
   std::shared_ptr<const NumericColumn> source_;
-  Tensor boundaries_;
+  Tensor boundaries_;  // float32, as the numbers are: 0.7f is no less than 0.7
   int64_t buckets_each_;
 };
 

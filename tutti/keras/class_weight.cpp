@@ -21,7 +21,8 @@ Tensor weigh_classes(const Batch& batch, const std::map<int64_t, double>& class_
                                                  "have shape ",
                                                  to_string(y.sizes())));
   const bool one_hot = y.dim() == 2 && y.size(1) > 1;
-  const Tensor classes = one_hot ? y.argmax(1) : y.reshape({-1});
+  const Tensor numbers = y.is_floating_point() ? y.round() : y;
+  const Tensor classes = one_hot ? y.argmax(1) : numbers.reshape({-1});
   Tensor weights = at::ones(classes.sizes(), at::TensorOptions(at::kFloat).device(classes.device()));
   for (const auto& [label, weight] : class_weight) weights.masked_fill_(classes.eq(label), weight);
   return weights;

@@ -6,7 +6,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
 #include <sstream>
+#include <string>
 
 #include "tests/support/error_of.h"
 #include "tutti/keras/layers/core/dense.h"
@@ -39,6 +41,23 @@ TEST(CutModel, BeginsAtAnyPlace) {
   tail.summary(table);
   EXPECT_THAT(table.str(), HasSubstr("dense_output[0][0]"));
   EXPECT_THAT(error_of([&] { Model({.inputs = {hidden, hidden}, .outputs = {out}}); }), HasSubstr("is listed twice"));
+}
+
+// Two models may have given one name.
+TEST(CutModel, IsJoinedUnderNamesThatAreFreeInEachModel) {
+  const SymbolicTensor in = Input({.shape = {3}}), code = Dense({.units = 2})(Dense({.units = 4})(in));
+  const SymbolicTensor out = Dense({.units = 3})(Dense({.units = 4})(code));
+  const Model encoder({.inputs = {in}, .outputs = {code}}), decoder({.inputs = {code}, .outputs = {out}});
+  EXPECT_EQ(decoder.layers()[1].name(), encoder.layers()[1].name());
+  const Model whole({.inputs = {in}, .outputs = {out}});
+  for (const Model& model : {whole, encoder, decoder}) {
+    std::set<std::string> names;
+    for (const layers::Layer& layer : model.layers()) names.insert(layer.name());
+    EXPECT_EQ(names.size(), model.layers().size());
+  }
+  EXPECT_EQ(encoder.layers()[2].name(), "dense_1");
+  const Tensor x = at::rand({5, 3});
+  EXPECT_TRUE(at::allclose(whole(x), decoder(encoder(x))));
 }
 
 TEST(CutModel, MayBeCutBetweenTheOutputsOfACall) {

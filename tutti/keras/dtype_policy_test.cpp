@@ -27,7 +27,12 @@
 #include "tutti/keras/layers/normalization/layer_normalization.h"
 #include "tutti/keras/layers/pooling/pooling.h"
 #include "tutti/keras/layers/preprocessing/rescaling.h"
+#include "tutti/keras/layers/recurrent/bidirectional.h"
+#include "tutti/keras/layers/recurrent/gru.h"
 #include "tutti/keras/layers/recurrent/lstm.h"
+#include "tutti/keras/layers/recurrent/rnn.h"
+#include "tutti/keras/layers/recurrent/rnn_cell.h"
+#include "tutti/keras/layers/recurrent/simple_rnn.h"
 #include "tutti/keras/layers/regularization/dropout.h"
 #include "tutti/keras/layers/reshaping/flatten.h"
 #include "tutti/keras/losses/mean_squared_error.h"
@@ -146,6 +151,20 @@ TEST(DTypePolicy, MayBeWholeInOneDtype) {
     train_silently(model, at::rand({8, 3}), at::rand({8, 1}));
     for (const Tensor& weight : model.get_weights()) EXPECT_EQ(weight.scalar_type(), *compute_dtype(policy));
     EXPECT_EQ(model(at::rand({2, 3})).scalar_type(), *compute_dtype(policy));
+  }
+}
+
+TEST(DTypePolicy, OfRecurrenceMayBeHalfPrecision) {
+  for (const DTypePolicy policy : {DTypePolicy::bfloat16, DTypePolicy::float16}) {
+    const DTypePolicyGuard guard(policy);
+    const std::vector<Layer> recurrent{layers::SimpleRNN({.units = 3}), layers::GRU({.units = 3}),
+                                       layers::LSTM({.units = 3}), layers::RNN(layers::GRUCell({.units = 3})),
+                                       layers::Bidirectional(layers::LSTM({.units = 3}))};
+    for (const Layer& layer : recurrent) {
+      const Sequential model({layer, Dense({.units = 1})});
+      train_silently(model, at::rand({8, 5, 3}), at::rand({8, 1}));
+      for (const Tensor& weight : model.get_weights()) EXPECT_EQ(weight.scalar_type(), *compute_dtype(policy));
+    }
   }
 }
 

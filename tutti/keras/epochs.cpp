@@ -9,18 +9,21 @@
 namespace tutti::keras {
 
 void Epochs::begin_epoch() {
-  if (!steps_ || !next_) next_ = batches_.begin(model_.strategy());
+  goes_on_ = steps_ && next_;
+  if (!goes_on_) next_ = batches_.begin(model_.strategy());
   taken_ = 0;
 }
 
 std::optional<PerReplica<Batch>> Epochs::next() {
   if (steps_ && taken_ == *steps_) return std::nullopt;
   auto shards = next_();
+  if (!shards && taken_ == 0 && goes_on_) {  // the epoch before took the last batch
+    next_ = batches_.begin(model_.strategy());
+    shards = next_();
+  }
   if (!shards) {
     next_ = nullptr;
-    if (taken_ == 0 && !steps_)
-      throw Error(ErrorCode::invalid_argument, str(model_.name(), ": the dataset has no batch"));
-    if (steps_) warn_of_end_of_data(model_, taken_);
+    if (steps_ || taken_ == 0) warn_of_end_of_data(model_, taken_);
     return std::nullopt;
   }
   ++taken_;
@@ -40,7 +43,7 @@ std::vector<PerReplica<Batch>> Epochs::next(int64_t count) {
 
 // Keras's words.
 void warn_of_end_of_data(const ModelImpl& model, int64_t taken) {
-  if (taken == 0) throw Error(ErrorCode::invalid_argument, str(model.name(), ": the dataset has no batch (left)"));
+  if (taken == 0) throw Error(ErrorCode::invalid_argument, str(model.name(), ": the dataset has no batch"));
   warn(
       "Your input ran out of data; interrupting training. Make sure that your dataset or generator can generate at "
       "least `steps_per_epoch * epochs` batches. You may need to use the `.repeat()` function when building your "

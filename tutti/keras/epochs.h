@@ -11,7 +11,8 @@
 namespace tutti::keras {
 
 // The batches of one epoch after the other. An epoch is a pass over the data; or a number of steps, and then the next
-// epoch goes on where the last one ended. What it is made of must outlive it.
+// epoch goes on where the last one ended, and where that was the end of the data with another pass. What it is made of
+// must outlive it.
 class Epochs {
  public:
   Epochs(const Model& model, const Batches& batches, std::optional<int64_t> steps)
@@ -31,6 +32,7 @@ class Epochs {
   const Batches& batches_;
   std::optional<int64_t> steps_;
   Batches::Next next_;
+  bool goes_on_ = false;  // with a pass that another epoch began
   int64_t taken_ = 0;
 };
 

@@ -104,8 +104,14 @@ Initializer::Initializer(std::string name, Fill fill, std::any made_from)
 Tensor Initializer::operator()(const Shape& shape, at::ScalarType dtype) const {
   const c10::NoGradGuard no_grad;
   Tensor tensor = at::empty(shape, at::TensorOptions().dtype(dtype));
-  fill_(tensor);
-  return tensor;
+  if (!c10::isReducedFloatingType(dtype)) {
+    fill_(tensor);
+    return tensor;
+  }
+  // LibTorch has no decompositions in half precision, and random numbers of a few digits are not around their mean.
+  Tensor wide = tensor.new_empty(shape, at::kFloat);
+  fill_(wide);
+  return tensor.copy_(wide);
 }
 
 Constant::Constant(double value)

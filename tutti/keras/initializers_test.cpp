@@ -61,6 +61,17 @@ TEST(Initializers, OrthogonalHasOrthonormalRowsOrColumns) {
   EXPECT_THAT(error_of([] { Orthogonal()({3}); }), testing::HasSubstr("it must have at least two axes"));
 }
 
+TEST(Initializers, DrawInHalfPrecisionAsInFloat32) {
+  for (const auto dtype : {at::kHalf, at::kBFloat16})
+    for (const Initializer& initializer : std::vector<Initializer>{Orthogonal(), TruncatedNormal(), RandomNormal(),
+                                                                   RandomUniform(), GlorotUniform(), Identity(0.3)}) {
+      set_random_seed(7);
+      const Tensor half = initializer({6, 4}, dtype);
+      set_random_seed(7);
+      EXPECT_TRUE(at::equal(half, initializer({6, 4}).to(dtype))) << initializer.name();
+    }
+}
+
 // Each element has mean 0; the first one of what a decomposition returns is always negative.
 TEST(Initializers, OrthogonalIsUniform) {
   double sum = 0;

@@ -1,7 +1,10 @@
 #include "tutti/keras/layer_names.h"
 
+#include <algorithm>
 #include <cctype>
+#include <memory>
 #include <set>
+#include <utility>
 
 #include "tutti/core/str.h"
 
@@ -19,17 +22,26 @@ std::string snake_case(const std::string& type) {
   return name;
 }
 
-void name_uniquely(const std::vector<layers::Layer>& layers, const layers::LayerImpl& model) {
+void name_uniquely(const std::vector<layers::Layer>& layers, layers::LayerImpl& model) {
+  std::vector<std::shared_ptr<layers::LayerImpl>> distinct;
+  for (const layers::Layer& layer : layers)
+    if (std::ranges::find(distinct, layer.impl()) == distinct.end()) distinct.push_back(layer.impl());
+  // Whose name matters more comes first.
+  auto in_turn = distinct;
+  std::ranges::stable_sort(
+      in_turn, {}, [](const auto& layer) { return std::pair(layer->has_default_name(), !layer->is_in_a_model()); });
   std::set<std::string> taken;
-  std::set<const layers::LayerImpl*> seen;
-  for (const layers::Layer& layer : layers) {
-    if (!seen.insert(layer.impl().get()).second) continue;
-    std::string name = layer.name();
-    if (layer.impl()->has_default_name())
-      for (int number = 1; taken.contains(name); ++number) name = str(layer.name(), '_', number);
+  for (const auto& layer : in_turn) {
+    const auto is_free = [&](const std::string& name) {
+      return !taken.contains(name) && (name == layer->name() || !layer->is_beside(name));
+    };
+    std::string name = layer->name();
+    if (layer->has_default_name())
+      for (int number = 1; !is_free(name); ++number) name = str(snake_case(layer->type()), '_', number);
     if (!taken.insert(name).second) model.refuse(str("two layers are called \"", name, "\"; names must be unique"));
-    if (name != layer.name()) layer.impl()->rename(name);
+    if (name != layer->name()) layer->number(name);
   }
+  model.keep_apart(distinct);
 }
 
 std::string quoted(const std::vector<std::string>& names) {

@@ -8,7 +8,8 @@
 
 namespace tutti::keras {
 
-// A model that is a chain of layers. Layers without a name get one that is unique in the model: "dense", "dense_1".
+// A model that is a chain of layers. Layers without a name get one that is unique in the model: "dense", "dense_1". One
+// that another model has named keeps that name.
 // TF: tf.keras.Sequential
 class Sequential : public Model {
  public:

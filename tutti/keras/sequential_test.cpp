@@ -9,10 +9,12 @@
 #include <sstream>
 
 #include "tests/support/error_of.h"
+#include "tests/support/temporary_folder.h"
 #include "tutti/keras/layers/convolutional/conv.h"
 #include "tutti/keras/layers/core/dense.h"
 #include "tutti/keras/layers/pooling/pooling.h"
 #include "tutti/keras/layers/reshaping/flatten.h"
+#include "tutti/keras/saving/load_model.h"
 
 namespace tutti::keras {
 namespace {
@@ -44,6 +46,28 @@ TEST(Sequential, NamesItsLayersApart) {
                 Sequential({Dense({.units = 1, .name = "a"}), Dense({.units = 1, .name = "a"})});
               }),
               HasSubstr("two layers are called \"a\""));
+}
+
+TEST(Sequential, LeavesALayerTheNameThatAnotherModelKnowsItBy) {
+  const TemporaryFolder folder;
+  const Dense shared({.units = 2}), first({.units = 2}), second({.units = 2});
+  const Sequential a({shared, second}), b({first, shared});
+  EXPECT_EQ(shared.name(), "dense");
+  EXPECT_EQ(first.name(), "dense_1");
+  EXPECT_EQ(a.get_layer("dense_1").impl(), second.impl());
+  EXPECT_EQ(b.get_layer("dense_1").impl(), first.impl());
+  for (const Sequential& model : {a, b}) {
+    model.compile({.optimizer = "sgd", .loss = "mse"});
+    model.fit(at::randn({4, 2}), at::randn({4, 2}), {.verbose = Verbose::silent});
+    model.save(folder / "model.keras");
+    const Tensor x = at::randn({3, 2});
+    EXPECT_TRUE(at::allclose(load_model(folder / "model.keras").predict(x), model.predict(x)));
+  }
+}
+
+TEST(Sequential, CountsPastNamesThatAreGiven) {
+  const Sequential model({Dense({.units = 4}), Dense({.units = 3}), Dense({.units = 2, .name = "dense_1"})});
+  EXPECT_EQ(model.get_layer(1).name(), "dense_2");
 }
 
 TEST(Sequential, NestsAndTracksEachVariableOnce) {

@@ -122,17 +122,24 @@ ServedLoops::ServedLoops(const Model& model, const Batches& batches, std::option
 std::vector<BatchShares> ServedLoops::train(WorkerPipeline& pipeline, int64_t epoch, int64_t count) {
   std::vector<BatchShares> steps;
   if (pipeline.ended_in == epoch) return steps;
-  if (!pipeline.next)
+  const auto begin = [&] {
     pipeline.next =
         batches_.begin(strategy_, {.num_input_pipelines = strategy_.num_workers(),
                                    .input_pipeline_id = current_worker_index(),
                                    .num_replicas_in_sync = static_cast<int>(strategy_.num_replicas_in_sync())});
+  };
+  if (!pipeline.next) begin();
   while (std::ssize(steps) < count) {
     auto shards = pipeline.next();
+    if (!shards && pipeline.read_in >= 0 && pipeline.read_in < epoch) {  // the epoch before took the last batch
+      begin();
+      shards = pipeline.next();
+    }
     if (!shards) {
       pipeline = {.ended_in = epoch};
       break;
     }
+    pipeline.read_in = epoch;
     if (!steps.empty()) strategy_.training()->worker().next_moment();
     model_.settle(*shards);
     steps.push_back(model_.shares_of_step(ModelImpl::Step::train, *shards, fit_->class_weight));

@@ -25,7 +25,8 @@ struct ServedFit {
 // Where a worker reads its batches.
 struct WorkerPipeline {
   Batches::Next next = {};
-  int64_t ended_in = -1;  // the epoch
+  int64_t read_in = -1;  // the epoch of the last batch
+  int64_t ended_in = -1;
 };
 
 // What fit, evaluate and predict do in a cluster of workers and servers: every task makes one and calls run, whose

@@ -131,6 +131,32 @@ TEST(Fit, GoesOnInTheDataWhereStepsPerEpochEnded) {
   EXPECT_NEAR(history.history.at("loss")[1], (9 + 16 + 25) / 3.0, 1e-6);
 }
 
+TEST(Fit, BeginsTheDataAnewWhereAnEpochEndedWithThem) {
+  const CollectedWarnings warnings;
+  const Tensor x = at::arange(6, at::kFloat).view({6, 1}), y = at::zeros({6, 1});
+  const auto dataset = data::from_tensor_slices(x, y).batch(2);
+  const Batches of_tensors = Batches::from_tensors({x, y}, {.batch_size = 2});
+  const std::vector<std::tuple<Tensor, Tensor>> range{{x, y}, {x, y}, {x, y}};
+  for (const Batches& batches : {of_tensors, Batches(dataset), Batches(dataset.take(3)), Batches(range)})
+    for (const int64_t steps_per_execution : {1, 2}) {
+      const History history =
+          line(0, steps_per_execution).fit(batches, {.epochs = 3, .verbose = Verbose::silent, .steps_per_epoch = 3});
+      EXPECT_THAT(history.history.at("loss"), testing::Each(testing::DoubleNear(55 / 6.0, 1e-5)));
+      EXPECT_EQ(history.epoch.size(), 3U);
+    }
+  EXPECT_THAT(warnings.lines(), testing::IsEmpty());
+}
+
+TEST(Fit, RefusesAPassWithoutABatchAfterOthers) {
+  int passes = 0;
+  const auto once = data::from_tensor_slices(at::ones({2, 1}), at::zeros({2, 1})).batch(1);
+  const Batches batches =
+      Batches::of_pipelines([&](const data::InputContext&) { return Batches(once.take(++passes == 1 ? 2 : 0)); });
+  EXPECT_THAT(error_of([&] { line(0).fit(batches, {.epochs = 2, .verbose = Verbose::silent, .steps_per_epoch = 2}); }),
+              HasSubstr("line: the dataset has no batch"));
+  EXPECT_EQ(passes, 2);
+}
+
 TEST(Fit, WarnsInKerassWordsWhenTheDataEndEarly) {
   const CollectedWarnings warnings;
   const History history = line(0).fit(batches(2), {.epochs = 2, .verbose = Verbose::silent, .steps_per_epoch = 3});

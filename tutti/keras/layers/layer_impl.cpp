@@ -264,6 +264,25 @@ void LayerImpl::rename(std::string name) {
   has_default_name_ = false;
 }
 
+void LayerImpl::keep_apart(const std::vector<std::shared_ptr<LayerImpl>>& layers) {
+  roster_ = std::make_shared<const Roster>(layers.begin(), layers.end());
+  for (const auto& layer : layers) {
+    std::erase_if(layer->rosters_, [](const auto& roster) { return roster.expired(); });
+    layer->rosters_.push_back(roster_);
+  }
+}
+
+bool LayerImpl::is_beside(const std::string& name) const {
+  const auto is_another_one = [&](const std::weak_ptr<const LayerImpl>& other) {
+    const auto layer = other.lock();
+    return layer && layer.get() != this && layer->name() == name;
+  };
+  return std::ranges::any_of(rosters_, [&](const std::weak_ptr<const Roster>& models) {
+    const auto roster = models.lock();
+    return roster && std::ranges::any_of(*roster, is_another_one);
+  });
+}
+
 Tensor LayerImpl::add_weight(const std::string& name, const Shape& shape, const WeightOptions& options) {
   Tensor value;
   const at::ScalarType dtype = variable_dtype(dtype_policy_);

@@ -128,6 +128,14 @@ class LayerImpl : public Savable {
   void set_dtype_policy(DTypePolicy policy);
   // Throws: invalid_argument, as the constructor, for a name with '.' or '/', which separate the parts of paths.
   void rename(std::string name);
+  // Calls one that has a default name "dense_1"; it has one still.
+  void number(std::string name) { name_ = std::move(name); }
+  // For a model: has its layers, whose names differ, know of each other.
+  void keep_apart(const std::vector<std::shared_ptr<LayerImpl>>& layers);
+  // Whether a model knows it by its name.
+  bool is_in_a_model() const { return !rosters_.empty(); }
+  // Whether another layer of such a model is called so.
+  bool is_beside(const std::string& name) const;
 
   // Builds unless it is done already. In a replica's function all replicas meet and it is done once, in the scope;
   // other threads wait for the first.
@@ -193,6 +201,9 @@ class LayerImpl : public Savable {
   WeightSource* source_;  // that was in force where the layer was made
   std::string name_;
   bool has_default_name_;
+  using Roster = std::vector<std::weak_ptr<const LayerImpl>>;
+  std::shared_ptr<const Roster> roster_;              // a model's layers
+  std::vector<std::weak_ptr<const Roster>> rosters_;  // those of the models that have this one
   std::any made_from_;
   std::atomic<bool> built_ = false;
   std::mutex building_;

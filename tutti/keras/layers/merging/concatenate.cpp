@@ -1,7 +1,7 @@
 #include "tutti/keras/layers/merging/concatenate.h"
 
 #include <ATen/ops/cat.h>
-#include <ATen/ops/ones.h>
+#include <ATen/ops/ones_like.h>
 
 #include <algorithm>
 
@@ -49,11 +49,9 @@ class ConcatenateImpl : public LayerImpl {
     if (std::ranges::none_of(masks, &Tensor::defined)) return {};
     std::vector<Tensor> spread;
     for (size_t i = 0; i < inputs.size(); ++i) {
-      Tensor mask = i < masks.size() && masks[i].defined()
-                        ? masks[i]
-                        : at::ones({1}, at::TensorOptions(at::kBool).device(inputs[i].device()));
-      while (mask.dim() > 1 && mask.dim() < inputs[i].dim()) mask = mask.unsqueeze(-1);
-      spread.push_back(mask.expand_as(inputs[i]));
+      Tensor mask = i < masks.size() ? masks[i] : Tensor();
+      while (mask.defined() && mask.dim() < inputs[i].dim()) mask = mask.unsqueeze(-1);
+      spread.push_back(mask.defined() ? mask.expand_as(inputs[i]) : at::ones_like(inputs[i], at::kBool));
     }
     return {at::cat(spread, axis_).any(-1)};
   }

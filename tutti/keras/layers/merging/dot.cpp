@@ -6,13 +6,16 @@
 #include <array>
 
 #include "tutti/core/str.h"
+#include "tutti/keras/layers/widened_internal.h"
 
 namespace tutti::keras::layers {
 namespace {
 
 // To length 1 along the axis; a vector of zeros stays.
 Tensor normalized(const Tensor& x, int64_t axis) {
-  return x * x.square().sum(axis, /*keepdim=*/true).clamp_min(1e-12).rsqrt();
+  constexpr double kSmallestNorm = 1e-7;
+  const Tensor wide = widened(x), sum = wide.square().sum(axis, /*keepdim=*/true);
+  return (wide * sum.clamp_min(kSmallestNorm * kSmallestNorm).rsqrt()).to(x.scalar_type());
 }
 
 class DotImpl : public LayerImpl {

@@ -16,6 +16,9 @@ namespace {
 
 using Combine = Tensor (*)(const Tensor& a, const Tensor& b);
 
+// What counts by either mask; undefined, which hides nothing, if one of them is.
+Tensor either(const Tensor& a, const Tensor& b) { return a.defined() && b.defined() ? a.logical_or(b) : Tensor(); }
+
 class MergeImpl : public LayerImpl {
  public:
   MergeImpl(const char* type, const MergeOptions& options, Combine combine, size_t num_inputs = 0)
@@ -26,19 +29,13 @@ class MergeImpl : public LayerImpl {
   std::vector<Tensor> call_all(const std::vector<Tensor>& inputs, const CallOptions& options) const override {
     check_count(inputs.size());
     const int64_t rank = std::ranges::max(inputs, {}, &Tensor::dim).dim();
-    Tensor result = with_rank(inputs[0], rank);
-    Tensor counts = spread(options.mask(0), result);
-    for (size_t i = 1; i < inputs.size(); ++i) {
-      Tensor next = with_rank(inputs[i], rank);
-      if (result.size(0) != next.size(0) && result.size(0) != 1 && next.size(0) != 1)
-        refuse(str("the inputs have ", result.size(0), " and ", next.size(0), " samples"));
-      const Tensor next_counts = spread(options.mask(i), next);
-      if (next_counts.defined()) next = at::where(next_counts, next, result);
-      if (counts.defined()) result = at::where(counts, result, next);
-      counts = counts.defined() && next_counts.defined() ? counts.logical_or(next_counts) : Tensor();
-      result = combine_(result, next);
+    std::vector<MaskedTensor> operands;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      operands.push_back({.tensor = with_rank(inputs[i], rank)});
+      if (inputs[i].dim() == rank) operands[i].mask = spread(options.mask(i), rank);
     }
-    return {finish(result, static_cast<double>(inputs.size()))};
+    check_samples(inputs);
+    return {merged(operands)};
   }
 
   std::vector<Shape> compute_output_shapes(const std::vector<Shape>& input_shapes) const override {
@@ -58,19 +55,35 @@ class MergeImpl : public LayerImpl {
 
   std::vector<Tensor> compute_masks(const std::vector<Tensor>& inputs,
                                     const std::vector<Tensor>& masks) const override {
-    if (masks.size() != inputs.size() || !std::ranges::all_of(masks, &Tensor::defined)) return {};
-    Tensor mask = masks[0];
-    for (size_t i = 1; i < masks.size(); ++i) mask = mask.logical_or(masks[i]);
-    return {mask};
+    if (masks.size() != inputs.size()) return {};
+    Tensor counts = masks[0];
+    for (size_t i = 1; i < masks.size(); ++i) counts = either(counts, masks[i]);
+    return {counts};
   }
 
  protected:
-  virtual Tensor finish(const Tensor& combined, double /*num_inputs*/) const { return combined; }
+  // Of operands of one rank, whose masks, where there are some, have it too. By itself masks make no difference.
+  virtual Tensor merged(const std::vector<MaskedTensor>& operands) const {
+    Tensor result = operands[0].tensor;
+    for (size_t i = 1; i < operands.size(); ++i) result = combine_(result, operands[i].tensor);
+    return result;
+  }
+
+  Tensor combined(const Tensor& a, const Tensor& b) const { return combine_(a, b); }
 
  private:
   void check_count(size_t num_inputs) const {
     if (num_inputs == 0 || (num_inputs_ > 0 && num_inputs != num_inputs_))
       refuse(str("takes ", num_inputs_ > 0 ? str(num_inputs_, " inputs") : "a list of inputs", ", not ", num_inputs));
+  }
+
+  void check_samples(const std::vector<Tensor>& inputs) const {
+    int64_t num_samples = 1;
+    for (const Tensor& x : inputs) {
+      if (num_samples != 1 && x.size(0) != 1 && x.size(0) != num_samples)
+        refuse(str("the inputs have ", num_samples, " and ", x.size(0), " samples"));
+      if (x.size(0) != 1) num_samples = x.size(0);
+    }
   }
 
   static Tensor with_rank(Tensor x, int64_t rank) {
@@ -79,8 +92,8 @@ class MergeImpl : public LayerImpl {
   }
 
   // The mask with an extent of 1 for each axis that it lacks.
-  static Tensor spread(Tensor mask, const Tensor& x) {
-    while (mask.defined() && mask.dim() < x.dim()) mask = mask.unsqueeze(-1);
+  static Tensor spread(Tensor mask, int64_t rank) {
+    while (mask.defined() && mask.dim() < rank) mask = mask.unsqueeze(-1);
     return mask;
   }
 
@@ -91,7 +104,41 @@ class MergeImpl : public LayerImpl {
 class AverageImpl : public MergeImpl {
  public:
   using MergeImpl::MergeImpl;
-  Tensor finish(const Tensor& combined, double num_inputs) const override { return combined / num_inputs; }
+  Tensor merged(const std::vector<MaskedTensor>& operands) const override {
+    return MergeImpl::merged(operands) / static_cast<double>(operands.size());
+  }
+};
+
+class MultiplyImpl : public MergeImpl {
+ public:
+  using MergeImpl::MergeImpl;
+  Tensor merged(const std::vector<MaskedTensor>& operands) const override {
+    std::vector<MaskedTensor> factors = operands;
+    Tensor counts = operands[0].mask;
+    for (auto& [x, mask] : factors) {
+      if (mask.defined()) x = x.masked_fill(mask.logical_not(), 1);
+      counts = either(counts, mask);
+    }
+    const Tensor product = MergeImpl::merged(factors);
+    return counts.defined() ? product.masked_fill(counts.logical_not(), 0) : product;
+  }
+};
+
+// Of operations that no number leaves as it is: in the place of a hidden step another input stands in.
+class ExtremeImpl : public MergeImpl {
+ public:
+  using MergeImpl::MergeImpl;
+  Tensor merged(const std::vector<MaskedTensor>& operands) const override {
+    auto [result, counts] = operands[0];
+    for (size_t i = 1; i < operands.size(); ++i) {
+      auto [next, next_counts] = operands[i];
+      if (next_counts.defined()) next = at::where(next_counts, next, result);
+      if (counts.defined()) result = at::where(counts, result, next);
+      counts = either(counts, next_counts);
+      result = combined(result, next);
+    }
+    return result;
+  }
 };
 
 Tensor add(const Tensor& a, const Tensor& b) { return a + b; }
@@ -104,12 +151,12 @@ Add::Add(const MergeOptions& options) : Layer(std::make_shared<MergeImpl>("Add",
 Subtract::Subtract(const MergeOptions& options)
     : Layer(std::make_shared<MergeImpl>("Subtract", options, subtract, /*num_inputs=*/2), options) {}
 Multiply::Multiply(const MergeOptions& options)
-    : Layer(std::make_shared<MergeImpl>("Multiply", options, multiply), options) {}
+    : Layer(std::make_shared<MultiplyImpl>("Multiply", options, multiply), options) {}
 Average::Average(const MergeOptions& options)
     : Layer(std::make_shared<AverageImpl>("Average", options, add), options) {}
 Maximum::Maximum(const MergeOptions& options)
-    : Layer(std::make_shared<MergeImpl>("Maximum", options, at::maximum), options) {}
+    : Layer(std::make_shared<ExtremeImpl>("Maximum", options, at::maximum), options) {}
 Minimum::Minimum(const MergeOptions& options)
-    : Layer(std::make_shared<MergeImpl>("Minimum", options, at::minimum), options) {}
+    : Layer(std::make_shared<ExtremeImpl>("Minimum", options, at::minimum), options) {}
 
 }  // namespace tutti::keras::layers

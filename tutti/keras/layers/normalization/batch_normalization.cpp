@@ -14,6 +14,7 @@
 #include "tutti/distribute/variable.h"
 #include "tutti/keras/layers/axis.h"
 #include "tutti/keras/layers/normalization/affine_internal.h"
+#include "tutti/keras/layers/widened_internal.h"
 #include "tutti/keras/weight_source.h"
 #include "tutti/tensor/view.h"
 
@@ -49,9 +50,6 @@ Moments moments_of_all_replicas(const Tensor& rows) {
   const Tensor mean = (shares * means).sum(0);
   return {.mean = mean, .variance = (shares * (variances + (means - mean).square())).sum(0), .count = count};
 }
-
-// Half precision has too few digits for sums over a batch.
-Tensor widened(const Tensor& rows) { return rows.to(at::promote_types(rows.scalar_type(), at::kFloat)); }
 
 bool has_other_replicas() { return in_replica_function() && get_replica_context().num_replicas_in_sync() > 1; }
 

@@ -8,6 +8,7 @@
 #include "tutti/core/str.h"
 #include "tutti/keras/layers/axis.h"
 #include "tutti/keras/layers/normalization/affine_internal.h"
+#include "tutti/keras/layers/widened_internal.h"
 
 namespace tutti::keras::layers {
 namespace {
@@ -47,9 +48,9 @@ class LayerNormalizationImpl : public AffineImpl {
     const std::vector<int64_t> axes = check_extents(*this, options_.axis, x, extents_);
     const bool are_last = axes.front() + static_cast<int64_t>(axes.size()) == x.dim();
     if (are_last) return at::layer_norm(x, extents_, gamma(), beta(), options_.epsilon);
-    const Tensor centered = x - x.mean(axes, /*keepdim=*/true);
+    const Tensor wide = widened(x), centered = wide - wide.mean(axes, /*keepdim=*/true);
     const Tensor variance = centered.square().mean(axes, /*keepdim=*/true);
-    return scaled_and_shifted(centered * (variance + options_.epsilon).rsqrt(), axes);
+    return scaled_and_shifted(centered * (variance + options_.epsilon).rsqrt(), axes).to(x.scalar_type());
   }
 
   Shape compute_output_shape(const Shape& input_shape) const override {
@@ -73,8 +74,9 @@ class RMSNormalizationImpl : public LayerImpl {
 
   Tensor call(const Tensor& x, const CallOptions&) const override {
     const std::vector<int64_t> axes = check_extents(*this, options_.axis, x, scale_.sizes().vec());
-    const Tensor inverse = (x.square().mean(axes, /*keepdim=*/true) + options_.epsilon).rsqrt();
-    return x * inverse * scale_.view(broadcast_shape(axes, x.sizes()));
+    const Tensor wide = widened(x), mean_square = wide.square().mean(axes, /*keepdim=*/true);
+    const Tensor scale = scale_.view(broadcast_shape(axes, x.sizes()));
+    return (wide * (mean_square + options_.epsilon).rsqrt() * scale).to(x.scalar_type());
   }
 
   InputCast input_cast() const override { return InputCast::numbers; }
@@ -95,8 +97,8 @@ class UnitNormalizationImpl : public LayerImpl {
 
   Tensor call(const Tensor& x, const CallOptions&) const override {
     constexpr double kSmallestNorm = 1e-12;
-    const Tensor squares = x.square().sum(axes_of(*this, axis_, x.sizes()), /*keepdim=*/true);
-    return x * squares.clamp_min(kSmallestNorm * kSmallestNorm).rsqrt();
+    const Tensor wide = widened(x), sum = wide.square().sum(axes_of(*this, axis_, x.sizes()), /*keepdim=*/true);
+    return (wide * sum.clamp_min(kSmallestNorm * kSmallestNorm).rsqrt()).to(x.scalar_type());
   }
 
   InputCast input_cast() const override { return InputCast::numbers; }

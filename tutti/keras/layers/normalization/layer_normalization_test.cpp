@@ -7,6 +7,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "tests/support/error_of.h"
 #include "tutti/distribute/gradients.h"
 #include "tutti/keras/layers/normalization/group_normalization.h"
@@ -63,11 +65,29 @@ TEST(RMSNormalization, DividesByTheRootMeanSquare) {
   EXPECT_TRUE(at::allclose(layer(x), expected, 1e-4, 1e-5));
 }
 
+// The squares of such numbers are infinite in float16.
+TEST(HalfPrecision, NormalizesLargeNumbers) {
+  const Tensor x = at::randn({2, 6, 4}) * 3000 + 300;
+  const std::vector<std::function<Layer()>> makers{
+      [] { return LayerNormalization(); }, [] { return LayerNormalization({.axis = {1}}); },
+      [] { return RMSNormalization(); },   [] { return RMSNormalization({.axis = {1}}); },
+      [] { return UnitNormalization(); },  [] { return GroupNormalization({.groups = 2}); }};
+  for (const auto& make : makers)
+    for (const DTypePolicy policy : {DTypePolicy::float16, DTypePolicy::bfloat16, DTypePolicy::mixed_float16}) {
+      const Layer layer = make();
+      const DTypePolicyGuard guard(policy);
+      const Tensor y = make()(x);
+      EXPECT_EQ(y.scalar_type(), *compute_dtype(policy)) << layer.name();
+      EXPECT_TRUE(at::allclose(y.to(at::kFloat), layer(x), 0.02, 0.02)) << layer.name();
+    }
+}
+
 TEST(UnitNormalization, HasUnitNormsAndLeavesZerosFinite) {
   const Tensor x = at::randn({2, 3, 4});
   const Tensor y = UnitNormalization({.axis = {1, 2}})(x);
   EXPECT_TRUE(at::allclose(y, x / x.norm(2, {1, 2}, true)));
-  EXPECT_EQ(UnitNormalization()(at::zeros({2, 3})).abs().sum().item<double>(), 0);
+  for (const auto dtype : {at::kFloat, at::kHalf, at::kBFloat16})
+    EXPECT_EQ(UnitNormalization()(at::zeros({2, 3}, dtype)).abs().sum().item<double>(), 0);
 }
 
 TEST(GroupNormalization, NormalizesNeighbouringChannelsTogether) {

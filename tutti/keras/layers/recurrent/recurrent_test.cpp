@@ -17,11 +17,14 @@
 #include "tests/support/error_of.h"
 #include "tutti/keras/layers/core/dense.h"
 #include "tutti/keras/layers/core/embedding.h"
+#include "tutti/keras/layers/normalization/batch_normalization.h"
+#include "tutti/keras/layers/pooling/global_pooling.h"
 #include "tutti/keras/layers/recurrent/bidirectional.h"
 #include "tutti/keras/layers/recurrent/gru.h"
 #include "tutti/keras/layers/recurrent/lstm.h"
 #include "tutti/keras/layers/recurrent/simple_rnn.h"
 #include "tutti/keras/layers/recurrent/time_distributed.h"
+#include "tutti/keras/sequential.h"
 
 namespace tutti::keras::layers {
 namespace {
@@ -395,6 +398,41 @@ TEST(TimeDistributed, AppliesALayerToEachStep) {
   EXPECT_EQ(layer.weights()[0].name, "dense/kernel");
   EXPECT_EQ(layer.compute_output_shape({kUnknown, kUnknown, 4}), (Shape{kUnknown, kUnknown, 2}));
   EXPECT_THAT(error_of([&] { layer(at::zeros({3, 4})); }), HasSubstr("time_distributed: the input has shape (3, 4)"));
+}
+
+TEST(TimeDistributed, GivesEachStepItsMask) {
+  const Tensor x = at::randn({2, 3, 4, 5}), mask = at::rand({2, 3, 4}) > 0.5;
+  const std::vector<Layer> of_sequences{GlobalAveragePooling1D(), LSTM({.units = kUnits}),
+                                        Bidirectional(GRU({.units = kUnits})),
+                                        Sequential({SimpleRNN({.units = kUnits}), Dense({.units = 2})})};
+  for (const Layer& inner : of_sequences) {
+    const Tensor y = TimeDistributed(inner)(x, {.masks = {mask}});
+    for (int64_t t = 0; t < 3; ++t)
+      EXPECT_TRUE(near(y.select(1, t), inner(x.select(1, t), {.masks = {mask.select(1, t)}}))) << inner.name() << t;
+  }
+}
+
+TEST(TimeDistributed, HasTheMaskOfItsResult) {
+  const Tensor x = at::randn({2, 3, 4, 5}), mask = at::rand({2, 3, 4}) > 0.5;
+  EXPECT_TRUE(at::equal(TimeDistributed(GlobalAveragePooling1D()).compute_mask(x, mask), mask.any(2)));
+  EXPECT_TRUE(
+      at::equal(TimeDistributed(LSTM({.units = kUnits, .return_sequences = true})).compute_mask(x, mask), mask));
+  const Tensor steps = mask.select(2, 0);
+  EXPECT_TRUE(at::equal(TimeDistributed(Dense({.units = 2})).compute_mask(x.select(2, 0), steps), steps));
+}
+
+// A mask of the steps alone.
+TEST(TimeDistributed, HidesWholeStepsFromALayerOfVectorsAlone) {
+  const Tensor x = at::randn({4, 3, 2}), steps = at::rand({4, 3}) > 0.3;
+  const BatchNormalization normalization;
+  const Tensor shown = TimeDistributed(normalization)(x, {.training = true, .masks = {steps}}).index({steps});
+  EXPECT_TRUE(near(shown.mean(0), at::zeros({2})));
+  const Tensor sequences = at::randn({4, 3, 5, 2});
+  const LSTM lstm({.units = kUnits});
+  const TimeDistributed layer(lstm);
+  EXPECT_TRUE(at::equal(layer(sequences, {.masks = {steps}}), layer(sequences)));
+  EXPECT_THAT(error_of([&] { layer(sequences, {.masks = {steps.t()}}); }),
+              HasSubstr("the mask has shape (3, 4); it must be [4, 3], or have the axes of a step behind that"));
 }
 
 }  // namespace
