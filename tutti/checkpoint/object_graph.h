@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,8 @@ class GraphVisitor : public StateVisitor {
   // As tensor(), of one whose rows lie in several tensors, one after another: it is saved as one, and so is restored
   // from and into any number of them.
   virtual void shards(const std::string& name, const std::vector<Tensor>& shards) = 0;
+  // The whole number that was saved under this name, before it is restored too. Saving, there is none.
+  virtual std::optional<int64_t> saved_number(const std::string&) const { return {}; }
 
  protected:
   // "object/part/NAME"

@@ -1,6 +1,7 @@
 #include "tutti/checkpoint/optimizer_state.h"
 
 #include <ATen/ops/cat.h>
+#include <ATen/ops/full_like.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
@@ -12,9 +13,11 @@
 #include <torch/optim/sgd.h>
 
 #include <deque>
+#include <limits>
 #include <typeinfo>
 #include <vector>
 
+#include "tutti/checkpoint/object_graph.h"
 #include "tutti/checkpoint/optimizer_options.h"
 #include "tutti/core/error.h"
 #include "tutti/core/log.h"
@@ -128,47 +131,99 @@ void visit(torch::optim::LBFGSParamState& state, Fields& fields) {
   fields.scalars("ro", state.ro());
 }
 
+// A step takes for granted what the steps before it have made. What was not saved, as options did not need it, begins
+// at zero; Adagrad's at its initial value.
+void begin_at_zero(Tensor& value, const Tensor& parameter) {
+  if (!value.defined()) value = at::zeros_like(parameter, c10::MemoryFormat::Preserve);
+}
+
+void complete(torch::optim::SGDParamState& state, const torch::optim::SGDOptions&, const Tensor& parameter) {
+  begin_at_zero(state.momentum_buffer(), parameter);
+}
+
+template <class AdamState, class AdamOptions>
+void complete_adam(AdamState& state, const AdamOptions& options, const Tensor& parameter) {
+  begin_at_zero(state.exp_avg(), parameter);
+  begin_at_zero(state.exp_avg_sq(), parameter);
+  if (options.amsgrad()) begin_at_zero(state.max_exp_avg_sq(), parameter);
+}
+void complete(torch::optim::AdamParamState& state, const torch::optim::AdamOptions& options, const Tensor& parameter) {
+  complete_adam(state, options, parameter);
+}
+void complete(torch::optim::AdamWParamState& state, const torch::optim::AdamWOptions& options,
+              const Tensor& parameter) {
+  complete_adam(state, options, parameter);
+}
+
+void complete(torch::optim::AdagradParamState& state, const torch::optim::AdagradOptions& options,
+              const Tensor& parameter) {
+  if (!state.sum().defined())
+    state.sum(at::full_like(parameter, options.initial_accumulator_value(), {}, c10::MemoryFormat::Preserve));
+}
+
+void complete(torch::optim::RMSpropParamState& state, const torch::optim::RMSpropOptions& options,
+              const Tensor& parameter) {
+  begin_at_zero(state.square_avg(), parameter);
+  if (options.momentum() > 0) begin_at_zero(state.momentum_buffer(), parameter);
+  if (options.centered()) begin_at_zero(state.grad_avg(), parameter);
+}
+
+// The first iteration makes the rest.
+void complete(torch::optim::LBFGSParamState& state, const torch::optim::LBFGSOptions&, const Tensor&) {
+  if (!state.prev_flat_grad().defined()) state.n_iter(0);
+}
+
 using StatePtr = std::unique_ptr<torch::optim::OptimizerParamState>;
 
 // The state of one parameter, which has this type.
-template <class State>
+template <class State, class Options>
 class ParameterState : public Savable {
  public:
-  ParameterState(StatePtr& state, const Tensor& parameter) : state_(state), parameter_(parameter) {}
+  ParameterState(StatePtr& state, const Options& options, const Tensor& parameter)
+      : state_(state), options_(options), parameter_(parameter) {}
 
   void visit_state(StateVisitor& visitor) override {
     State fresh;
     if (!state_ && visitor.restoring()) state_ = std::make_unique<State>();
+    State& state = state_ ? static_cast<State&>(*state_) : fresh;
     Fields fields(visitor, parameter_);
-    visit(state_ ? static_cast<State&>(*state_) : fresh, fields);
+    visit(state, fields);
+    if (visitor.restoring()) complete(state, options_, parameter_);
   }
 
  private:
   StatePtr& state_;
+  const Options& options_;
   const Tensor& parameter_;
 };
 
-template <class Optimizer, class State>
-bool visit_if(const torch::optim::Optimizer& optimizer, const std::string& name, StatePtr& state,
-              const Tensor& parameter, StateVisitor& visitor) {
-  if (!dynamic_cast<const Optimizer*>(&optimizer)) return false;
-  ParameterState<State> part(state, parameter);
-  visitor.object(name, part);
+// Whose state it is, and what the tensors in it look like.
+struct Place {
+  const torch::optim::Optimizer& optimizer;
+  const torch::optim::OptimizerOptions& options;  // of the parameter's group
+  const std::string& name;
+  const Tensor& form;
+};
+
+template <class Optimizer, class State, class Options>
+bool visit_if(const Place& place, StatePtr& state, StateVisitor& visitor) {
+  if (!dynamic_cast<const Optimizer*>(&place.optimizer)) return false;
+  ParameterState<State, Options> part(state, static_cast<const Options&>(place.options), place.form);
+  visitor.object(place.name, part);
   return true;
 }
 
-void visit_parameter(const torch::optim::Optimizer& optimizer, const std::string& name, StatePtr& state,
-                     const Tensor& parameter, StateVisitor& visitor) {
+void visit_parameter(const Place& place, StatePtr& state, StateVisitor& visitor) {
   using namespace torch::optim;
-  const bool known = visit_if<SGD, SGDParamState>(optimizer, name, state, parameter, visitor) ||
-                     visit_if<Adam, AdamParamState>(optimizer, name, state, parameter, visitor) ||
-                     visit_if<AdamW, AdamWParamState>(optimizer, name, state, parameter, visitor) ||
-                     visit_if<Adagrad, AdagradParamState>(optimizer, name, state, parameter, visitor) ||
-                     visit_if<RMSprop, RMSpropParamState>(optimizer, name, state, parameter, visitor) ||
-                     visit_if<LBFGS, LBFGSParamState>(optimizer, name, state, parameter, visitor);
+  const bool known = visit_if<SGD, SGDParamState, SGDOptions>(place, state, visitor) ||
+                     visit_if<Adam, AdamParamState, AdamOptions>(place, state, visitor) ||
+                     visit_if<AdamW, AdamWParamState, AdamWOptions>(place, state, visitor) ||
+                     visit_if<Adagrad, AdagradParamState, AdagradOptions>(place, state, visitor) ||
+                     visit_if<RMSprop, RMSpropParamState, RMSpropOptions>(place, state, visitor) ||
+                     visit_if<LBFGS, LBFGSParamState, LBFGSOptions>(place, state, visitor);
   if (!known)
     throw Error(ErrorCode::unimplemented,
-                str("Checkpoint: the state of an optimizer of type ", typeid(optimizer).name(),
+                str("Checkpoint: the state of an optimizer of type ", typeid(place.optimizer).name(),
                     " cannot be saved; SGD, Adam, AdamW, Adagrad, RMSprop and LBFGS can, and any class that is a "
                     "tutti::Savable"));
 }
@@ -194,28 +249,49 @@ void visit_options(const torch::optim::OptimizerOptions& options, size_t group, 
   }
 }
 
+// How many parameters the optimizer had that was saved: none if none was, and any number where that was not kept.
+int64_t visit_num_parameters(const torch::optim::Optimizer& optimizer, StateVisitor& visitor) {
+  const char* const name = "num_parameters";
+  if (!visitor.has(name, true)) return visitor.has("learning_rate_0", true) ? std::numeric_limits<int64_t>::max() : 0;
+  int64_t count = 0;
+  for (const auto& group : optimizer.param_groups()) count += static_cast<int64_t>(group.params().size());
+  visitor.number(name, count);
+  const auto* graph = dynamic_cast<const GraphVisitor*>(&visitor);
+  return graph ? graph->saved_number(name).value_or(count) : count;
+}
+
+// Of a parameter without a saved state: whether the optimizer that was saved knew it, and had not updated it. Adagrad
+// has a state of all that it knows.
+bool was_without_state(const torch::optim::Optimizer& optimizer, int64_t position, int64_t num_saved) {
+  return position < num_saved && !dynamic_cast<const torch::optim::Adagrad*>(&optimizer);
+}
+
 }  // namespace
 
 void OptimizerState::visit_state(StateVisitor& visitor) {
   const c10::NoGradGuard no_grad;
   auto& states = optimizer_.state();
-  size_t position = 0;
+  const int64_t num_saved = visit_num_parameters(optimizer_, visitor);
+  int64_t position = 0;
   size_t group_number = 0;
   for (auto& group : optimizer_.param_groups()) {
     double rate = group.options().get_lr();
     visitor.number(str("learning_rate_", group_number), rate);
     if (visitor.restoring()) group.options().set_lr(rate);
     visit_options(group.options(), group_number++, visitor);
-    for (size_t i = 0; i < group.params().size(); ++i) {
+    for (size_t i = 0; i < group.params().size(); ++i, ++position) {
       const Tensor& parameter = group.params()[i];
-      const std::string name = std::to_string(position++);
+      const std::string name = std::to_string(position);
       const auto found = states.find(parameter.unsafeGetTensorImpl());
       const bool now = found != states.end();
       if (visitor.has(name, now)) {
         StatePtr none;
         StatePtr& state = now ? found->second : none;
-        visit_parameter(optimizer_, name, state, form_of_state(optimizer_, group.params(), i), visitor);
+        const Tensor form = form_of_state(optimizer_, group.params(), i);
+        visit_parameter({optimizer_, group.options(), name, form}, state, visitor);
         if (none) states[parameter.unsafeGetTensorImpl()] = std::move(none);
+      } else if (now && !was_without_state(optimizer_, position, num_saved)) {
+        if (!visitor.restoring()) visitor.tensor(name, parameter);  // it is told that the checkpoint lacks it
       } else if (now && visitor.restoring()) {
         states.erase(found);
       }

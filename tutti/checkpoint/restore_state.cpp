@@ -24,6 +24,12 @@ class StoredVisitor : public GraphVisitor {
     return reader_.has_one_that_starts_with(inside) ||
            (value != reader_.values().end() && value->first.starts_with(inside));
   }
+  std::optional<int64_t> saved_number(const std::string& name) const override {
+    const auto found = reader_.values().find(path_of(name));
+    if (found == reader_.values().end()) return {};
+    const auto* number = std::get_if<int64_t>(&found->second);
+    return number ? std::optional(*number) : std::nullopt;
+  }
 
  protected:
   const Reader& reader_;

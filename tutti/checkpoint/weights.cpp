@@ -104,13 +104,13 @@ bool are_pairs(const StoredWeight& stored, const Tensor& weight) {
 std::string stored_form(const StoredWeight& stored) { return files::form_text(stored.dtype, stored.sizes); }
 
 // What does not fit, a line each, and the names that one side alone has.
-struct Comparison {
+struct WeightComparison {
   std::string mismatches;
   checkpoint::Differences differences;
 };
 
-Comparison compare_weights(const Weights& weights, const StoredWeights& stored) {
-  Comparison result;
+WeightComparison compare_weights(const Weights& weights, const StoredWeights& stored) {
+  WeightComparison result;
   const auto form = [](const Tensor& tensor) { return files::form_text(tensor.scalar_type(), tensor.sizes()); };
   for (const auto& [name, weight] : weights) {
     const auto found = stored.find(name);
@@ -143,7 +143,7 @@ namespace checkpoint {
 Differences overwrite_weights(const char* op, const std::filesystem::path& file, const Weights& weights,
                               const StoredWeights& stored, SharedNames shared) {
   const c10::NoGradGuard no_grad;
-  Comparison comparison = compare_weights(weights, stored);
+  WeightComparison comparison = compare_weights(weights, stored);
   if (shared == SharedNames::all && !comparison.differences.none())
     comparison.mismatches += str("\n  ", comparison.differences.to_string());
   if (!comparison.mismatches.empty())

@@ -189,6 +189,38 @@ TEST_F(ImageDirectory, HasTheDefaultsOfKeras) {
   }
 }
 
+// The file of a cache tells of the functions that the library maps, by their options.
+TEST_F(ImageDirectory, ACacheOfOtherOptionsIsRefused) {
+  folder_.write("images/one/a.png", png(at::full({2, 2, 3}, 7, at::kByte)));
+  const auto cached = [&](std::array<int64_t, 2> size, ColorMode mode) {
+    return image_dataset_from_directory(folder_ / "images",
+                                        {.color_mode = mode, .image_size = size, .shuffle = false, .verbose = false})
+        .cache(folder_ / "cache");
+  };
+  const auto read = [](const auto& dataset) {
+    return error_of([&] {
+      for ([[maybe_unused]] const auto& batch : dataset) continue;
+    });
+  };
+  for (int run = 0; run < 2; ++run) EXPECT_EQ(read(cached({4, 6}, ColorMode::rgb)), "no error");
+  EXPECT_THAT(read(cached({4, 7}, ColorMode::rgb)), HasSubstr("is of another dataset"));
+  EXPECT_THAT(read(cached({4, 6}, ColorMode::rgba)), HasSubstr("is of another dataset"));
+}
+
+TEST_F(TextDirectory, ACacheOfOtherOptionsIsRefused) {
+  folder_.write("texts/a/x.txt", "text");
+  const auto read = [&](std::optional<int64_t> max_length) {
+    return error_of([&] {
+      texts(
+          text_dataset_from_directory(folder_ / "texts", {.max_length = max_length, .shuffle = false, .verbose = false})
+              .cache(folder_ / "cache"));
+    });
+  };
+  for (int run = 0; run < 2; ++run) EXPECT_EQ(read(3), "no error");
+  EXPECT_THAT(read(4), HasSubstr("is of another dataset"));
+  EXPECT_THAT(read({}), HasSubstr("is of another dataset"));
+}
+
 TEST_F(ImageDirectory, NamesTheFileThatIsNoImage) {
   const auto path = folder_.write("a/x.png", "hello");
   const auto dataset = image_dataset_from_directory(folder_.path(), {.verbose = false});

@@ -10,7 +10,7 @@ namespace {
 
 class CounterIterator : public graph::Iterator {
  public:
-  CounterIterator(int64_t start, int64_t step) : next_(start), step_(step) {}
+  CounterIterator(int64_t start, int64_t step) : start_(start), step_(step), next_(start) {}
 
   bool next(graph::Element& element) override {
     if (ended_) throw Error(ErrorCode::out_of_range, str("counter: the number after ", next_, " is no int64"));
@@ -22,19 +22,20 @@ class CounterIterator : public graph::Iterator {
   }
 
   void save(graph::StateWriter& state) override {
-    state.op("counter", {step_});
+    state.op("counter", {start_, step_});
     state.number(next_);
     state.number(ended_ ? 1 : 0);
   }
   void restore(graph::StateReader& state) override {
-    state.op("counter", {step_});
+    state.op("counter", {start_, step_});
     next_ = state.number();
     ended_ = state.flag();
   }
 
  private:
-  int64_t next_;
+  int64_t start_;
   int64_t step_;
+  int64_t next_;
   bool ended_ = false;
 };
 

@@ -11,6 +11,7 @@
 #include "tutti/core/str.h"
 #include "tutti/data/csv_parser.h"
 #include "tutti/data/csv_schema.h"
+#include "tutti/data/graph/call_text.h"
 #include "tutti/data/graph/file_records.h"
 
 namespace tutti::data {
@@ -183,11 +184,32 @@ class CsvReader : public graph::RecordReader {
   std::exception_ptr failure_;                 // of the row after the block
 };
 
+// Behind a blank, so that an empty text is one too.
+std::string default_of(const CsvColumn& column) {
+  if (!column.missing) return "";
+  if (const auto* text = std::get_if<Strings>(&*column.missing)) return " " + text->item();
+  const auto& number = std::get<Tensor>(*column.missing);
+  return number.is_floating_point() ? " " + graph::exact(number.item<double>()) : str(" ", number.item<int64_t>());
+}
+
+// What rows depend on, but for what is in the files. Of thousands of columns it would be long.
+std::string call_of(const CsvSchema& schema, const RowForm& form) {
+  std::vector<std::string> columns;
+  for (const size_t i : form.columns) {
+    const CsvColumn& column = schema.columns[i];
+    columns.push_back(str(column.index, ' ', to_string(column.type), default_of(column)));
+  }
+  const CsvOptions& options = schema.options;
+  return graph::abridged(graph::call_text("csv_dataset", options.header, std::string(1, options.field_delim),
+                                          options.use_quote_delim, options.na_value, columns,
+                                          form.keys ? *form.keys : graph::Keys::element_type()));
+}
+
 graph::NodePtr read_rows_as(std::vector<std::filesystem::path> files, CsvSchema schema, RowForm form) {
   const auto shared_schema = std::make_shared<const CsvSchema>(std::move(schema));
   const auto shared_form = std::make_shared<const RowForm>(std::move(form));
   return graph::read_files(
-      std::move(files),
+      std::move(files), call_of(*shared_schema, *shared_form),
       [=](const std::filesystem::path& file) { return std::make_unique<CsvReader>(file, shared_schema, shared_form); },
       graph::kNotBatched);
 }

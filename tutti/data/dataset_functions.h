@@ -43,6 +43,17 @@ graph::FlatMapFunction to_dataset(F f) {
   };
 }
 
+// But for the size of windows.
+template <class T, class Reduce>
+graph::GroupFunctions group_functions(graph::NumberFunction key, Reduce reduce) {
+  graph::GroupFunctions functions;
+  functions.key = std::move(key);
+  functions.reduce = [reduce = std::move(reduce)](int64_t key, graph::NodePtr window) {
+    return reduce(key, Dataset<T>(std::move(window))).node();
+  };
+  return functions;
+}
+
 }  // namespace dataset_internal
 
 template <class T>
@@ -106,18 +117,18 @@ auto Dataset<T>::group_by_window(Key key, Reduce reduce, int64_t window_size) co
   if (window_size < 1)
     throw Error(ErrorCode::invalid_argument,
                 str("group_by_window: window_size ", window_size, "; it must be at least 1"));
-  return group_by_window(std::move(key), std::move(reduce), [window_size](int64_t) { return window_size; });
+  using Result = std::invoke_result_t<const Reduce&, int64_t, Dataset<T>>;
+  auto functions = dataset_internal::group_functions<T>(number<Key>(std::move(key)), std::move(reduce));
+  functions.window_size = [window_size](int64_t) { return window_size; };
+  functions.text = str(functions.op, '(', window_size, ')');
+  return Dataset<typename Result::value_type>(graph::group_by_window(node_, std::move(functions)));
 }
 
 template <class T>
 template <class Key, class Reduce, std::invocable<int64_t> WindowSize>
 auto Dataset<T>::group_by_window(Key key, Reduce reduce, WindowSize window_size) const {
   using Result = std::invoke_result_t<const Reduce&, int64_t, Dataset<T>>;
-  graph::GroupFunctions functions;
-  functions.key = number<Key>(std::move(key));
-  functions.reduce = [reduce = std::move(reduce)](int64_t key, graph::NodePtr window) {
-    return reduce(key, Dataset<T>(std::move(window))).node();
-  };
+  auto functions = dataset_internal::group_functions<T>(number<Key>(std::move(key)), std::move(reduce));
   functions.window_size = std::move(window_size);
   return Dataset<typename Result::value_type>(graph::group_by_window(node_, std::move(functions)));
 }

@@ -132,6 +132,15 @@ TEST(Dataset, RepeatsACountOfPassesOrForever) {
   EXPECT_THAT(error_of([] { range(2).repeat(-2); }), HasSubstr("repeat: count -2"));
 }
 
+TEST(Dataset, RepeatsACountOfPassesThoughSomeAreEmpty) {
+  const auto one_of_ten = [] { return range(10).shuffle(10, {.seed = 3}).take(1); };
+  Numbers expected;
+  for (const auto& number : numbers(one_of_ten().repeat(20)))
+    if (number[0] < 3) expected.push_back(number);
+  EXPECT_GT(expected.size(), 1U);
+  EXPECT_EQ(numbers(one_of_ten().filter([](const Tensor& x) { return x.item<int64_t>() < 3; }).repeat(20)), expected);
+}
+
 TEST(Dataset, CardinalityFollowsFromTheGraph) {
   EXPECT_EQ(range(10).batch(3).cardinality(), 4);
   EXPECT_EQ(range(10).batch(3, {.drop_remainder = true}).cardinality(), 3);

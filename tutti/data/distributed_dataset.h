@@ -17,8 +17,9 @@
 
 namespace tutti::data {
 
-// One pass over a distributed dataset. A step is computed when it is first looked at, so what throws there belongs to
-// it. A part of a checkpoint, as DatasetIterator is. TF: tf.distribute.DistributedIterator.
+// One pass over a distributed dataset. A step is computed when it is first looked at. What throws there stands in the
+// place of a step: the iterator is not at its end, and ++ goes on behind. A part of a checkpoint, as DatasetIterator
+// is. TF: tf.distribute.DistributedIterator.
 template <class T>
 class DistributedIterator : public Savable {
  public:
@@ -27,19 +28,27 @@ class DistributedIterator : public Savable {
 
   explicit DistributedIterator(graph::ReplicaSteps steps) : steps_(std::move(steps)) {}
 
-  const PerReplica<T>& operator*() const { return *current(); }
-  const PerReplica<T>* operator->() const { return &*current(); }
+  // Throws: failed_precondition where there is no step, as the iterator is at its end, or the step has thrown.
+  const PerReplica<T>& operator*() const { return value(); }
+  const PerReplica<T>* operator->() const { return &value(); }
   DistributedIterator& operator++() {
-    next_as_optional();
+    look();
+    begun_ = false;
+    value_.reset();
     return *this;
   }
   void operator++(int) { ++*this; }
-  friend bool operator==(const DistributedIterator& iterator, std::default_sentinel_t) { return !iterator.current(); }
+  friend bool operator==(const DistributedIterator& iterator, std::default_sentinel_t) {
+    iterator.look();
+    return !iterator.value_ && !iterator.failed_;
+  }
 
-  // The current step's values, moving on; at the end nothing, or out_of_range thrown.
+  // The current step's values, moving on; at the end nothing, or out_of_range thrown. Where the step throws, the next
+  // call goes on behind it.
   std::optional<PerReplica<T>> next_as_optional() {
-    current();
-    computed_ = false;
+    if (failed_) begun_ = false;
+    look();
+    begun_ = false;
     return std::exchange(value_, std::nullopt);
   }
   PerReplica<T> next() {
@@ -65,7 +74,8 @@ class DistributedIterator : public Savable {
     return [this, go = std::move(restored.go), step = std::move(step)] {
       go();
       value_ = step;
-      computed_ = step.has_value();
+      begun_ = step.has_value();
+      failed_ = false;
     };
   }
 
@@ -77,17 +87,26 @@ class DistributedIterator : public Savable {
     return PerReplica<T>(std::move(values));
   }
 
-  std::optional<PerReplica<T>>& current() const {
-    if (!computed_) {
-      value_ = together(steps_.next());
-      computed_ = true;
-    }
-    return value_;
+  void look() const {
+    if (begun_) return;
+    begun_ = failed_ = true;
+    value_ = together(steps_.next());
+    failed_ = false;
+  }
+
+  const PerReplica<T>& value() const {
+    look();
+    if (!value_)
+      throw Error(ErrorCode::failed_precondition,
+                  failed_ ? "DistributedIterator: the step has thrown, so that there is none; go on with ++"
+                          : "DistributedIterator: the iterator is at its end, where there is no step");
+    return *value_;
   }
 
   mutable graph::ReplicaSteps steps_;
   mutable std::optional<PerReplica<T>> value_;
-  mutable bool computed_ = false;
+  mutable bool begun_ = false;   // the current step, or the end, was asked for
+  mutable bool failed_ = false;  // and has thrown
 };
 
 // What the replicas of this process get: one element each in every step. With several processes these replicas are some

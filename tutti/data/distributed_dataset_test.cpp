@@ -133,6 +133,32 @@ TEST(DistributedIterator, AnErrorBelongsToItsStep) {
   EXPECT_THROW(iterator.next(), std::domain_error);
 }
 
+TEST(DistributedIterator, GoesOnBehindAnErrorAndLosesNothing) {
+  const auto dataset = range(12).map([](const Tensor& x) {
+    if (x.item<int64_t>() == 5) throw std::domain_error("five");
+    return x;
+  });
+  std::vector<double> seen;
+  int num_errors = 0;
+  const DistributedDataset distributed(dataset.batch(2), 2);
+  for (auto iterator = distributed.begin();;) {
+    try {
+      if (iterator == std::default_sentinel) break;
+      for (const Tensor& value : *iterator)
+        for (const double number : numbers(value)) seen.push_back(number);
+    } catch (const std::domain_error&) {
+      ++num_errors;
+      EXPECT_FALSE(iterator == std::default_sentinel);
+      EXPECT_THAT(error_of([&] { *iterator; }), HasSubstr("the step has thrown, so that there is none; go on with ++"));
+    }
+    ++iterator;
+  }
+  EXPECT_EQ(num_errors, 1);
+  EXPECT_EQ(seen, (std::vector<double>{0, 1, 2, 3, 4, 6, 7, 8, 9, 10, 11}));
+  auto at_end = DistributedDataset(range(0).batch(1), 2).begin();
+  EXPECT_THAT(error_of([&] { *at_end; }), HasSubstr("the iterator is at its end"));
+}
+
 // A dataset of steps in which the last has fewer rows than replicas.
 Dataset<Tensor> shuffled_batches(AutoShardPolicy policy) {
   return range(22).shuffle(9, {.seed = 1}).repeat(2).batch(7).prefetch(2).with_options({.auto_shard_policy = policy});

@@ -3,6 +3,7 @@
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/data/compressed_file.h"
+#include "tutti/data/graph/call_text.h"
 #include "tutti/data/graph/file_records.h"
 
 namespace tutti::data {
@@ -18,10 +19,10 @@ class FixedLengthReader : public graph::RecordReader {
   FixedLengthReader(const std::filesystem::path& path, const FileForm& form)
       : path_(path), form_(form), file_(path, form.compression) {
     if (form.compression == Compression::none) check_size(file_.max_left());
-    go_to(form.header);
   }
 
   bool next(graph::Element& element) override {
+    if (!begun_) go_to(form_.header);
     std::string bytes = file_.read_string(form_.record);
     if (bytes.empty()) return false;
     if (bytes.size() < form_.record) damaged(str("its last record has ", bytes.size(), " of ", form_.record, " bytes"));
@@ -49,8 +50,10 @@ class FixedLengthReader : public graph::RecordReader {
                   " and a footer of ", form_.footer));
   }
 
-  // Where a record begins. As the end of the file alone says where the footer does, so many bytes are read ahead.
+  // Where a record begins. As the end of the file alone says where the footer does, so many bytes are read ahead: a
+  // compressed file has then no way back to before them.
   void go_to(uint64_t position) {
+    begun_ = true;
     file_.seek(position);
     ahead_ = file_.read_string(form_.footer);
     if (ahead_.size() < form_.footer) damaged(str("it ends before a footer of ", form_.footer, " bytes"));
@@ -63,7 +66,8 @@ class FixedLengthReader : public graph::RecordReader {
   std::filesystem::path path_;
   FileForm form_;
   CompressedFile file_;
-  std::string ahead_;  // as long as a footer
+  std::string ahead_;   // as long as a footer
+  bool begun_ = false;  // is where a record begins
 };
 
 }  // namespace
@@ -80,6 +84,8 @@ Dataset<Strings> fixed_length_record_dataset(std::vector<std::filesystem::path> 
                       .compression = options.compression};
   return Dataset<Strings>(graph::read_files(
       std::move(files),
+      graph::call_text("fixed_length_record_dataset", record_bytes, options.header_bytes, options.footer_bytes,
+                       to_string(options.compression)),
       [form](const std::filesystem::path& file) { return std::make_unique<FixedLengthReader>(file, form); },
       graph::kNotBatched));
 }

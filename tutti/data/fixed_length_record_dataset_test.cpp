@@ -78,6 +78,24 @@ TEST_F(FixedLengthRecords, ResumeWhereTheirIteratorWasSaved) {
   }
 }
 
+TEST_F(FixedLengthRecords, ResumeBeforeALongFooter) {
+  const std::string footer = "a footer";
+  for (const auto compression : {Compression::none, Compression::gzip, Compression::zlib}) {
+    const auto path = pack("Habc123xyz" + footer, compression);
+    const auto dataset = fixed_length_record_dataset(
+        {path}, 3,
+        {.header_bytes = 1, .footer_bytes = static_cast<int64_t>(footer.size()), .compression = compression});
+    for (const std::string last : {"abc", "123", "xyz"}) {
+      auto saved = dataset.begin();
+      while (saved->item() != last) ++saved;
+      auto restored = dataset.begin();
+      restored.restore_state(saved.save_state());
+      for (; saved != std::default_sentinel; ++saved, ++restored) EXPECT_EQ(restored->item(), saved->item());
+      EXPECT_EQ(restored, std::default_sentinel);
+    }
+  }
+}
+
 TEST(FixedLengthRecordDataset, RefusesRecordsOfNoBytes) {
   EXPECT_EQ(code_of([] { fixed_length_record_dataset({}, 0); }), ErrorCode::invalid_argument);
   EXPECT_EQ(code_of([] { fixed_length_record_dataset({}, 1, {.header_bytes = -1}); }), ErrorCode::invalid_argument);

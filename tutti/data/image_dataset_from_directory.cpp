@@ -7,6 +7,7 @@
 #include "tutti/core/str.h"
 #include "tutti/data/class_folders.h"
 #include "tutti/data/decode_image.h"
+#include "tutti/data/graph/call_text.h"
 #include "tutti/data/resize_image.h"
 
 namespace tutti::data {
@@ -54,7 +55,10 @@ LabeledDataset<std::tuple<Tensor, Tensor>> image_dataset_from_directory(const st
     return std::tuple(resize_image(image, size[0], size[1]), label);
   };
   const auto images = files.map(load, {.num_parallel_calls = num_threads(options.num_parallel_calls)});
-  return {images.batch(options.batch_size).prefetch(1), std::move(files.class_names)};
+  const std::string call =
+      graph::call_text("image_dataset_from_directory", height, width, channels_of(options.color_mode));
+  const Dataset<std::tuple<Tensor, Tensor>> made(graph::made_by(images.node(), call));
+  return {made.batch(options.batch_size).prefetch(1), std::move(files.class_names)};
 }
 
 }  // namespace tutti::data

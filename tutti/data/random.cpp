@@ -11,7 +11,7 @@ namespace {
 
 class RandomIterator : public graph::Iterator {
  public:
-  explicit RandomIterator(uint64_t seed) : random_(seed) {}
+  explicit RandomIterator(const graph::Seed& seed) : seed_(seed), random_(seed.value) {}
 
   bool next(graph::Element& element) override {
     element = graph::Element({at::scalar_tensor(static_cast<int64_t>(random_.next() >> 32), at::kLong)});
@@ -20,6 +20,7 @@ class RandomIterator : public graph::Iterator {
 
   void save(graph::StateWriter& state) override {
     state.op("random");
+    if (seed_.is_given) state.given_seed(seed_.value);
     state.number(std::bit_cast<int64_t>(random_.state()));
   }
   void restore(graph::StateReader& state) override {
@@ -28,6 +29,7 @@ class RandomIterator : public graph::Iterator {
   }
 
  private:
+  graph::Seed seed_;
   graph::SplitMix64 random_;
 };
 
@@ -38,7 +40,7 @@ Dataset<Tensor> random(std::optional<uint64_t> seed) {
   node.cardinality = kInfinite;
   node.batch_size = graph::kNotBatched;
   node.uniform = true;
-  node.iterate = [seed = seed ? *seed : graph::draw_seed()](const graph::Context&) {
+  node.iterate = [seed = graph::seed_or_drawn(seed)](const graph::Context&) {
     return std::make_unique<RandomIterator>(seed);
   };
   return Dataset<Tensor>(std::make_shared<const graph::Node>(std::move(node)));

@@ -3,6 +3,7 @@
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/data/class_folders.h"
+#include "tutti/data/graph/call_text.h"
 
 namespace tutti::data {
 namespace {
@@ -37,7 +38,9 @@ LabeledDataset<std::tuple<Strings, Tensor>> text_dataset_from_directory(const st
     if (max_length) cut(text, static_cast<size_t>(*max_length));
     return std::tuple(Strings(std::move(text)), label);
   });
-  return {texts.batch(options.batch_size).prefetch(1), std::move(files.class_names)};
+  const std::string call = graph::call_text("text_dataset_from_directory", options.max_length.value_or(-1));
+  const Dataset<std::tuple<Strings, Tensor>> made(graph::made_by(texts.node(), call));
+  return {made.batch(options.batch_size).prefetch(1), std::move(files.class_names)};
 }
 
 }  // namespace tutti::data

@@ -66,8 +66,8 @@ class LineReader : public graph::RecordReader {
 
 Dataset<Strings> text_line_dataset(std::vector<std::filesystem::path> files) {
   return Dataset<Strings>(graph::read_files(
-      std::move(files), [](const std::filesystem::path& file) { return std::make_unique<LineReader>(file); },
-      graph::kNotBatched));
+      std::move(files), "text_line_dataset",
+      [](const std::filesystem::path& file) { return std::make_unique<LineReader>(file); }, graph::kNotBatched));
 }
 
 }  // namespace tutti::data

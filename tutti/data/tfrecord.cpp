@@ -9,6 +9,7 @@
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 #include "tutti/data/compressed_file.h"
+#include "tutti/data/graph/call_text.h"
 #include "tutti/data/graph/file_records.h"
 
 namespace tutti::data {
@@ -118,7 +119,7 @@ void TFRecordWriter::write(std::string_view record) {
 
 Dataset<Strings> tfrecord_dataset(std::vector<std::filesystem::path> files, const TFRecordOptions& options) {
   return Dataset<Strings>(graph::read_files(
-      std::move(files),
+      std::move(files), graph::call_text("tfrecord_dataset", to_string(options.compression)),
       [compression = options.compression](const std::filesystem::path& file) {
         return std::make_unique<TFRecordReader>(file, compression);
       },

@@ -178,11 +178,12 @@ TEST_F(TFRecords, ResumeWhereTheirIteratorWasSaved) {
 
 TEST_F(TFRecords, CannotResumeBehindTheEndOfTheirFile) {
   write_records(folder_ / "a", {"one", "two"});
-  graph::StateWriter writer({});
-  writer.op("files", {1});
+  const auto iterator = tfrecord_dataset({folder_ / "a"}).node()->iterate({});
+  graph::StateWriter text = graph::StateWriter::of_ops(), writer({});
+  iterator->save(text);
+  writer.op(text.ops().front());
   for (const int64_t number : {0, 1, 1000}) writer.number(number);
   graph::StateReader state(writer.finish(), {});
-  const auto iterator = tfrecord_dataset({folder_ / "a"}).node()->iterate({});
   EXPECT_THAT(error_of([&] { iterator->restore(state); }), AllOf(HasSubstr("data_loss"), HasSubstr("byte 1000")));
 }
 

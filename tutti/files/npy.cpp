@@ -108,14 +108,17 @@ bool is_empty_zip(const std::filesystem::path& path) {
   return file.gcount() == 22 && std::string_view(bytes.data(), bytes.size()).starts_with(kStart);
 }
 
-// What read_npz gives back as it was.
+// What read_npz gives back as it was: libarchive reads a backslash as a slash.
 void check_key(const std::string& key, const std::string& file) {
+  constexpr std::string_view kNever("\0\\", 2);
   constexpr size_t kMaxKey = UINT16_MAX - kSuffix.size();  // as a zip file has 16 bits for the length of a name
   if (key.empty()) throw Error(ErrorCode::invalid_argument, str("write_npz: a tensor for '", file, "' has no name"));
-  if (!is_utf8(key) || key.find('\0') != std::string::npos || key.size() > kMaxKey)
-    throw Error(ErrorCode::invalid_argument,
-                str("write_npz: a tensor for '", file, "' has a name of ", key.size(),
-                    " bytes that a .npz file can't keep; it must be UTF-8 without zeros, and not above ", kMaxKey));
+  if (!is_utf8(key) || key.find_first_of(kNever) != std::string::npos || key.size() > kMaxKey)
+    throw Error(
+        ErrorCode::invalid_argument,
+        str("write_npz: a tensor for '", file, "' has a name of ", key.size(),
+            " bytes that a .npz file can't keep; it must be UTF-8 without zeros and backslashes, and not above ",
+            kMaxKey));
 }
 
 }  // namespace

@@ -17,8 +17,8 @@ namespace tutti::files {
 // says; unimplemented, by name, for a dtype that LibTorch has not.
 Tensor read_npy(const std::filesystem::path& path);
 
-// The arrays in a .npz file by their names, without ".npy". Throws: the same; data_loss also for members that are no
-// arrays, or of one name.
+// The arrays in a .npz file by their names, without ".npy", as libarchive has them: with a slash for a backslash,
+// accents composed. Throws: the same; data_loss also for members that are no arrays, or of one name.
 std::map<std::string, Tensor> read_npz(const std::filesystem::path& path);
 
 // Writes a dense tensor of any device and strides; a mesh tensor is gathered. The file appears when it is whole, and
@@ -32,7 +32,7 @@ enum class NpzCompression {
 };
 
 // Writes tensors as members "name.npy". Throws: as write_npy; invalid_argument also for a name that is empty, longer
-// than 65,531 bytes or no text in UTF-8.
+// than 65,531 bytes, no text in UTF-8, or has a backslash.
 void write_npz(const std::filesystem::path& path, const std::map<std::string, Tensor>& tensors,
                NpzCompression compression = NpzCompression::none);
 

@@ -39,7 +39,8 @@ class TwoRecords : public graph::RecordReader {
 
 Dataset<Strings> reader(std::vector<std::filesystem::path> files) {
   return Dataset<Strings>(graph::read_files(
-      std::move(files), [](const auto& file) { return std::make_unique<TwoRecords>(file); }, graph::kNotBatched));
+      std::move(files), "two_records", [](const auto& file) { return std::make_unique<TwoRecords>(file); },
+      graph::kNotBatched));
 }
 
 Dataset<Strings> names() { return from_tensor_slices(Strings({"a", "b", "c", "d", "e"}, {5})); }

@@ -3,6 +3,7 @@
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/data/graph/call_text.h"
 #include "tutti/data/graph/ops.h"
 
 namespace tutti::data::graph {
@@ -26,6 +27,11 @@ struct Buckets {
   std::vector<int64_t> boundaries;
   std::vector<int64_t> batch_sizes;
   BucketOptions options;
+
+  std::string text(const std::string& op) const {
+    return call_text(op, boundaries, batch_sizes, options.padding_value, options.padded_shapes,
+                     options.pad_to_bucket_boundary, options.no_padding, options.drop_remainder);
+  }
 
   int64_t bucket_of(int64_t length) const { return std::ranges::upper_bound(boundaries, length) - boundaries.begin(); }
 
@@ -72,7 +78,9 @@ NodePtr bucket_by_sequence_length(const NodePtr& input, NumberFunction length, s
   };
   functions.reduce = [buckets](int64_t bucket, const NodePtr& window) { return buckets->batch_of(bucket, window); };
   functions.window_size = [buckets](int64_t bucket) { return buckets->batch_sizes[static_cast<size_t>(bucket)]; };
-  Node node = *group_by_window(input, std::move(functions), "bucket_by_sequence_length");
+  functions.op = "bucket_by_sequence_length";
+  functions.text = buckets->text(functions.op);
+  Node node = *group_by_window(input, std::move(functions));
   node.row_sizes_vary = !options.no_padding;
   return std::make_shared<const Node>(std::move(node));
 }

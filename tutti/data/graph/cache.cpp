@@ -184,12 +184,14 @@ class CacheIterator : public Iterator {
     return true;
   }
 
+  // Where it reads, the input's state is that of a pass that was not used, by which a state of another is refused.
   void save(StateWriter& state) override {
     state.op("cache");
     state.number(filling_ != nullptr);
     state.number(whole_);
+    const auto unused = filling_ ? nullptr : input_->iterate(of_input_);
+    (filling_ ? *filling_ : *unused).save(state);
     if (filling_) {
-      filling_->save(state);
       builder_.save(state);
     } else {
       graph::save(*store_, state);
@@ -201,9 +203,9 @@ class CacheIterator : public Iterator {
     state.op("cache");
     const bool is_filling = state.flag();
     whole_ = state.flag();
+    if (!filling_) filling_ = input_->iterate(of_input_);
+    filling_->restore(state);
     if (is_filling) {
-      if (!filling_) filling_ = input_->iterate(of_input_);
-      filling_->restore(state);
       builder_.restore(state);
     } else {
       filling_.reset();

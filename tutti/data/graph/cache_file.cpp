@@ -5,7 +5,6 @@
 #include <array>
 #include <cstring>
 #include <fstream>
-#include <future>
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
@@ -32,7 +31,7 @@ struct Header {
 };
 constexpr size_t kHeaderBytes = 12;
 
-uint32_t checksum_of(uint64_t size, const void* bytes, size_t count) {
+uint32_t checksum_of_part(uint64_t size, const void* bytes, size_t count) {
   std::array<Bytef, sizeof size> prefix;
   std::memcpy(prefix.data(), &size, sizeof size);
   const uLong begun = crc32_z(0, prefix.data(), prefix.size());
@@ -66,7 +65,7 @@ class CacheWriter {
 
  private:
   void record(uint64_t size, const void* bytes, size_t count) {
-    const uint32_t checksum = checksum_of(size, bytes, count);
+    const uint32_t checksum = checksum_of_part(size, bytes, count);
     file_.write(reinterpret_cast<const char*>(&size), sizeof size);
     file_.write(reinterpret_cast<const char*>(&checksum), sizeof checksum);
     file_.write(static_cast<const char*>(bytes), static_cast<std::streamsize>(count));
@@ -116,7 +115,7 @@ class CacheReader {
     uint64_t count;
     read(&count, sizeof count);
     go_to(begin);
-    if (end.size == kEnd && end.checksum == checksum_of(kEnd, &count, sizeof count) &&
+    if (end.size == kEnd && end.checksum == checksum_of_part(kEnd, &count, sizeof count) &&
         count != static_cast<uint64_t>(cardinality))
       throw Error(ErrorCode::failed_precondition,
                   str("cache: '", path_.string(), "' has ", count, " elements and the dataset ", cardinality,
@@ -172,7 +171,7 @@ class CacheReader {
       damaged(str("the element at byte ", begin, " announces ", size, " bytes, and ", size_ - position_, " follow"));
     const Tensor bytes = at::empty({static_cast<int64_t>(size)}, at::kByte);
     read(bytes.mutable_data_ptr(), size);
-    const uint32_t computed = checksum_of(header.size, bytes.const_data_ptr(), size);
+    const uint32_t computed = checksum_of_part(header.size, bytes.const_data_ptr(), size);
     if (computed != header.checksum)
       damaged(str("the checksum at byte ", begin, " is ", header.checksum, ", of its bytes it is ", computed));
     return bytes;
@@ -206,18 +205,16 @@ class CacheReader {
   bool ended_ = false;
 };
 
-// Computed once for all passes, when the first one needs it.
-using Fingerprint = std::shared_future<std::string>;
-
 // A pass that reads the file where there is one when it begins, and else writes it. A pass that was restored writes
 // none: it did not see the elements before. As in a cache in memory, the input's passes are all alike.
 class CacheFileIterator : public Iterator {
  public:
-  CacheFileIterator(NodePtr input, const fs::path& path, Fingerprint fingerprint, Context of_input)
+  CacheFileIterator(NodePtr input, const fs::path& path, std::shared_ptr<const Fingerprint> fingerprint,
+                    Context of_input)
       : input_(std::move(input)), path_(path), fingerprint_(std::move(fingerprint)), of_input_(std::move(of_input)) {
     if (fs::exists(path_)) {
       reader_.emplace(path_).require(input_->cardinality);
-      reader_->require(fingerprint_.get());
+      reader_->require(fingerprint_->of(of_input_));
     } else {
       pass_ = input_->iterate(of_input_);
     }
@@ -229,12 +226,14 @@ class CacheFileIterator : public Iterator {
     return true;
   }
 
+  // Where it reads, the input's state is that of a pass that was not used, by which a state of another is refused.
   void save(StateWriter& state) override {
     state.op("cache_file");
     state.number(given_);
     state.number(may_write_);
     state.number(pass_ != nullptr);
-    if (pass_) pass_->save(state);
+    const auto unused = pass_ ? nullptr : input_->iterate(of_input_);
+    (pass_ ? *pass_ : *unused).save(state);
   }
 
   // The file may have come or gone since the state was written.
@@ -242,14 +241,13 @@ class CacheFileIterator : public Iterator {
     state.op("cache_file");
     const int64_t given = state.number_in(0, INT64_MAX);
     may_write_ = state.flag() && given == 0;
-    if (state.flag()) {
-      auto pass = input_->iterate(of_input_);
-      pass->restore(state);
-      if (!reader_) {
-        pass_ = std::move(pass);
-        given_ = given;
-        return;
-      }
+    const bool was_read = !state.flag();
+    auto pass = input_->iterate(of_input_);
+    pass->restore(state);
+    if (!was_read && !reader_) {
+      pass_ = std::move(pass);
+      given_ = given;
+      return;
     }
     Element passed_over;
     while (given_ < given)
@@ -270,20 +268,24 @@ class CacheFileIterator : public Iterator {
       throw;
     }
     if (any) {
-      if (may_write_ && !writer_) writer_.emplace(path_, fingerprint_.get());
+      open_writer();
       if (writer_) writer_->add(element);
       return true;
     }
     ended_ = true;
-    if (may_write_ && !writer_) writer_.emplace(path_, fingerprint_.get());
+    open_writer();
     if (writer_) writer_->finish();
     writer_.reset();
     return false;
   }
 
+  void open_writer() {
+    if (may_write_ && !writer_) writer_.emplace(path_, fingerprint_->of(of_input_));
+  }
+
   NodePtr input_;
   fs::path path_;
-  Fingerprint fingerprint_;
+  std::shared_ptr<const Fingerprint> fingerprint_;
   const Context of_input_;
   std::optional<CacheReader> reader_;
   std::unique_ptr<Iterator> pass_;  // over the input; null where the file is read
@@ -299,7 +301,7 @@ NodePtr cache_file(const NodePtr& input, const fs::path& path) {
   if (path.empty())
     throw Error(ErrorCode::invalid_argument, "cache: the file has no name; cache() keeps the elements in memory");
   Node node = after(input, [path](const NodePtr& other) { return cache_file(other, path); });
-  const Fingerprint fingerprint = std::async(std::launch::deferred, fingerprint_of, input).share();
+  const auto fingerprint = std::make_shared<const Fingerprint>(input);
   node.iterate = [=](const Context& context) {
     return std::make_unique<CacheFileIterator>(input, path, fingerprint, context.fixed());
   };

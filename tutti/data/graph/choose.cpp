@@ -4,6 +4,7 @@
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/data/graph/call_text.h"
 #include "tutti/data/graph/ops.h"
 #include "tutti/data/graph/passes.h"
 
@@ -49,7 +50,8 @@ class GivenChoices : public Choices {
 
 class RandomChoices : public Choices {
  public:
-  RandomChoices(std::vector<double> weights, uint64_t seed) : weights_(std::move(weights)), random_(seed) {}
+  RandomChoices(const std::vector<double>& weights, const Passes& passes, const Context& context)
+      : weights_(weights), given_seed_(passes.given_seed(context)), random_(passes.seed_of(context)) {}
 
   std::optional<size_t> next(const std::vector<bool>& ended) override {
     for (size_t i = 0; i < weights_.size(); ++i)
@@ -63,20 +65,25 @@ class RandomChoices : public Choices {
     return choice;
   }
 
-  void save(StateWriter& state) override { state.number(static_cast<int64_t>(random_.state())); }
+  void save(StateWriter& state) override {
+    state.given_seed(given_seed_);
+    state.number(static_cast<int64_t>(random_.state()));
+  }
   void restore(StateReader& state) override { random_ = SplitMix64(static_cast<uint64_t>(state.number())); }
 
  private:
   std::vector<double> weights_;  // 0 once a dataset has ended
+  std::optional<uint64_t> given_seed_;
   SplitMix64 random_;
 };
 
 // TF: DirectedInterleaveDataset.
 class ChooseIterator : public Iterator {
  public:
-  ChooseIterator(const std::vector<NodePtr>& inputs, std::unique_ptr<Choices> choices, bool stop_on_empty_dataset,
-                 const Context& context)
-      : choices_(std::move(choices)),
+  ChooseIterator(std::string text, const std::vector<NodePtr>& inputs, std::unique_ptr<Choices> choices,
+                 bool stop_on_empty_dataset, const Context& context)
+      : text_(std::move(text)),
+        choices_(std::move(choices)),
         ended_(inputs.size()),
         num_open_(inputs.size()),
         stop_on_empty_dataset_(stop_on_empty_dataset),
@@ -99,14 +106,14 @@ class ChooseIterator : public Iterator {
   }
 
   void save(StateWriter& state) override {
-    state.op("choose", {static_cast<int64_t>(inputs_.size()), stop_on_empty_dataset_});
+    state.op(text_);
     for (const auto& input : inputs_) input->save(state);
     choices_->save(state);
     for (const bool ended : ended_) state.number(ended);
     state.number(static_cast<int64_t>(num_open_));
   }
   void restore(StateReader& state) override {
-    state.op("choose", {static_cast<int64_t>(inputs_.size()), stop_on_empty_dataset_});
+    state.op(text_);
     for (const auto& input : inputs_) input->restore(state);
     choices_->restore(state);
     for (size_t i = 0; i < ended_.size(); ++i) ended_[i] = state.flag();
@@ -114,6 +121,7 @@ class ChooseIterator : public Iterator {
   }
 
  private:
+  std::string text_;  // of the operation, with its arguments
   std::unique_ptr<Choices> choices_;
   std::vector<std::unique_ptr<Iterator>> inputs_;
   std::vector<bool> ended_;
@@ -149,6 +157,22 @@ int64_t sampled_cardinality(const std::vector<NodePtr>& inputs, const std::vecto
   return stop_on_empty ? kUnknown : total_cardinality(drawn);
 }
 
+NodePtr sampled(const std::vector<NodePtr>& inputs, const std::vector<double>& weights, const SampleOptions& options,
+                const Seed& seed) {
+  Node node =
+      after_all(inputs, [=](const std::vector<NodePtr>& others) { return sampled(others, weights, options, seed); });
+  node.cardinality = sampled_cardinality(inputs, weights, options.stop_on_empty_dataset);
+  const auto passes = std::make_shared<Passes>("sample_from_datasets", seed, options.rerandomize_each_iteration);
+  node.shared = passes;
+  const std::string text =
+      call_text("sample_from_datasets", weights, options.stop_on_empty_dataset, options.rerandomize_each_iteration);
+  node.iterate = [=, stop_on_empty_dataset = options.stop_on_empty_dataset](const Context& context) {
+    return std::make_unique<ChooseIterator>(text, inputs, std::make_unique<RandomChoices>(weights, *passes, context),
+                                            stop_on_empty_dataset, context);
+  };
+  return std::make_shared<const Node>(std::move(node));
+}
+
 }  // namespace
 
 NodePtr choose_from(const std::vector<NodePtr>& inputs, const NodePtr& choices, const ChooseOptions& options) {
@@ -158,8 +182,9 @@ NodePtr choose_from(const std::vector<NodePtr>& inputs, const NodePtr& choices, 
   });
   node.inputs.push_back(choices);
   node.cardinality = kUnknown;
+  const std::string text = call_text("choose_from_datasets", inputs.size(), options.stop_on_empty_dataset);
   node.iterate = [=](const Context& context) {
-    return std::make_unique<ChooseIterator>(inputs,
+    return std::make_unique<ChooseIterator>(text, inputs,
                                             std::make_unique<GivenChoices>(choices->iterate(context), inputs.size()),
                                             options.stop_on_empty_dataset, context);
   };
@@ -168,19 +193,7 @@ NodePtr choose_from(const std::vector<NodePtr>& inputs, const NodePtr& choices, 
 
 NodePtr sample_from(const std::vector<NodePtr>& inputs, const SampleOptions& options) {
   require_datasets(inputs, "sample_from_datasets");
-  SampleOptions fixed = options;
-  fixed.weights = checked_weights(options, inputs.size());
-  fixed.seed = options.seed ? *options.seed : draw_seed();
-  Node node = after_all(inputs, [fixed](const std::vector<NodePtr>& others) { return sample_from(others, fixed); });
-  node.cardinality = sampled_cardinality(inputs, fixed.weights, fixed.stop_on_empty_dataset);
-  const auto passes = std::make_shared<Passes>("sample_from_datasets", *fixed.seed, fixed.rerandomize_each_iteration);
-  node.shared = passes;
-  node.iterate = [=](const Context& context) {
-    return std::make_unique<ChooseIterator>(inputs,
-                                            std::make_unique<RandomChoices>(fixed.weights, passes->seed_of(context)),
-                                            fixed.stop_on_empty_dataset, context);
-  };
-  return std::make_shared<const Node>(std::move(node));
+  return sampled(inputs, checked_weights(options, inputs.size()), options, seed_or_drawn(options.seed));
 }
 
 }  // namespace tutti::data::graph

@@ -13,6 +13,7 @@ ElementDraws::ElementDraws(const std::shared_ptr<const Passes>& passes, const Co
   if (!passes) return;
   ensure_registered();  // a thread's view hands the generators out
   seed_ = passes->seed_of(context);
+  given_seed_ = passes->given_seed(context);
 }
 
 at::Generator ElementDraws::generator_of(int64_t index) const {
@@ -21,6 +22,7 @@ at::Generator ElementDraws::generator_of(int64_t index) const {
 }
 
 void ElementDraws::save(StateWriter& state) const {
+  state.given_seed(given_seed_);
   if (seed_) state.number(std::bit_cast<int64_t>(*seed_));
 }
 

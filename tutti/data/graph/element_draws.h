@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "tutti/data/graph/context.h"
 #include "tutti/data/graph/state.h"
@@ -30,6 +31,9 @@ class ElementDraws {
     return function();
   }
 
+  // The operation, with whether its function draws by a seed.
+  std::string op(const std::string& name) const { return seed_ ? name + " with a seed" : name; }
+  // Behind state.op().
   void save(StateWriter& state) const;
   void restore(StateReader& state);
 
@@ -37,6 +41,7 @@ class ElementDraws {
   at::Generator generator_of(int64_t index) const;
 
   std::optional<uint64_t> seed_;  // of the pass
+  std::optional<uint64_t> given_seed_;
 };
 
 }  // namespace tutti::data::graph

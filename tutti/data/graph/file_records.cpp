@@ -2,13 +2,22 @@
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/data/graph/content.h"
 
 namespace tutti::data::graph {
 namespace {
 
 struct Files {
   std::vector<std::filesystem::path> paths;
+  std::string call;
   OpenRecords open;
+
+  // Their names, and not those of their folders: an iterator may go on where they were moved to.
+  std::string text() const {
+    uint32_t checksum = 0;
+    for (const auto& path : paths) checksum = checksum_of_text(path.filename().string(), checksum);
+    return str(call, " of files(", paths.size(), ',', checksum, ')');
+  }
 };
 
 class FilesIterator : public Iterator {
@@ -24,16 +33,15 @@ class FilesIterator : public Iterator {
   }
 
   void save(StateWriter& state) override {
-    state.op("files", {static_cast<int64_t>(files_->paths.size())});
+    state.op(files_->text());
     state.number(static_cast<int64_t>(file_));
     state.number(num_read_);
     if (num_read_ > 0) reader_->save(state);
   }
 
   void restore(StateReader& state) override {
-    const auto num_files = static_cast<int64_t>(files_->paths.size());
-    state.op("files", {num_files});
-    file_ = static_cast<size_t>(state.number_in(0, num_files));
+    state.op(files_->text());
+    file_ = static_cast<size_t>(state.number_in(0, static_cast<int64_t>(files_->paths.size())));
     num_read_ = state.number_in(0, file_ < files_->paths.size() ? INT64_MAX : 0);
     if (num_read_ == 0) return;
     reader_ = files_->open(files_->paths[file_]);
@@ -97,13 +105,14 @@ void RecordReader::restore(StateReader&, int64_t num_read) {
                       "; the file has changed, or the state is of another"));
 }
 
-NodePtr read_files(std::vector<std::filesystem::path> files, OpenRecords open, int64_t batch_size) {
+NodePtr read_files(std::vector<std::filesystem::path> files, const std::string& call, OpenRecords open,
+                   int64_t batch_size) {
   Node node;
   if (files.empty()) node.cardinality = 0;
   node.files = files;
   node.batch_size = batch_size;
   node.uniform = batch_size == kNotBatched;
-  const auto shared = std::make_shared<const Files>(Files{std::move(files), std::move(open)});
+  const auto shared = std::make_shared<const Files>(Files{std::move(files), call, std::move(open)});
   node.shard_files = [shared, batch_size](int64_t num_shards, int64_t index) {
     const auto& paths = shared->paths;
     const auto num_files = static_cast<int64_t>(paths.size());
@@ -111,7 +120,7 @@ NodePtr read_files(std::vector<std::filesystem::path> files, OpenRecords open, i
     std::vector<std::filesystem::path> own;
     for (auto i = static_cast<size_t>(index); i < paths.size(); i += static_cast<size_t>(num_shards))
       own.push_back(paths[i]);
-    return read_files(std::move(own), shared->open, batch_size);
+    return read_files(std::move(own), shared->call, shared->open, batch_size);
   };
   node.iterate = [shared](const Context&) { return std::make_unique<FilesIterator>(shared); };
   return std::make_shared<const Node>(std::move(node));

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "tutti/data/graph/node.h"
@@ -32,7 +33,9 @@ using OpenRecords = std::function<std::unique_ptr<RecordReader>(const std::files
 
 // The records of files, one file after the other. `open` is called when a file is reached, at once for several passes.
 // An iterator is saved as the file, the number of its records that were read or lost, and what its reader saves.
+// call: what the reader is, with the arguments on which its records depend, as text (call_text).
 // batch_size: of the records, as in Node.
-NodePtr read_files(std::vector<std::filesystem::path> files, OpenRecords open, int64_t batch_size = kUnknown);
+NodePtr read_files(std::vector<std::filesystem::path> files, const std::string& call, OpenRecords open,
+                   int64_t batch_size = kUnknown);
 
 }  // namespace tutti::data::graph

@@ -31,7 +31,7 @@ class Numbered : public RecordReader {
 };
 
 NodePtr reader(std::vector<std::filesystem::path> files) {
-  return read_files(std::move(files), [](const auto& file) { return std::make_unique<Numbered>(file); });
+  return read_files(std::move(files), "numbered", [](const auto& file) { return std::make_unique<Numbered>(file); });
 }
 
 std::vector<std::string> rest(Iterator& iterator) {
@@ -73,12 +73,14 @@ TEST(FileRecords, AreResumedWhereAnIteratorWasSaved) {
 
 TEST(FileRecords, RefuseAStateOfOtherFiles) {
   const auto restore = [](int64_t file, int64_t records) {
-    StateWriter writer({});
-    writer.op("files", {2});
+    const auto iterator = reader({"a:2", "b:1"})->iterate({});
+    StateWriter text = StateWriter::of_ops(), writer({});
+    iterator->save(text);
+    writer.op(text.ops().front());
     writer.number(file);
     writer.number(records);
     StateReader state(writer.finish(), {});
-    reader({"a:2", "b:1"})->iterate({})->restore(state);
+    iterator->restore(state);
   };
   EXPECT_THAT(error_of([&] { restore(3, 0); }), HasSubstr("data_loss"));
   EXPECT_THAT(error_of([&] { restore(-1, 0); }), HasSubstr("data_loss"));

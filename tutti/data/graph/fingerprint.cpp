@@ -1,37 +1,43 @@
 #include "tutti/data/graph/fingerprint.h"
 
 #include <string_view>
+#include <unordered_map>
 
-#include "tutti/core/crc32c.h"
 #include "tutti/core/str.h"
+#include "tutti/data/graph/content.h"
 
 namespace tutti::data::graph {
 namespace {
 
-uint32_t checksum_of_text(std::string_view text, uint32_t before) {
-  const uint64_t size = text.size();
-  return crc32c(text.data(), text.size(), crc32c(&size, sizeof size, before));
-}
-
-uint32_t checksum_of_column(const Leaf& column, uint32_t before) {
-  if (const auto* text = std::get_if<Strings>(&column))
-    for (const std::string& value : text->values()) before = checksum_of_text(value, before);
-  const Tensor* tensor = host_tensor(column);
-  return tensor ? crc32c(tensor->contiguous().const_data_ptr(), tensor->nbytes(), before) : before;
-}
-
 // The name of a file and of its folder: the same data may lie elsewhere on another machine.
-uint32_t checksum_of_path(const std::filesystem::path& path, uint32_t before) {
-  return checksum_of_text((path.parent_path().filename() / path.filename()).string(), before);
+std::string short_path(const std::filesystem::path& path) {
+  return (path.parent_path().filename() / path.filename()).string();
 }
 
-std::string content_of(const Node& source) {
+// Of a source; empty for another operation.
+std::string content_of(const Node& node) {
+  if (!node.table && node.files.empty()) return "";
   uint32_t checksum = 0;
-  if (source.table)
-    for (const Leaf& column : source.table->columns()) checksum = checksum_of_column(column, checksum);
-  for (const auto& file : source.files) checksum = checksum_of_path(file, checksum);
-  return str(source.table ? "content " : "names ", checksum);
+  if (node.table)
+    for (const Leaf& column : node.table->columns()) checksum = checksum_of(column, checksum);
+  for (const auto& file : node.files) checksum = checksum_of_text(short_path(file), checksum);
+  return str(", ", node.table ? "content " : "names ", checksum);
 }
+
+// Those of all sources, in the order of the inputs: one that is there twice comes twice.
+class Contents {
+ public:
+  std::string of(const Node& node) {
+    const auto [known, is_new] = known_.try_emplace(&node);
+    if (is_new) known->second = content_of(node);
+    std::string all = known->second;
+    for (const NodePtr& input : node.inputs) all += of(*input);
+    return all;
+  }
+
+ private:
+  std::unordered_map<const Node*, std::string> known_;
+};
 
 // The operation that it is, whatever number of threads does it; empty where it changes no element.
 std::string_view without_threads(std::string_view op) {
@@ -42,17 +48,16 @@ std::string_view without_threads(std::string_view op) {
 
 }  // namespace
 
-std::string fingerprint_of(const NodePtr& node) {
+Fingerprint::Fingerprint(const NodePtr& node)
+    : node_(node), contents_(std::async(std::launch::deferred, [node] { return Contents().of(*node); })) {}
+
+std::string Fingerprint::of(const Context& context) const {
   StateWriter begun = StateWriter::of_ops();
-  node->iterate({})->save(begun);
+  node_->iterate(context)->save(begun);
   std::string text;
-  const auto add = [&](std::string_view part) {
-    if (!part.empty()) text += str(text.empty() ? "" : ", ", part);
-  };
-  for (const std::string& op : begun.ops()) add(without_threads(op));
-  for (const Node* source : nodes_of(*node))
-    if (source->table || !source->files.empty()) add(content_of(*source));
-  return text;
+  for (const std::string& op : begun.ops())
+    if (const auto part = without_threads(op); !part.empty()) text += str(text.empty() ? "" : ", ", part);
+  return text + contents_.get();
 }
 
 }  // namespace tutti::data::graph

@@ -14,11 +14,11 @@ namespace {
 // Groups that are left at the end follow in the order of their keys. TF: GroupByWindowDataset.
 class GroupByWindowIterator : public Iterator {
  public:
-  GroupByWindowIterator(NodePtr input, std::shared_ptr<const GroupFunctions> functions, const char* op,
-                        const Context& context, Context of_functions)
+  GroupByWindowIterator(NodePtr input, std::shared_ptr<const GroupFunctions> functions, const Context& context,
+                        Context of_functions)
       : input_(std::move(input)),
         functions_(std::move(functions)),
-        op_(op),
+        op_(functions_->op.c_str()),
         of_functions_(std::move(of_functions)),
         keeper_(*input_),
         pass_(input_->iterate(context)) {}
@@ -38,7 +38,7 @@ class GroupByWindowIterator : public Iterator {
   }
 
   void save(StateWriter& state) override {
-    state.op(op_);
+    state.op(functions_->text);
     pass_->save(state);
     state.number(index_);
     state.number(num_windows_);
@@ -57,7 +57,7 @@ class GroupByWindowIterator : public Iterator {
   }
 
   void restore(StateReader& state) override {
-    state.op(op_);
+    state.op(functions_->text);
     pass_->restore(state);
     index_ = state.number_in(0, INT64_MAX);
     num_windows_ = state.number_in(0, INT64_MAX);
@@ -126,18 +126,18 @@ class GroupByWindowIterator : public Iterator {
 
 }  // namespace
 
-NodePtr group_by_window(const NodePtr& input, GroupFunctions functions, const char* op) {
+NodePtr group_by_window(const NodePtr& input, GroupFunctions functions) {
   const auto shared = std::make_shared<const GroupFunctions>(std::move(functions));
-  Node node = after(input, [shared, op](const NodePtr& other) { return group_by_window(other, *shared, op); });
+  Node node = after(input, [shared](const NodePtr& other) { return group_by_window(other, *shared); });
   node.cardinality = input->cardinality == kInfinite ? kInfinite : kUnknown;
   node.batch_size = kUnknown;
   node.batch_size_of_rows = kUnknown;
   node.row_sizes_vary = false;
   node.uniform = false;
-  const auto passes = std::make_shared<Passes>(op, /*seed=*/0, /*again=*/true);
+  const auto passes = std::make_shared<Passes>(shared->op, Seed(), /*again=*/true);
   node.shared = passes;
   node.iterate = [=](const Context& context) {
-    return std::make_unique<GroupByWindowIterator>(input, shared, op, context, passes->of_functions(context));
+    return std::make_unique<GroupByWindowIterator>(input, shared, context, passes->of_functions(context));
   };
   return std::make_shared<const Node>(std::move(node));
 }

@@ -132,7 +132,7 @@ NodePtr interleave(const NodePtr& input, FlatMapFunction function, const Interle
   node.batch_size_of_rows = kUnknown;
   node.row_sizes_vary = false;
   node.uniform = false;
-  const auto passes = std::make_shared<Passes>(op, /*seed=*/0, /*again=*/true);
+  const auto passes = std::make_shared<Passes>(op, Seed(), /*again=*/true);
   node.shared = passes;
   node.iterate = [=](const Context& context) {
     return std::make_unique<InterleaveIterator>(input->iterate(context), shared, options, op,

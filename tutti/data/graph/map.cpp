@@ -23,13 +23,13 @@ class MapIterator : public Iterator {
   }
 
   void save(StateWriter& state) override {
-    state.op("map");
+    state.op(draws_.op("map"));
     state.number(index_);
     draws_.save(state);
     input_->save(state);
   }
   void restore(StateReader& state) override {
-    state.op("map");
+    state.op(draws_.op("map"));
     index_ = state.number_in(0, INT64_MAX);
     draws_.restore(state);
     input_->restore(state);
@@ -61,7 +61,7 @@ NodePtr mapped(const NodePtr& input, const std::shared_ptr<const MapFunction>& f
 }  // namespace
 
 NodePtr map(const NodePtr& input, MapFunction function, std::optional<uint64_t> seed) {
-  const auto passes = seed ? std::make_shared<Passes>("map", *seed, /*again=*/true) : nullptr;
+  const auto passes = seed ? std::make_shared<Passes>("map", seed_or_drawn(seed), /*again=*/true) : nullptr;
   return mapped(input, std::make_shared<const MapFunction>(std::move(function)), passes);
 }
 

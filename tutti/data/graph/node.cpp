@@ -12,7 +12,7 @@
 namespace tutti::data::graph {
 
 // The first bytes of a state; another number stands for another form.
-constexpr auto kFormat = "iterator state 2";
+constexpr auto kFormat = "iterator state 3";
 
 namespace {
 

@@ -14,6 +14,7 @@ class NonEmptyShardIterator : public Iterator {
   NonEmptyShardIterator(std::unique_ptr<Iterator> input, int64_t num_shards, int64_t index, std::stop_token stop)
       : input_(std::move(input)),
         num_shards_(num_shards),
+        index_(index),
         passed_over_(index),
         unseen_(num_shards - index - 1),
         pass_over_("auto-sharding", std::move(stop)) {}
@@ -35,14 +36,14 @@ class NonEmptyShardIterator : public Iterator {
   }
 
   void save(StateWriter& state) override {
-    state.op("non_empty_shard", {num_shards_});
+    state.op("non_empty_shard", {num_shards_, index_});
     state.number(passed_over_);
     state.number(unseen_);
     input_->save(state);
   }
 
   void restore(StateReader& state) override {
-    state.op("non_empty_shard", {num_shards_});
+    state.op("non_empty_shard", {num_shards_, index_});
     passed_over_ = state.number_in(0, num_shards_ - 1);
     unseen_ = state.number_in(0, num_shards_ - 1);
     input_->restore(state);
@@ -57,6 +58,7 @@ class NonEmptyShardIterator : public Iterator {
 
   std::unique_ptr<Iterator> input_;
   int64_t num_shards_;
+  int64_t index_;
   int64_t passed_over_;  // elements of other shards before the next of this one
   int64_t unseen_;       // shards behind this one whose first element was not seen
   PassOver pass_over_;

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "tutti/data/graph/node.h"
@@ -24,6 +25,9 @@ struct GroupFunctions {
   NumberFunction key;
   std::function<NodePtr(int64_t key, NodePtr window)> reduce;
   std::function<int64_t(int64_t key)> window_size;
+  // The operation that they are of, and its text: that with the arguments that they were made of.
+  std::string op = "group_by_window";
+  std::string text = op;
 };
 
 NodePtr from_tensors(const std::vector<Leaf>& leaves, Keys keys);
@@ -47,7 +51,7 @@ NodePtr rebatch(const NodePtr& input, std::vector<int64_t> sizes, const RebatchO
 NodePtr rebatch_legacy(const NodePtr& input, int num_replicas);
 NodePtr unbatch(const NodePtr& input);
 NodePtr window(const NodePtr& input, int64_t size, const WindowOptions& options);
-NodePtr group_by_window(const NodePtr& input, GroupFunctions functions, const char* op = "group_by_window");
+NodePtr group_by_window(const NodePtr& input, GroupFunctions functions);
 NodePtr bucket_by_sequence_length(const NodePtr& input, NumberFunction length, std::vector<int64_t> boundaries,
                                   std::vector<int64_t> batch_sizes, const BucketOptions& options);
 NodePtr unique(const NodePtr& input);
@@ -70,6 +74,9 @@ NodePtr enumerate(const NodePtr& input, int64_t start);
 NodePtr assert_cardinality(const NodePtr& input, int64_t count);
 NodePtr ignore_errors(const NodePtr& input, const IgnoreErrorsOptions& options);
 NodePtr with_options(const NodePtr& input, const DatasetOptions& options);
+// The input, which functions of the library's own have made by this call. As functions cannot be compared, its text is
+// what such datasets are told apart by.
+NodePtr made_by(const NodePtr& input, std::string call);
 
 // One pass, here and now.
 void for_each(const NodePtr& input, const std::function<void(Element)>& function, const char* op);

@@ -6,6 +6,7 @@
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/data/graph/call_text.h"
 #include "tutti/data/graph/ops.h"
 
 namespace tutti::data::graph {
@@ -119,19 +120,21 @@ class PaddedBatchIterator : public Iterator {
   }
 
   void save(StateWriter& state) override {
-    state.op("padded_batch", arguments());
+    state.op(text());
     input_->save(state);
     state.elements(elements_);
   }
   void restore(StateReader& state) override {
-    state.op("padded_batch", arguments());
+    state.op(text());
     input_->restore(state);
     elements_ = state.elements();
     if (elements_.size() >= size_) state.refuse(str("a batch of ", elements_.size(), " elements is not full"));
   }
 
  private:
-  std::vector<int64_t> arguments() const { return {static_cast<int64_t>(size_), options_.drop_remainder}; }
+  std::string text() const {
+    return call_text("padded_batch", size_, options_.drop_remainder, options_.padding_value, options_.padded_shapes);
+  }
 
   std::unique_ptr<Iterator> input_;
   size_t size_;

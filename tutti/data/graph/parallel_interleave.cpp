@@ -243,6 +243,9 @@ class ParallelInterleaveIterator : public Iterator {
     std::unique_lock<std::mutex> lock;
   };
 
+  const char* name() const {
+    return options_.deterministic ? "parallel_interleave" : "parallel_interleave in any order";
+  }
   void save(StateWriter& state, const Source& source) const;
   SourcePtr restored(StateReader& state);
 
@@ -273,7 +276,7 @@ class ParallelInterleaveIterator : public Iterator {
 
 void ParallelInterleaveIterator::save(StateWriter& state) {
   const Pause pause(*this);
-  state.op("parallel_interleave", {options_.cycle_length, options_.block_length});
+  state.op(name(), {options_.cycle_length, options_.block_length});
   state.graph(*dataset_);
   input_->save(state);
   for (const int64_t number : {static_cast<int64_t>(slot_), taken_, next_index_, int64_t{input_ended_}})
@@ -306,7 +309,7 @@ void ParallelInterleaveIterator::save(StateWriter& state, const Source& source) 
 }
 
 void ParallelInterleaveIterator::restore(StateReader& state) {
-  state.op("parallel_interleave", {options_.cycle_length, options_.block_length});
+  state.op(name(), {options_.cycle_length, options_.block_length});
   state.graph(*dataset_);
   input_->restore(state);
   slot_ = static_cast<size_t>(state.number_in(0, options_.cycle_length - 1));
@@ -349,7 +352,7 @@ NodePtr parallel_interleave(const NodePtr& input, FlatMapFunction function, cons
   node.rebuild = [=](const std::vector<NodePtr>& inputs) {
     return parallel_interleave(inputs.at(0), *shared, options);
   };
-  const auto passes = std::make_shared<Passes>("interleave", /*seed=*/0, /*again=*/true);
+  const auto passes = std::make_shared<Passes>("interleave", Seed(), /*again=*/true);
   node.shared = passes;
   node.iterate = [=](const Context& context) {
     return of_this_process(std::make_unique<ParallelInterleaveIterator>(input, shared, on_threads, context,

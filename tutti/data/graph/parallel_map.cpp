@@ -71,7 +71,7 @@ class ParallelMapIterator : public Iterator {
   // The threads finish what they compute, and wait until all is written.
   void save(StateWriter& state) override {
     const Pause pause(*this);
-    state.op("parallel_map");
+    state.op(form());
     state.graph(*dataset_);
     state.number(next_index_);
     draws_.save(state);
@@ -87,7 +87,7 @@ class ParallelMapIterator : public Iterator {
     }
   }
   void restore(StateReader& state) override {
-    state.op("parallel_map");
+    state.op(form());
     state.graph(*dataset_);
     next_index_ = state.number_in(0, INT64_MAX);
     draws_.restore(state);
@@ -104,6 +104,8 @@ class ParallelMapIterator : public Iterator {
   }
 
  private:
+  std::string form() const { return draws_.op(str("parallel_", op_, deterministic_ ? "" : " in any order")); }
+
   // While it lives, no thread is at the input or computes.
   class Pause {
    public:
@@ -259,7 +261,8 @@ NodePtr mapped_in_parallel(const NodePtr& input, const std::shared_ptr<const Map
 NodePtr parallel_map(const NodePtr& input, MapFunction function, const MapOptions& options, const char* op) {
   MapOptions on_threads = options;
   on_threads.num_parallel_calls = num_threads(op, options.num_parallel_calls);
-  const auto passes = options.seed ? std::make_shared<Passes>(op, *options.seed, /*again=*/true) : nullptr;
+  const auto passes =
+      options.seed ? std::make_shared<Passes>(op, seed_or_drawn(options.seed), /*again=*/true) : nullptr;
   return mapped_in_parallel(input, std::make_shared<const MapFunction>(std::move(function)), passes, on_threads, op);
 }
 

@@ -24,8 +24,16 @@ uint64_t Passes::seed() const {
   return seed_;
 }
 
+PassNumbers::Number Passes::number_of(const Context& context) const {
+  return context.numbers ? context.numbers->of(*this) : PassNumbers::Number{seed(), 0};
+}
+
+std::optional<uint64_t> Passes::given_seed(const Context& context) const {
+  return is_given_ ? std::optional(number_of(context).seed) : std::nullopt;
+}
+
 uint64_t Passes::seed_of(const Context& context) const {
-  auto [seed, iterator] = context.numbers ? context.numbers->of(*this) : PassNumbers::Number{this->seed(), 0};
+  auto [seed, iterator] = number_of(context);
   if (!again_ || context.is_first) iterator = 0;
   return SplitMix64(seed ^ SplitMix64(iterator).next() ^ (again_ ? context.place : 0)).next();
 }

@@ -2,6 +2,9 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
 
 #include "tutti/data/graph/node.h"
 #include "tutti/data/graph/random.h"
@@ -13,11 +16,15 @@ namespace tutti::data::graph {
 class Passes : public SharedState, public std::enable_shared_from_this<Passes> {
  public:
   // With `again` each pass has numbers of its own, else all have those of the first.
-  Passes(const char* op, uint64_t seed, bool again) : op_(op), again_(again), seed_(seed) {}
+  Passes(std::string op, const Seed& seed, bool again)
+      : op_(std::move(op)), again_(again), is_given_(seed.is_given), seed_(seed.value) {}
 
+  bool draws_anew() const { return again_; }  // in each pass
   // Of a new pass.
   uint64_t seed_of(const Context& context) const;
   uint64_t seed() const;
+  // That passes which are begun so have, where the program gave one: its own, or that of a state it restored.
+  std::optional<uint64_t> given_seed(const Context& context) const;
   // What datasets that this operation's function makes are begun with, as parts: they are no part of the graph, and so
   // have no iterators' number of their own.
   Context of_functions(const Context& context) const;
@@ -27,8 +34,11 @@ class Passes : public SharedState, public std::enable_shared_from_this<Passes> {
   void restore(StateReader& state) override;
 
  private:
-  const char* const op_;
+  PassNumbers::Number number_of(const Context& context) const;
+
+  const std::string op_;
   const bool again_;
+  const bool is_given_;
   mutable std::mutex mutex_;
   uint64_t seed_;           // guarded by mutex_, as the next
   uint64_t iterators_ = 0;  // that were begun

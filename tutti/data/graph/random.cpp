@@ -12,4 +12,8 @@ uint64_t draw_seed() {
   return generator.get<at::CPUGeneratorImpl>()->random64();
 }
 
+Seed seed_or_drawn(const std::optional<uint64_t>& given) {
+  return {.value = given ? *given : draw_seed(), .is_given = given.has_value()};
+}
+
 }  // namespace tutti::data::graph

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 namespace tutti::data::graph {
 
@@ -31,5 +32,12 @@ class SplitMix64 {
 
 // A seed from LibTorch's CPU generator: it follows from torch::manual_seed.
 uint64_t draw_seed();
+
+struct Seed {
+  uint64_t value = 0;
+  bool is_given = false;  // by the program
+};
+// The one that is given, or one that is drawn.
+Seed seed_or_drawn(const std::optional<uint64_t>& given);
 
 }  // namespace tutti::data::graph

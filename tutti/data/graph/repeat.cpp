@@ -20,10 +20,11 @@ class RepeatIterator : public Iterator {
       const bool any = std::exchange(any_, true);  // an error is something too
       if (pass_->next(element)) return true;
       any_ = false;
+      if (context_.stop.stop_requested()) throw Error(ErrorCode::cancelled, "repeat: the consumer is gone");
       if (left_ > 0) --left_;
       pass_ = nullptr;
       ++number_;
-      if (any && left_ != 0) begin();  // repeating nothing forever would never return
+      if (left_ > 0 || (left_ == kInfinite && any)) begin();  // repeating nothing forever would never return
     }
     return false;
   }

@@ -10,10 +10,13 @@ namespace {
 // A buffer of elements; each next() gives a random one and refills its place.
 class ShuffleIterator : public Iterator {
  public:
-  ShuffleIterator(std::unique_ptr<Iterator> input, int64_t buffer_size, uint64_t seed, Keeper keeper)
+  ShuffleIterator(std::unique_ptr<Iterator> input, int64_t buffer_size, const Passes& passes, const Context& context,
+                  Keeper keeper)
       : input_(std::move(input)),
         buffer_size_(static_cast<size_t>(buffer_size)),
-        random_(seed),
+        has_new_orders_(passes.draws_anew()),
+        given_seed_(passes.given_seed(context)),
+        random_(passes.seed_of(context)),
         keeper_(std::move(keeper)) {}
 
   bool next(Element& element) override {
@@ -30,14 +33,15 @@ class ShuffleIterator : public Iterator {
   }
 
   void save(StateWriter& state) override {
-    state.op("shuffle", {static_cast<int64_t>(buffer_size_)});
+    state.op("shuffle", arguments());
+    state.given_seed(given_seed_);
     input_->save(state);
     state.number(static_cast<int64_t>(random_.state()));
     state.number(ended_);
     state.elements(buffer_);
   }
   void restore(StateReader& state) override {
-    state.op("shuffle", {static_cast<int64_t>(buffer_size_)});
+    state.op("shuffle", arguments());
     input_->restore(state);
     random_ = SplitMix64(static_cast<uint64_t>(state.number()));
     ended_ = state.flag();
@@ -46,8 +50,16 @@ class ShuffleIterator : public Iterator {
   }
 
  private:
+  std::vector<int64_t> arguments() const {
+    std::vector<int64_t> arguments{static_cast<int64_t>(buffer_size_)};
+    if (!has_new_orders_) arguments.push_back(0);
+    return arguments;
+  }
+
   std::unique_ptr<Iterator> input_;
   size_t buffer_size_;
+  bool has_new_orders_;  // in later passes
+  std::optional<uint64_t> given_seed_;
   SplitMix64 random_;
   Keeper keeper_;
   bool ended_ = false;
@@ -60,8 +72,7 @@ NodePtr shuffled(const NodePtr& input, int64_t buffer_size, const std::shared_pt
   node.role = Role::shuffle;
   node.shared = passes;
   node.iterate = [=](const Context& context) {
-    return std::make_unique<ShuffleIterator>(input->iterate(context), buffer_size, passes->seed_of(context),
-                                             Keeper(*input));
+    return std::make_unique<ShuffleIterator>(input->iterate(context), buffer_size, *passes, context, Keeper(*input));
   };
   return std::make_shared<const Node>(std::move(node));
 }
@@ -71,8 +82,8 @@ NodePtr shuffled(const NodePtr& input, int64_t buffer_size, const std::shared_pt
 NodePtr shuffle(const NodePtr& input, int64_t buffer_size, const ShuffleOptions& options) {
   if (buffer_size < 1)
     throw Error(ErrorCode::invalid_argument, str("shuffle: buffer_size ", buffer_size, "; it must be at least 1"));
-  const uint64_t seed = options.seed ? *options.seed : draw_seed();
-  return shuffled(input, buffer_size, std::make_shared<Passes>("shuffle", seed, options.reshuffle_each_iteration));
+  return shuffled(input, buffer_size,
+                  std::make_shared<Passes>("shuffle", seed_or_drawn(options.seed), options.reshuffle_each_iteration));
 }
 
 }  // namespace tutti::data::graph

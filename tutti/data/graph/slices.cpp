@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tutti/core/str.h"
+#include "tutti/data/graph/content.h"
 
 namespace tutti::data::graph {
 namespace {
@@ -27,14 +27,7 @@ class SliceIterator : public Iterator {
   }
 
  private:
-  std::string form() const {
-    std::string form = "from_tensor_slices of";
-    for (const Leaf& column : table_->columns()) {
-      const auto* tensor = std::get_if<Tensor>(&column);
-      form += str(' ', tensor ? c10::toString(tensor->scalar_type()) : "Strings", ' ', str_list(shape_of(column)));
-    }
-    return form;
-  }
+  std::string form() const { return "from_tensor_slices of " + form_of(table_->columns(), table_->keys()); }
 
   std::shared_ptr<const Table> table_;
   int64_t row_ = 0;

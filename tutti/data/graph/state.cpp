@@ -70,6 +70,10 @@ void StateWriter::op(const std::string& name, const std::vector<int64_t>& argume
   text(text_of(name, arguments));
 }
 
+void StateWriter::given_seed(std::optional<uint64_t> seed) {
+  if (ops_only_ && seed) ops_.push_back(str("seed ", *seed));
+}
+
 void StateWriter::number(int64_t value) {
   if (!ops_only_) bytes_.number(value);
 }

@@ -24,7 +24,7 @@ class StateWriter {
  public:
   // Elements that are rows of these tables are written as such, others with their values.
   explicit StateWriter(Tables tables);
-  // Keeps the operations' names and arguments, and nothing else.
+  // Keeps the operations' names and arguments, their seeds among them, and nothing else.
   static StateWriter of_ops();
   const std::vector<std::string>& ops() const { return ops_; }
 
@@ -35,8 +35,12 @@ class StateWriter {
   // here on.
   void graph(const Node& graph);
 
-  // Begins the state of an operation: the reader's dataset must have the same one, with the same arguments.
+  // Begins the state of an operation: the reader's dataset must have the same one, with the same arguments. They are
+  // all that changes its elements, but for functions; call_text() writes those that are no integers.
   void op(const std::string& name, const std::vector<int64_t>& arguments = {});
+
+  // Behind op(): the seed that the program gave, of which only of_ops() tells, for a state goes on with its own.
+  void given_seed(std::optional<uint64_t> seed);
 
   void number(int64_t value);
   void text(const std::string& value);
