@@ -295,6 +295,30 @@ TEST_F(ReplicasOnGpus, MeetInBackwardPassesAlsoOnOneGpu) {
   }
 }
 
+TEST_F(ReplicasOnGpus, ComputeInTheCallersStreams) {
+  MirroredStrategy strategy({.devices = test_devices(2)});
+  const c10::impl::VirtualGuardImpl devices(gpu_device(0).type());
+  const auto streams = [&] {
+    return strategy.run([&] {
+      return static_cast<int64_t>(
+          devices.getStream(gpu_device(static_cast<int>(get_replica_context().replica_id_in_sync_group()))).id());
+    });
+  };
+  const auto usual = streams();
+  for (const int gpu : {0, 1}) {
+    const c10::Stream own = devices.getStreamFromGlobalPool(gpu_device(gpu), false);
+    const c10::Stream before = devices.exchangeStream(own);
+    const auto seen = streams();
+    devices.exchangeStream(before);
+    for (const int other : {0, 1}) {
+      const auto replica = static_cast<size_t>(other);
+      EXPECT_EQ(seen[replica], other == gpu ? own.id() : usual[replica]);
+    }
+  }
+  const auto again = streams();
+  for (const size_t replica : {0, 1}) EXPECT_EQ(again[replica], usual[replica]);
+}
+
 TEST_F(ReplicasOnGpus, ReduceWhatLiesOnTheCpuWithItsGradientThere) {
   OneDeviceStrategy strategy("GPU:0");
   strategy.run([] {

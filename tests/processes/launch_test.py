@@ -163,6 +163,15 @@ class Launch(unittest.TestCase):
             self.assertNotEqual(done.returncode, 0)
             self.assertIn(text, done.stderr)
 
+    def test_folders_that_cannot_be_made_are_told(self):
+        for folder, why in (("/etc/passwd", "Not a directory"), ("/proc/nothere", "No such file or directory")):
+            for arguments in (("launch", "-n", 2, "--log-dir", folder, "true"), ("certificates", folder, "h0")):
+                done = run(*arguments)
+                self.assertEqual((done.returncode, done.err), (2, [f"tutti: the folder '{folder}' cannot be made: {why}"]))
+        done = run("plan", "--tpu", "v5e:1x1", "true", variables={"TMPDIR": "/nothere"})
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("tutti: the folder of temporary files, '/nothere' by TMPDIR, cannot be used: ", done.stderr)
+
     def test_the_programs_own_options_are_its_own(self):
         for before in (("-n", 1, "--"), ("-n", 1)):
             done = launch(*before, "echo", "-n", "x", "--restarts", "--", "-n", "--")

@@ -452,6 +452,15 @@ TEST(Strides, OfABinaryCrossEntropyAreThoseOfTheFirstOperand) {
   });
 }
 
+TEST(Strides, OfABinaryCrossEntropyWithLogitsAreThoseOfTheTarget) {
+  const Tensor logits = torch::full({2, 2}, 0.5);
+  for (const Tensor& target : {torch::full({1, 2}, 0.25), torch::full({2, 1}, 0.25)})
+    expect_strides_of_one_device(target, {"-", "-"}, [&](const Tensor& t) {
+      const Tensor x = is_mesh_tensor(t) ? distribute_tensor(logits, layout_on(layout_of(t).mesh(), kRowsCut)) : logits;
+      return torch::binary_cross_entropy_with_logits(x, t.expand({2, 2}), {}, {}, at::Reduction::None);
+    });
+}
+
 TEST(Strides, OfDrawsWithProbabilitiesBesideAreThoseOfTheOperand) {
   const Tensor x = torch::rand({4, 6}).t();
   for (const std::vector<std::string>& axes : {kRowsCut, kColumnsCut}) {

@@ -303,6 +303,11 @@ TEST(NetworkPlan, MeetsWithoutAPortWhereTheLauncherSaysOneHost) {
   EXPECT_EQ(torchrun({{"TORCHELASTIC_USE_AGENT_STORE", "True"}}).leader_address, "node1:29501");
   EXPECT_TRUE(torchrun({{"LOCAL_WORLD_SIZE", "2"}}).is_on_one_host);
   EXPECT_EQ(torchrun({{"TUTTI_LEADER", "n2:1"}}).leader_address, "n2:1");
+  for (const char* address : {"", "n2", "n2:0", "n2:99999"})
+    EXPECT_THAT(error_of([&] {
+                  torchrun({{"TUTTI_LEADER", address}});
+                }),
+                HasSubstr(str("TUTTI_LEADER: the address of worker 0 is '", address, "'; it must be host:port")));
 }
 
 // Recorded words of one visit open no door a second time.

@@ -1,5 +1,6 @@
 #include "tutti/cluster/dtensor_jobs_resolver.h"
 
+#include "tutti/cluster/told_address.h"
 #include "tutti/core/error.h"
 
 namespace tutti::cluster {
@@ -32,7 +33,9 @@ DTensorJobsResolver::DTensorJobsResolver(const Environment& environment)
         const int last = static_cast<int>(jobs.size()) - 1;
         const int id = environment.has("DTENSOR_CLIENT_ID") ? environment.integer("DTENSOR_CLIENT_ID", 0, last) : 0;
         const std::string name = environment.has("DTENSOR_JOB_NAME") ? environment.text("DTENSOR_JOB_NAME") : "worker";
-        return {.spec = ClusterSpec({{name, jobs}}), .task_type = name, .task_id = id, .rpc_layer = "grpc"};
+        const ClusterSpec spec({{name, jobs}});
+        check_told_addresses("DTENSOR_JOBS", spec);
+        return {.spec = spec, .task_type = name, .task_id = id, .rpc_layer = "grpc"};
       }()) {}
 
 }  // namespace tutti::cluster

@@ -8,18 +8,6 @@
 #include "tutti/core/str.h"
 
 namespace tutti::cluster {
-namespace {
-
-// A text of somebody else's, cut and made visible for a message.
-std::string visible(std::string_view text) {
-  constexpr size_t kShown = 40;
-  std::string out = "'";
-  for (const char c : text.substr(0, kShown)) out += c >= ' ' && c < '\x7f' ? c : '?';
-  return out + (text.size() > kShown ? "…'" : "'");
-}
-
-}  // namespace
-
 Environment Environment::of_process() {
   Variables variables;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
@@ -44,6 +32,13 @@ int Environment::integer(std::string_view name, int low, int high) const {
     throw Error(ErrorCode::invalid_argument,
                 str(name, " is ", visible(digits), "; it must be a whole number from ", low, " to ", high));
   return value;
+}
+
+std::string visible(std::string_view text) {
+  constexpr size_t kShown = 40;
+  std::string out = "'";
+  for (const char c : text.substr(0, kShown)) out += c >= ' ' && c < '\x7f' ? c : '?';
+  return out + (text.size() > kShown ? "…'" : "'");
 }
 
 }  // namespace tutti::cluster

@@ -28,4 +28,7 @@ class Environment {
   Variables variables_;
 };
 
+// A text of somebody else's, in quotation marks, cut and made visible for a message.
+std::string visible(std::string_view text);
+
 }  // namespace tutti::cluster

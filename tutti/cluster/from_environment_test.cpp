@@ -118,11 +118,51 @@ TEST(FromEnvironment, NamesTheVariableThatCannotBe) {
   EXPECT_THAT(refusal(2, "WORLD_SIZE", "1e9"), HasSubstr("WORLD_SIZE is '1e9'"));
   EXPECT_THAT(refusal(2, "WORLD_SIZE", "99999999999"), HasSubstr("from 1 to 65536"));
   EXPECT_THAT(refusal(2, "MASTER_PORT", "0"), HasSubstr("MASTER_PORT"));
-  EXPECT_THAT(refusal(2, "MASTER_ADDR", "a b"), HasSubstr("no host:port"));
+  EXPECT_THAT(refusal(2, "MASTER_ADDR", "a b"), HasSubstr("MASTER_ADDR: the address of worker 0 is 'a b:29500'"));
   EXPECT_THAT(refusal(3, "PET_NNODES", "2:4"), HasSubstr("PET_NNODES is '2:4'"));
   EXPECT_THAT(refusal(5, "SLURM_STEP_TASKS_PER_NODE", "3(x2)"), HasSubstr("SLURM_STEP_TASKS_PER_NODE"));
   EXPECT_THAT(refusal(6, "TUTTI_JOB_HOSTS", "p-{0..6}.s"), HasSubstr("as many as the Job has completions"));
   EXPECT_THAT(refusal(7, "DTENSOR_JOBS", "a:1,,b:1"), HasSubstr("DTENSOR_JOBS"));
+}
+
+TEST(FromEnvironment, NamesTheVariableAndTheAddressWhereNobodyCanBe) {
+  const auto refusal = [](size_t launcher, const char* name, const std::string& value) {
+    Variables variables = launchers()[launcher].variables;
+    variables[name] = value;
+    return error_of([&] { from_environment(variables); });
+  };
+  for (const char* address :
+       {"b:99999", "b:65536", "b:-1", "b:99999999999", "b:1x", "b:", "b", ":1", "[]:1", "b:c:1", ""})
+    EXPECT_THAT(
+        refusal(1, "TF_CONFIG",
+                str(R"({"cluster": {"worker": ["a:1", ")", address, R"("]}, "task": {"type": "worker", "index": 0}})")),
+        HasSubstr(str("invalid_argument: TF_CONFIG: the address of worker 1 is '", address,
+                      "'; it must be host:port, such as node7:2222 or [fe80::1]:2222, with a port from 0 to "
+                      "65535; or, if this is not meant, unset TF_CONFIG")));
+  EXPECT_THAT(refusal(2, "MASTER_ADDR", ""), HasSubstr("MASTER_ADDR: the address of worker 0 is ':29500'; it must"));
+  EXPECT_THAT(refusal(2, "MASTER_ADDR", "a\n"), HasSubstr("MASTER_ADDR: the address of worker 0 is 'a?:29500'"));
+  EXPECT_THAT(refusal(3, "PET_MASTER_ADDR", ""), HasSubstr("PET_MASTER_ADDR: the address of worker 0 is ':29500'"));
+  EXPECT_THAT(refusal(5, "SLURM_STEP_NODELIST", "n8:2,n9,n10"),
+              HasSubstr("SLURM_STEP_NODELIST: the address of worker 0 is 'n8:2:8888'"));
+  EXPECT_THAT(refusal(6, "TUTTI_JOB_HOSTS", "p-{0..7}.s:99999"),
+              HasSubstr("TUTTI_JOB_HOSTS: the address of worker 0 is 'p-0.s:99999'"));
+  EXPECT_THAT(refusal(7, "DTENSOR_JOBS", "a:1,b:-1,c:1"), HasSubstr("DTENSOR_JOBS: the address of worker 1 is 'b:-1'"));
+}
+
+// At any free port: it tells the others which. The one that they come to first is to be found without that.
+TEST(FromEnvironment, TakesPort0OfTasksThatDoNotLead) {
+  const auto answer = [](const char* cluster) {
+    return error_of([&] {
+      from_environment(
+          Variables{{"TF_CONFIG", str("{\"cluster\": ", cluster, R"(, "task": {"type": "worker", "index": 0}})")}});
+    });
+  };
+  EXPECT_EQ(answer(R"({"worker": ["a:1", "b:0"], "ps": ["[::1]:0"]})"), "no error");
+  EXPECT_EQ(answer(R"({"chief": ["a:1"], "worker": ["b:0"]})"), "no error");
+  EXPECT_EQ(answer(R"({"worker": ["a:0"]})"), "no error");  // alone
+  EXPECT_THAT(answer(R"({"worker": ["a:0", "b:1"]})"),
+              AllOf(HasSubstr("worker 0 is 'a:0'"), HasSubstr("with a port from 1 to 65535")));
+  EXPECT_THAT(answer(R"({"chief": ["a:0"], "worker": ["b:1"]})"), HasSubstr("chief 0 is 'a:0'"));
 }
 
 TEST(FromEnvironment, RefusesATFConfigWithoutATaskOfItsCluster) {

@@ -1,6 +1,7 @@
 #include "tutti/cluster/kubernetes_cluster_resolver.h"
 
 #include "tutti/cluster/host_list.h"
+#include "tutti/cluster/told_address.h"
 #include "tutti/core/error.h"
 
 namespace tutti::cluster {
@@ -21,10 +22,9 @@ KubernetesClusterResolver::KubernetesClusterResolver(const KubernetesClusterReso
           throw Error(ErrorCode::invalid_argument,
                       str("JOB_COMPLETION_INDEX is ", index, ", and TUTTI_JOB_HOSTS lists ", hosts.size(),
                           " pods: list as many as the Job has completions"));
-        return Found{.spec = ClusterSpec({{options.job, hosts}}),
-                     .task_type = options.job,
-                     .task_id = index,
-                     .rpc_layer = options.rpc_layer};
+        const ClusterSpec spec({{options.job, hosts}});
+        check_told_addresses("TUTTI_JOB_HOSTS", spec);
+        return Found{.spec = spec, .task_type = options.job, .task_id = index, .rpc_layer = options.rpc_layer};
       }()) {}
 
 }  // namespace tutti::cluster

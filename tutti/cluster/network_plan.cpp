@@ -3,18 +3,12 @@
 #include <unistd.h>
 
 #include "tutti/cluster/rpc/host_address.h"
+#include "tutti/cluster/told_address.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 
 namespace tutti::cluster {
 namespace {
-
-Task leader_of(const ClusterSpec& spec) {
-  for (const char* job : {"chief", "worker"})
-    if (spec.has(job)) return {job, spec.jobs().at(job).begin()->first};
-  throw Error(ErrorCode::failed_precondition,
-              str("nobody leads a cluster without a chief and workers: ", to_string(spec)));
-}
 
 bool is_loopback_name(const std::string& host) {
   return host == "localhost" || host == "::1" || host.starts_with("127.");
@@ -44,7 +38,10 @@ bool launcher_says_one_host(const Environment& environment) {
 }
 
 std::string leader_address_of(const ClusterSpec& spec, const Task& leader, const Environment& environment) {
-  if (environment.has("TUTTI_LEADER")) return environment.text("TUTTI_LEADER");
+  if (environment.has("TUTTI_LEADER")) {
+    check_told_address("TUTTI_LEADER", leader, environment.text("TUTTI_LEADER"));
+    return environment.text("TUTTI_LEADER");
+  }
   const std::string address = spec.address(leader);
   if (address.empty()) return {};
   const bool has_agent = environment.has("TORCHELASTIC_USE_AGENT_STORE") &&
@@ -68,8 +65,18 @@ std::string name_of_job(const std::string& leader_address, const Environment& en
 
 }  // namespace
 
+std::optional<Task> leader_of(const ClusterSpec& spec) {
+  for (const char* job : {"chief", "worker"})
+    if (spec.num_tasks(job) > 0) return Task{job, spec.jobs().at(job).begin()->first};
+  return {};
+}
+
 NetworkPlan plan_network(const ClusterSpec& spec, const Task& task, const Environment& environment) {
-  NetworkPlan plan{.leader = leader_of(spec), .leader_address = {}};
+  const std::optional<Task> leader = leader_of(spec);
+  if (!leader)
+    throw Error(ErrorCode::failed_precondition,
+                str("nobody leads a cluster without a chief and workers: ", to_string(spec)));
+  NetworkPlan plan{.leader = *leader, .leader_address = {}};
   plan.leader_address = leader_address_of(spec, plan.leader, environment);
   const bool leader_is_far =
       environment.has("TUTTI_LEADER") && !is_loopback_name(rpc::parse_host_port(plan.leader_address).host);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "tutti/cluster/cluster_spec.h"
@@ -16,7 +17,10 @@ struct NetworkPlan {
   bool is_elastic = false;       // the others go on when one is lost, and one started again is of the same run
 };
 
-// The leader is the chief, or the first worker. It listens at TUTTI_LEADER where that is set, else at its address in
+// The chief, or the first worker; none in a cluster without them.
+std::optional<Task> leader_of(const ClusterSpec& spec);
+
+// The leader listens at TUTTI_LEADER where that is set, else at its address in
 // the cluster; where torchrun's own agent listens there (TORCHELASTIC_USE_AGENT_STORE=True), at the port behind it.
 // Tasks whose addresses are all the loopback's, and those of whom torchrun, mpirun or srun says that they are on one
 // host, meet at sockets in a folder of /tmp which only this user may enter. Throws: failed_precondition where no

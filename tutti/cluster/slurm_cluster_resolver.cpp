@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "tutti/cluster/host_list.h"
+#include "tutti/cluster/told_address.h"
 #include "tutti/core/error.h"
 
 namespace tutti::cluster {
@@ -90,6 +91,7 @@ SlurmClusterResolver::SlurmClusterResolver(const SlurmClusterResolverOptions& op
           next += count;
         }
         found.spec = spec;
+        check_told_addresses("SLURM_STEP_NODELIST", found.spec);
         if (options.auto_set_gpu && options.gpus_per_node)
           setenv("CUDA_VISIBLE_DEVICES", visible_gpus(step, options.gpus_per_task).c_str(), 1);
         return found;

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <limits>
 
+#include "tutti/cluster/told_address.h"
 #include "tutti/core/error.h"
 
 namespace tutti::cluster {
@@ -57,6 +58,7 @@ TfConfig read_tf_config(const std::string& text) {
       reader.skip();
   });
   reader.end();
+  check_told_addresses(kTfConfig, config.cluster);
   return config;
 }
 

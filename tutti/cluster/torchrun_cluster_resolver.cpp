@@ -1,5 +1,6 @@
 #include "tutti/cluster/torchrun_cluster_resolver.h"
 
+#include "tutti/cluster/told_address.h"
 #include "tutti/core/error.h"
 
 namespace tutti::cluster {
@@ -27,6 +28,7 @@ TorchrunClusterResolver::TorchrunClusterResolver(const Environment& environment)
         const int rank = environment.integer(names.rank, 0, size - 1);
         std::vector<std::string> addresses(static_cast<size_t>(size));
         addresses[0] = str(environment.text(names.address), ':', environment.integer(names.port, 1, 65'535));
+        check_told_address(names.address, {"worker", 0}, addresses[0]);
         return Found{.spec = ClusterSpec({{"worker", addresses}}), .task_type = "worker", .task_id = rank};
       }()) {}
 

@@ -1,5 +1,6 @@
 #include "tutti/cluster/tpu_cluster_resolver.h"
 
+#include "tutti/cluster/told_address.h"
 #include "tutti/core/error.h"
 
 namespace tutti::cluster {
@@ -7,10 +8,15 @@ namespace {
 
 constexpr std::string_view kGrpc = "grpc://";
 
-std::string endpoints_of(const TPUClusterResolverOptions& options, const Environment& environment) {
-  if (options.tpu) return *options.tpu;
+struct Endpoints {
+  std::string source;  // who says it
+  std::string text;
+};
+
+Endpoints endpoints_of(const TPUClusterResolverOptions& options, const Environment& environment) {
+  if (options.tpu) return {"tpu", *options.tpu};
   for (const char* name : {"KUBE_GOOGLE_CLOUD_TPU_ENDPOINTS", "TPU_NAME"})
-    if (environment.has(name)) return environment.text(name);
+    if (environment.has(name)) return {name, environment.text(name)};
   throw Error(
       ErrorCode::failed_precondition,
       "no TPU is named: give its endpoint, \"grpc://host:8470\", or set TPU_NAME to it; \"local\" is this host");
@@ -38,9 +44,11 @@ std::vector<std::string> tpu_addresses(std::string_view endpoints) {
 TPUClusterResolver::TPUClusterResolver(const TPUClusterResolverOptions& options, const Environment& environment)
     : ClusterResolver([&] {
         Found found{.task_type = options.job_name, .task_id = 0, .master = ""};
-        const std::string endpoints = endpoints_of(options, environment);
+        const auto [source, endpoints] = endpoints_of(options, environment);
         if (endpoints == "local") return found;
         const std::vector<std::string> addresses = tpu_addresses(endpoints);
+        for (int i = 0; const std::string& address : addresses)
+          check_told_address(source, {options.job_name, i++}, address);
         std::map<std::string, std::vector<std::string>> jobs{{options.job_name, addresses}};
         if (!options.coordinator_name.empty()) jobs[options.coordinator_name] = {options.coordinator_address};
         found.spec = jobs;

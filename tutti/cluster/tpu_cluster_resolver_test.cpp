@@ -38,5 +38,14 @@ TEST(TPUClusterResolver, RefusesWhatItWouldHaveToLookUp) {
   EXPECT_THAT(error_of([] { TPUClusterResolver({}, Environment()); }), HasSubstr("set TPU_NAME"));
 }
 
+TEST(TPUClusterResolver, RefusesPortsThatAreNone) {
+  EXPECT_THAT(error_of([] { TPUClusterResolver({.tpu = "grpc://a:8470,grpc://b:99999"}, {}); }),
+              HasSubstr("invalid_argument: tpu: the address of worker 1 is 'b:99999'"));
+  EXPECT_THAT(error_of([] {
+                TPUClusterResolver({}, Environment::Variables{{"TPU_NAME", "grpc://a:0"}});
+              }),
+              HasSubstr("TPU_NAME: the address of worker 0 is 'a:0'"));
+}
+
 }  // namespace
 }  // namespace tutti::cluster

@@ -1,7 +1,8 @@
 #include "tutti/distribute/replica_runner.h"
 
 #include <ATen/ThreadLocalState.h>
-#include <c10/core/DeviceGuard.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "tutti/core/error.h"
 #include "tutti/core/release_queue.h"
@@ -46,8 +47,16 @@ class Turn {
 
 }  // namespace
 
+c10::SmallVector<std::optional<c10::Stream>, 8> ReplicaRunner::current_streams() const {
+  c10::SmallVector<std::optional<c10::Stream>, 8> streams(devices_.size());
+  for (size_t r = 0; r < devices_.size(); ++r)
+    if (!devices_[r].is_cpu()) streams[r] = c10::impl::VirtualGuardImpl(devices_[r].type()).getStream(devices_[r]);
+  return streams;
+}
+
 void ReplicaRunner::run_one(int replica, FunctionRef<void(int replica)> function, const StrategyPlace& place,
-                            CallRecorder* recorder, const std::shared_ptr<GradientGroup>& gradients) {
+                            CallRecorder* recorder, const std::shared_ptr<GradientGroup>& gradients,
+                            const std::optional<c10::Stream>& stream) {
   const auto r = static_cast<size_t>(replica);
   std::optional<RecordGuard> records;
   if (recorder && CallRecorder::current() != recorder) records.emplace(*recorder);
@@ -56,10 +65,10 @@ void ReplicaRunner::run_one(int replica, FunctionRef<void(int replica)> function
                               .generator = generators_.of(replica),
                               .gradients = &gradients,
                               .strategy = &place});
-  std::optional<c10::DeviceGuard> device;
+  std::optional<c10::StreamGuard> device;
   std::optional<BackwardHere> backward_here;
-  if (!devices_[r].is_cpu()) {
-    device.emplace(devices_[r]);
+  if (stream) {
+    device.emplace(*stream);
     enter_gpu(devices_[r]);
     backward_here.emplace();
   }
@@ -101,14 +110,15 @@ void ReplicaRunner::run(FunctionRef<void(int replica)> function, const RunOption
                             .turns = turns ? &*turns : nullptr,
                             .recorded = recorder != nullptr,
                             .first_replica = strategy_.first_local_replica()};
+  const auto streams = current_streams();
   busy_.store(true, std::memory_order_relaxed);
   if (const ReplicasCompute computing(mesh_->clock); devices_.size() == 1) {
-    run_one(0, function, place, recorder, gradients);
+    run_one(0, function, place, recorder, gradients, streams[0]);
   } else {
     const at::ThreadLocalState caller;
     workers_.run([&](int replica) {
       const at::ThreadLocalStateGuard as_caller(caller);
-      run_one(replica, function, place, recorder, gradients);
+      run_one(replica, function, place, recorder, gradients, streams[static_cast<size_t>(replica)]);
     });
   }
   busy_.store(false, std::memory_order_relaxed);

@@ -7,6 +7,7 @@
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/core/tensor_version.h"
 #include "tutti/tensor/alias.h"
 #include "tutti/tensor/cut.h"
 #include "tutti/tensor/relayout.h"
@@ -20,11 +21,6 @@ namespace {
 Tensor bare(const Tensor& tensor) {
   auto* impl = tensor.unsafeGetTensorImpl();
   return Tensor(impl->shallow_copy_and_detach(c10::VariableVersion(impl->version_counter()), true));
-}
-
-uint32_t version_of(const Tensor& tensor) {
-  const auto& counter = tensor.unsafeGetTensorImpl()->version_counter();
-  return counter.enabled() ? counter.current_version() : 0;
 }
 
 }  // namespace
@@ -56,9 +52,8 @@ Tensor CopiedView::view_of(const Tensor& stand_in) const {
 
 // Without a version counter (in inference mode) nobody knows.
 bool CopiedView::is_stale() const {
-  const Tensor& tensor = viewed();
-  return is_spoilt_ || !tensor.unsafeGetTensorImpl()->version_counter().enabled() || version_of(tensor) != version_ ||
-         source().writes() != writes_;
+  const int64_t version = version_of(viewed());
+  return is_spoilt_ || version < 0 || version != version_ || source().writes() != writes_;
 }
 
 void CopiedView::refresh() {

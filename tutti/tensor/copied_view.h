@@ -39,7 +39,7 @@ class CopiedView {
   Components copy_;
   std::mutex mutex_;
   // The tensor's version and writes when it and the copy last agreed; guarded by mutex_.
-  uint32_t version_;
+  int64_t version_;
   uint64_t writes_;
   bool is_spoilt_ = false;  // guarded by mutex_
 };

@@ -10,6 +10,7 @@
 #include "tutti/core/error.h"
 #include "tutti/core/file_descriptor.h"
 #include "tutti/core/str.h"
+#include "tutti/tools/output_folder.h"
 
 namespace tutti::tools {
 namespace {
@@ -33,7 +34,7 @@ int make_certificates(const std::filesystem::path& folder, const std::vector<std
                       std::chrono::hours valid_for, std::ostream& out) {
   if (hosts.empty()) throw Error(ErrorCode::invalid_argument, "which hosts? Name each as the others reach it");
   const rpc::Certificates made = rpc::make_certificates(hosts, valid_for);
-  std::filesystem::create_directories(folder);
+  make_output_folder(folder);
   write_pair(folder, "ca", made.authority);
   for (size_t i = 0; i < hosts.size(); ++i) write_pair(folder, hosts[i].substr(0, hosts[i].find(',')), made.hosts[i]);
   out << "Take ca.pem, HOST.pem and HOST.key to each host, and set there:\n"

@@ -12,6 +12,7 @@
 #include "tutti/tools/launch_places.h"
 #include "tutti/tools/node_hub.h"
 #include "tutti/tools/node_link.h"
+#include "tutti/tools/output_folder.h"
 #include "tutti/tools/process_set.h"
 
 namespace tutti::tools {
@@ -275,7 +276,7 @@ int launch(const LaunchOptions& options, std::ostream& out, std::ostream& err) {
     throw Error(ErrorCode::invalid_argument,
                 "several nodes need --leader HOST:PORT, the same on all: a port on the host "
                 "of --node-rank 0; one node needs none");
-  if (!options.log_dir.empty()) std::filesystem::create_directories(options.log_dir);
+  if (!options.log_dir.empty()) make_output_folder(options.log_dir);
   Launch launch(options, out, err);
   for (int attempt = 0;; ++attempt) {
     const ProcessSetEnd end = launch.run(attempt);

@@ -21,11 +21,6 @@ void LaunchPlaces::note_start(int count) {
   num_left_ += count;
 }
 
-bool LaunchPlaces::has_finished() const {
-  const std::lock_guard lock(mutex_);
-  return has_finished_;
-}
-
 Verdict LaunchPlaces::judge(bool takes_part) {
   const std::lock_guard lock(mutex_);
   if (has_finished_) {  // what came too late for the run has not failed

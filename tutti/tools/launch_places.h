@@ -22,11 +22,9 @@ class LaunchPlaces {
   // Of `num_processes`, at least `min_processes` have to be left for the others to go on.
   LaunchPlaces(int num_processes, int min_processes, int num_restarts);
 
-  // A process has ended, others have come.
+  // A process has ended, others have come. The run is over once one has finished.
   void note_end(bool has_finished);
   void note_start(int count);
-  // Whether one has ended well: the run is over.
-  bool has_finished() const;
   // Of an elastic run (Elastic), where one has failed that `takes_part` in the group, or did.
   Verdict judge(bool takes_part);
   // A restart, where any are left.
@@ -36,7 +34,7 @@ class LaunchPlaces {
   Verdict start_again_locked();
 
   const int min_processes_, num_restarts_;
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   int num_left_, restarts_left_;
   bool has_finished_ = false;
 };

@@ -25,7 +25,6 @@ TEST(LaunchPlaces, StartAgainWhileThereAreRestartsAndGoOnWhileEnoughAreLeft) {
 TEST(LaunchPlaces, CallItNoFailureWhatCameTooLateForTheRun) {
   LaunchPlaces places(3, 1, 5);
   places.note_end(/*has_finished=*/true);
-  EXPECT_TRUE(places.has_finished());
   EXPECT_EQ(places.judge(/*takes_part=*/false), (Verdict{.kind = Kind::goes_on, .why = "the run was over"}));
   EXPECT_EQ(places.judge(/*takes_part=*/true), Verdict{});
   EXPECT_EQ(places.start_again(), Verdict{});

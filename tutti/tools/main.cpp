@@ -1,11 +1,11 @@
 // The `tutti` command.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <exception>
 #include <functional>
 #include <iostream>
 #include <string_view>
 
-#include "tutti/core/error.h"
 #include "tutti/tools/certificates_command.h"
 #include "tutti/tools/checkpoint_command.h"
 #include "tutti/tools/kubernetes_manifest.h"
@@ -168,7 +168,7 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, num_own, argv);
   try {
     return command();
-  } catch (const tutti::Error& error) {
+  } catch (const std::exception& error) {
     std::cerr << "tutti: " << error.what() << '\n';
     return 2;
   }

@@ -43,6 +43,17 @@ TEST(PlanEnvironment, SaysWhatProgramsWouldRefuse) {
       << text;
 }
 
+TEST(PlanEnvironment, RefusesAddressesWhereNobodyCanBe) {
+  std::ostringstream out;
+  EXPECT_EQ(plan_environment(Variables{{"TF_CONFIG", R"({"cluster": {"worker": ["a:99999", "b:-1"]},
+                                                         "task": {"type": "worker", "index": 0}})"}},
+                             out),
+            1);
+  EXPECT_NE(out.str().find("Programs refuse this: TF_CONFIG: the address of worker 0 is 'a:99999'; "),
+            std::string::npos)
+      << out.str();
+}
+
 TEST(PlanEnvironment, SaysThatAProcessIsAlone) {
   std::ostringstream out;
   EXPECT_EQ(plan_environment({}, out), 0);

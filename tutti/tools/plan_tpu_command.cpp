@@ -4,6 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -15,12 +18,24 @@
 namespace tutti::tools {
 namespace {
 
+std::filesystem::path temporary_folder() {
+  std::error_code error;
+  std::filesystem::path folder = std::filesystem::temp_directory_path(error);
+  if (!error) return folder;
+  const char* const named = std::getenv("TMPDIR");
+  throw Error(ErrorCode::failed_precondition,
+              str("the folder of temporary files", named ? str(", '", named, "' by TMPDIR,") : "",
+                  " cannot be used: ", error.message()));
+}
+
 // An empty file, removed in the end.
 class ReportFile {
  public:
-  ReportFile() : path_((std::filesystem::temp_directory_path() / "tutti_plan.XXXXXX").string()) {
+  ReportFile() : path_((temporary_folder() / "tutti_plan.XXXXXX").string()) {
     const int file = mkstemp(path_.data());
-    if (file < 0) throw Error(ErrorCode::not_found, str("a file for the plan, ", path_, ", cannot be made"));
+    if (file < 0)
+      throw Error(ErrorCode::not_found,
+                  str("a file for the plan, ", path_, ", cannot be made: ", std::strerror(errno)));
     close(file);
   }
   ~ReportFile() { unlink(path_.c_str()); }

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -56,22 +57,24 @@ void check_path_is_free(const std::string& path) {
 
 }  // namespace
 
-HostPort parse_host_port(const std::string& address) {
+std::optional<HostPort> find_host_port(const std::string& address) {
   const size_t colon = address.rfind(':');
-  HostPort place;
-  bool is_good = colon != std::string::npos && colon > 0;
-  if (is_good) {
-    place.host = address.substr(0, colon);
-    const char *begin = address.data() + colon + 1, *end = address.data() + address.size();
-    const auto [rest, error] = std::from_chars(begin, end, place.port);
-    is_good = error == std::errc() && rest == end && place.port >= 0 && place.port <= 65'535;
-  }
-  const bool is_bracketed = is_good && place.host.front() == '[' && place.host.back() == ']';
+  if (colon == std::string::npos) return {};
+  HostPort place{.host = address.substr(0, colon)};
+  const char *begin = address.data() + colon + 1, *end = address.data() + address.size();
+  const auto [rest, error] = std::from_chars(begin, end, place.port);
+  if (error != std::errc() || rest != end || place.port < 0 || place.port > 65'535) return {};
+  const bool is_bracketed = place.host.starts_with('[') && place.host.ends_with(']');
   if (is_bracketed) place.host = place.host.substr(1, place.host.size() - 2);
-  if (!is_good || place.host.empty() || (!is_bracketed && place.host.find(':') != std::string::npos))
-    throw Error(ErrorCode::invalid_argument,
-                str("'", address, "' is no address: one is host:port, such as node7:2222 or [fe80::1]:2222"));
+  const bool is_visible = std::ranges::all_of(place.host, [](char c) { return c > ' ' && c < '\x7f'; });
+  if (place.host.empty() || !is_visible || (!is_bracketed && place.host.find(':') != std::string::npos)) return {};
   return place;
+}
+
+HostPort parse_host_port(const std::string& address) {
+  if (const auto place = find_host_port(address)) return *place;
+  throw Error(ErrorCode::invalid_argument,
+              str("'", address, "' is no address: one is host:port, such as node7:2222 or [fe80::1]:2222"));
 }
 
 bool is_local(const std::string& address) {

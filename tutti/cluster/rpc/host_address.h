@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 // "host:port", as addresses of other processes are written, to what the network knows.
@@ -9,7 +10,9 @@ struct HostPort {
   std::string host;
   int port = 0;
 };
-// "node7:2222", "[::1]:2222". Throws: invalid_argument.
+// "node7:2222", "[::1]:2222", with a port from 0 to 65535; absent for what is no address.
+std::optional<HostPort> find_host_port(const std::string& address);
+// Throws: invalid_argument for what is none.
 HostPort parse_host_port(const std::string& address);
 
 // Whether it is a "unix:" or "unix-abstract:" address.

@@ -224,6 +224,8 @@ std::optional<torch::jit::Stack> results_of_kernel(const std::string& name, at::
   // numbers.
   if (name == "aten::binary_cross_entropy" && arguments[3].toInt() == at::Reduction::None)
     return torch::jit::Stack{at::empty_like(without_memory(arguments[0].toTensor()))};
+  if (name == "aten::binary_cross_entropy_with_logits" && arguments[4].toInt() == at::Reduction::None)  // of 1 - target
+    return torch::jit::Stack{at::add(without_memory(arguments[1].toTensor()), 1)};
   if (name == "aten::huber_loss" && arguments[2].toInt() == at::Reduction::None) return result_of_huber_loss(arguments);
   if (name == "aten::where") return result_of_where(arguments);
   if (name == "aten::linalg_solve_triangular") return result_of_triangular_system(arguments);
