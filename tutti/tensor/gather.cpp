@@ -87,6 +87,7 @@ Tensor gather(const Tensor& tensor) {
   if (!is_mesh_tensor(tensor)) return tensor;
   require_global_view("gather", "local() gives a replica its part");
   if (RemoteReads* const reads = RemoteReads::current()) reads->read(tensor);
+  const GlobalViewGuard outside_of_scopes;
   if (at::GradMode::is_enabled() && tensor.requires_grad()) return GatherFunction::apply(tensor);
   return gather_value(tensor);
 }
