@@ -1,6 +1,9 @@
 // The collectives that a program asks for by name, with their gradients.
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/custom_function.h>
+
+#include <optional>
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
@@ -87,7 +90,8 @@ Tensor gather(const Tensor& tensor) {
   if (!is_mesh_tensor(tensor)) return tensor;
   require_global_view("gather", "local() gives a replica its part");
   if (RemoteReads* const reads = RemoteReads::current()) reads->read(tensor);
-  const GlobalViewGuard outside_of_scopes;
+  std::optional<c10::impl::ExcludeDispatchKeyGuard> outside_of_scopes;  // what is made on the way lies on no mesh
+  if (ThreadView::current().scope) outside_of_scopes.emplace(kFrontKey);
   if (at::GradMode::is_enabled() && tensor.requires_grad()) return GatherFunction::apply(tensor);
   return gather_value(tensor);
 }
