@@ -50,7 +50,110 @@ void print(const char* what, const Tensor& value) {
 
 class Program {
  public:
-  explicit Program(const std::filesystem::path& folder) : folder_(folder) {}
+  explicit Program(const std::filesystem::path& folder)
+      : folder_(folder),
+        strategy_({.variable_partitioner = FixedShardsPartitioner(2),
+                   .devices = configure_logical_cpus(1),
+                   .connect_timeout = std::chrono::seconds(60)}),
+        net_(strategy_.build([] { return std::make_shared<Net>(); })),
+        sgd_(strategy_.build([this] {
+          return std::make_shared<Optimizer<torch::optim::SGD>>(
+              torch::optim::SGD(net_->parameters(), torch::optim::SGDOptions(0.25)));
+        })),
+        detached_(net_->weight.detach()),
+        element_(net_->weight[1]),
+        shards_(strategy_.shards(net_->table)),
+        coordinator_(strategy_),
+        step_(coordinator_.function("step", [this] { return step([&] { return net_->weight.sum(); }); })),
+        three_steps_(coordinator_.function("three_steps",
+                                           [this] {
+                                             std::vector<Tensor> losses;
+                                             for (int i = 0; i < 3; ++i)
+                                               losses.push_back(step([&] { return net_->weight.square().sum(); }));
+                                             return at::stack(losses);
+                                           })),
+        read_behind_step_(coordinator_.function("read_behind_step",
+                                                [this] {
+                                                  step([&] { return net_->weight.sum() + embedded(at::tensor({2})); });
+                                                  const at::NoGradGuard no_grad;
+                                                  return at::stack({net_->weight.sum(), net_->table.sum()});
+                                                })),
+        old_graph_(coordinator_.function("old_graph",
+                                         [this] {
+                                           bool is_refused = false;
+                                           strategy_.run([&] {
+                                             const Tensor old = net_->weight.square().sum();
+                                             sgd_->zero_grad();
+                                             net_->weight.sum().backward();
+                                             sgd_->step();
+                                             try {
+                                               old.backward();
+                                             } catch (const std::exception&) {
+                                               is_refused = true;
+                                             }
+                                             return at::zeros({});
+                                           });
+                                           return at::full({}, is_refused ? 1 : 0);
+                                         })),
+        conjugate_(coordinator_.function(
+            "conjugate",
+            [this] {
+              const Tensor by = at::view_as_complex(at::tensor({0.F, 1.F, 0.F, 2.F}).view({2, 2}));
+              return step([&] { return at::real(net_->roots.conj() * by).sum(); });
+            })),
+        rows_(coordinator_.function("rows", [this] { return step([&] {
+                                                       return embedded(at::tensor({1, 4, 1}));
+                                                     }); })),
+        rows_and_noise_(coordinator_.function("rows_and_noise",
+                                              [this] {
+                                                return strategy_.reduce(ReduceOp::sum, strategy_.run([&] {
+                                                  sgd_->zero_grad();
+                                                  const Tensor loss = embedded(at::tensor({1}));
+                                                  loss.backward();
+                                                  net_->table.mutable_grad() = net_->table.grad() + 1;
+                                                  sgd_->step();
+                                                  return loss.detach();
+                                                }));
+                                              })),
+        best_(coordinator_.function("best",
+                                    [this](float value) {
+                                      const at::NoGradGuard no_grad;
+                                      net_->best.copy_(at::minimum(net_->best, at::full({}, value)));
+                                      return net_->best.clone();
+                                    })),
+        fine_(coordinator_.function("fine",
+                                    [this] {
+                                      const at::NoGradGuard no_grad;
+                                      net_->fine.fill_(0.001F);
+                                      return net_->fine.clone();
+                                    })),
+        flags_(coordinator_.function("flags",
+                                     [this] {
+                                       const at::NoGradGuard no_grad;
+                                       net_->flags[1].fill_(true);
+                                       return net_->flags.clone();
+                                     })),
+        views_(coordinator_.function("views", [this] { return all_views(); })),
+        step_and_views_(coordinator_.function("step_and_views",
+                                              [this] {
+                                                step([&] { return net_->weight.sum() + embedded(at::tensor({5})); });
+                                                return all_views();
+                                              })),
+        read_(coordinator_.function("read",
+                                    [this] {
+                                      const at::NoGradGuard no_grad;
+                                      return at::cat({net_->count.reshape({-1}), net_->weight.detach()});
+                                    })),
+        spoil_buffer_(coordinator_.function("spoil_buffer",
+                                            [this]() -> Tensor {
+                                              net_->count.add_(7);
+                                              throw Error(ErrorCode::data_loss, "a bad record");
+                                            })),
+        spoil_variable_(coordinator_.function("spoil_variable", [this]() -> Tensor {
+          const at::NoGradGuard no_grad;
+          net_->weight.fill_(100);
+          throw Error(ErrorCode::data_loss, "a bad record");
+        })) {}
 
   void run() {
     coordinator_.run([&] {
@@ -142,96 +245,27 @@ class Program {
   }
 
   const std::filesystem::path folder_;
-  ParameterServerStrategy strategy_{{.variable_partitioner = FixedShardsPartitioner(2),
-                                     .devices = configure_logical_cpus(1),
-                                     .connect_timeout = std::chrono::seconds(60)}};
-  const std::shared_ptr<Net> net_ = strategy_.build([] { return std::make_shared<Net>(); });
-  const std::shared_ptr<Optimizer<torch::optim::SGD>> sgd_ = strategy_.build([this] {
-    return std::make_shared<Optimizer<torch::optim::SGD>>(
-        torch::optim::SGD(net_->parameters(), torch::optim::SGDOptions(0.25)));
-  });
-  const Tensor detached_ = net_->weight.detach(), element_ = net_->weight[1];
-  const ShardedVariable shards_ = strategy_.shards(net_->table);
-  ClusterCoordinator coordinator_{strategy_};
-
-  const WorkerFunction<Tensor()> step_ =
-      coordinator_.function("step", [this] { return step([&] { return net_->weight.sum(); }); });
-  const WorkerFunction<Tensor()> three_steps_ = coordinator_.function("three_steps", [this] {
-    std::vector<Tensor> losses;
-    for (int i = 0; i < 3; ++i) losses.push_back(step([&] { return net_->weight.square().sum(); }));
-    return at::stack(losses);
-  });
-  const WorkerFunction<Tensor()> read_behind_step_ = coordinator_.function("read_behind_step", [this] {
-    step([&] { return net_->weight.sum() + embedded(at::tensor({2})); });
-    const at::NoGradGuard no_grad;
-    return at::stack({net_->weight.sum(), net_->table.sum()});
-  });
-  const WorkerFunction<Tensor()> old_graph_ = coordinator_.function("old_graph", [this] {
-    bool is_refused = false;
-    strategy_.run([&] {
-      const Tensor old = net_->weight.square().sum();
-      sgd_->zero_grad();
-      net_->weight.sum().backward();
-      sgd_->step();
-      try {
-        old.backward();
-      } catch (const std::exception&) {
-        is_refused = true;
-      }
-      return at::zeros({});
-    });
-    return at::full({}, is_refused ? 1 : 0);
-  });
-  const WorkerFunction<Tensor()> conjugate_ = coordinator_.function("conjugate", [this] {
-    const Tensor by = at::view_as_complex(at::tensor({0.F, 1.F, 0.F, 2.F}).view({2, 2}));
-    return step([&] { return at::real(net_->roots.conj() * by).sum(); });
-  });
-  const WorkerFunction<Tensor()> rows_ = coordinator_.function("rows", [this] {
-    return step([&] { return embedded(at::tensor({1, 4, 1})); });
-  });
-  const WorkerFunction<Tensor()> rows_and_noise_ = coordinator_.function("rows_and_noise", [this] {
-    return strategy_.reduce(ReduceOp::sum, strategy_.run([&] {
-      sgd_->zero_grad();
-      const Tensor loss = embedded(at::tensor({1}));
-      loss.backward();
-      net_->table.mutable_grad() = net_->table.grad() + 1;
-      sgd_->step();
-      return loss.detach();
-    }));
-  });
-  const WorkerFunction<Tensor(float)> best_ = coordinator_.function("best", [this](float value) {
-    const at::NoGradGuard no_grad;
-    net_->best.copy_(at::minimum(net_->best, at::full({}, value)));
-    return net_->best.clone();
-  });
-  const WorkerFunction<Tensor()> fine_ = coordinator_.function("fine", [this] {
-    const at::NoGradGuard no_grad;
-    net_->fine.fill_(0.001F);
-    return net_->fine.clone();
-  });
-  const WorkerFunction<Tensor()> flags_ = coordinator_.function("flags", [this] {
-    const at::NoGradGuard no_grad;
-    net_->flags[1].fill_(true);
-    return net_->flags.clone();
-  });
-  const WorkerFunction<Tensor()> views_ = coordinator_.function("views", [this] { return all_views(); });
-  const WorkerFunction<Tensor()> step_and_views_ = coordinator_.function("step_and_views", [this] {
-    step([&] { return net_->weight.sum() + embedded(at::tensor({5})); });
-    return all_views();
-  });
-  const WorkerFunction<Tensor()> read_ = coordinator_.function("read", [this] {
-    const at::NoGradGuard no_grad;
-    return at::cat({net_->count.reshape({-1}), net_->weight.detach()});
-  });
-  const WorkerFunction<Tensor()> spoil_buffer_ = coordinator_.function("spoil_buffer", [this]() -> Tensor {
-    net_->count.add_(7);
-    throw Error(ErrorCode::data_loss, "a bad record");
-  });
-  const WorkerFunction<Tensor()> spoil_variable_ = coordinator_.function("spoil_variable", [this]() -> Tensor {
-    const at::NoGradGuard no_grad;
-    net_->weight.fill_(100);
-    throw Error(ErrorCode::data_loss, "a bad record");
-  });
+  ParameterServerStrategy strategy_;
+  const std::shared_ptr<Net> net_;
+  const std::shared_ptr<Optimizer<torch::optim::SGD>> sgd_;
+  const Tensor detached_, element_;
+  const ShardedVariable shards_;
+  ClusterCoordinator coordinator_;
+  const WorkerFunction<Tensor()> step_;
+  const WorkerFunction<Tensor()> three_steps_;
+  const WorkerFunction<Tensor()> read_behind_step_;
+  const WorkerFunction<Tensor()> old_graph_;
+  const WorkerFunction<Tensor()> conjugate_;
+  const WorkerFunction<Tensor()> rows_;
+  const WorkerFunction<Tensor()> rows_and_noise_;
+  const WorkerFunction<Tensor(float)> best_;
+  const WorkerFunction<Tensor()> fine_;
+  const WorkerFunction<Tensor()> flags_;
+  const WorkerFunction<Tensor()> views_;
+  const WorkerFunction<Tensor()> step_and_views_;
+  const WorkerFunction<Tensor()> read_;
+  const WorkerFunction<Tensor()> spoil_buffer_;
+  const WorkerFunction<Tensor()> spoil_variable_;
 };
 
 }  // namespace
