@@ -24,6 +24,18 @@ OfMeshes<Group>& groups_of_meshes() {
   return all;
 }
 
+// Each member's, by rank.
+std::vector<int64_t> gather_numbers(Group& group, int64_t own, const std::string& cause) {
+  std::vector<int64_t> all(static_cast<size_t>(group.size()));
+  group.run({.kind = CollectiveKind::all_gather,
+             .dtype = Dtype::int64,
+             .count = 1,
+             .input = &own,
+             .output = all.data(),
+             .name = cause.c_str()});
+  return all;
+}
+
 [[noreturn]] void refuse_division(ErrorCode code, const Mesh& mesh, const std::string& why) {
   throw Error(code, str("divide_mesh: ", mesh.to_string(), ": ", why));
 }
@@ -62,14 +74,7 @@ std::vector<std::vector<Tensor>> gather_over_members(const MeshShape& shape, con
   ByteWriter writer;
   writer.number(static_cast<int64_t>(own.size()));
   for (const Tensor& tensor : own) write_tensor(writer, tensor);
-  const auto length = static_cast<int64_t>(writer.bytes().size());
-  std::vector<int64_t> lengths(members);
-  group->run({.kind = CollectiveKind::all_gather,
-              .dtype = Dtype::int64,
-              .count = 1,
-              .input = &length,
-              .output = lengths.data(),
-              .name = cause.c_str()});
+  const auto lengths = gather_numbers(*group, static_cast<int64_t>(writer.bytes().size()), cause);
   const auto most = static_cast<size_t>(*std::max_element(lengths.begin(), lengths.end()));
   std::vector<uint8_t> sent = writer.bytes(), received(most * members);
   sent.resize(most);
@@ -108,14 +113,7 @@ void check_generators_of(const MeshShape& shape, const std::string& op, at::Arra
       std::ranges::any_of(arguments, [](const at::IValue& value) { return value.isGenerator(); }))
     return;
   const auto group = group_of(shape);
-  const int64_t own = checksum_of_state(at::globalContext().defaultGenerator(shape.home));
-  std::vector<int64_t> all(static_cast<size_t>(group->size()));
-  group->run({.kind = CollectiveKind::all_gather,
-              .dtype = Dtype::int64,
-              .count = 1,
-              .input = &own,
-              .output = all.data(),
-              .name = op.c_str()});
+  const auto all = gather_numbers(*group, checksum_of_state(at::globalContext().defaultGenerator(shape.home)), op);
   const auto other = std::ranges::find_if(all, [&](int64_t checksum) { return checksum != all[0]; });
   if (other == all.end()) return;
   throw Error(ErrorCode::failed_precondition,

@@ -165,17 +165,13 @@ size_t ServedState::bytes_on(int number, int server) const {
 }
 
 void ServedState::append(LongMessage& message, int number, int server) const {
-  const ServedTensor& of = (*this)[number];
-  const char* const from = memory(number);
-  for (const Shard& shard : of.shards)
-    if (shard.server == server)
-      message.part(from + shard.first_row * of.row_bytes, static_cast<size_t>(shard.num_rows * of.row_bytes));
+  append_rows(message, number, server, memory(number));
 }
 
-void ServedState::append_rows(LongMessage& message, int number, int server, const Tensor& whole) const {
+void ServedState::append_rows(LongMessage& message, int number, int server, const void* whole,
+                              const std::shared_ptr<const void>& owner) const {
   const ServedTensor& of = (*this)[number];
-  const auto* const from = static_cast<const char*>(whole.const_data_ptr());
-  const auto owner = std::make_shared<const Tensor>(whole);
+  const auto* const from = static_cast<const char*>(whole);
   for (const Shard& shard : of.shards)
     if (shard.server == server)
       message.part(from + shard.first_row * of.row_bytes, static_cast<size_t>(shard.num_rows * of.row_bytes), owner);

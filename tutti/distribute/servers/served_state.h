@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/TensorImpl.h>
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -70,8 +71,9 @@ class ServedState {
   // The bytes of a server's rows, in their order.
   size_t bytes_on(int number, int server) const;
   void append(LongMessage& message, int number, int server) const;
-  // The same of a plain tensor like it, which the message keeps alive.
-  void append_rows(LongMessage& message, int number, int server, const at::Tensor& whole) const;
+  // The same of other memory that has a whole such tensor; `owner`: see LongMessage::part.
+  void append_rows(LongMessage& message, int number, int server, const void* whole,
+                   const std::shared_ptr<const void>& owner = {}) const;
   // Writes such bytes where `memory` has the whole tensor. Throws: data_loss for another number of them.
   void take(ByteReader& reader, int number, int server, char* memory) const;
 

@@ -24,6 +24,9 @@ std::span<const uint8_t> bytes_of(const Tensor& tensor) {
   return {static_cast<const uint8_t*>(tensor.const_data_ptr()), tensor.nbytes()};
 }
 
+// By who shares it.
+std::shared_ptr<const Tensor> kept_alive(const Tensor& tensor) { return std::make_shared<const Tensor>(tensor); }
+
 // A gradient as it travels: plain, of the variable's dtype.
 Tensor traveling(const Tensor& gradient, const ServedTensor& of, size_t position) {
   if (gradient.sizes() != at::IntArrayRef(of.sizes))
@@ -273,13 +276,14 @@ std::vector<int64_t> WorkerCopies::rows_to_push(int number, const Tensor& gradie
   return is_zero_elsewhere(bytes_of(gradient), copied.rows, row_bytes) ? copied.rows : std::vector<int64_t>();
 }
 
-void WorkerCopies::append_gradient(LongMessage& message, int server, const Pushed& pushed) {
+void WorkerCopies::append_gradient(LongMessage& message, int server, const Pushed& pushed) const {
   const ServedTensor& of = state_[pushed.number];
   const Tensor& gradient = pushed.gradient;
-  const std::vector<int64_t> rows = rows_to_push(pushed.number, gradient);
+  const std::vector<int64_t>& rows = pushed.rows;
   const bool has_rows = gradient.is_sparse() || !rows.empty();
   message.number(has_rows);
-  if (!has_rows) return state_.append_rows(message, pushed.number, server, gradient);
+  if (!has_rows)
+    return state_.append_rows(message, pushed.number, server, gradient.const_data_ptr(), kept_alive(gradient));
   std::vector<int64_t> here;
   std::vector<size_t> places;  // of them, among the rows
   size_t place = 0;
@@ -301,12 +305,8 @@ void WorkerCopies::append_gradient(LongMessage& message, int server, const Pushe
 }
 
 void WorkerCopies::append_buffer(LongMessage& message, int server, const Pushed& pushed) const {
-  const ServedTensor& of = state_[pushed.number];
-  for (const Shard& shard : of.shards)
-    if (shard.server == server)
-      message.part(pushed.before.data() + shard.first_row * of.row_bytes,
-                   static_cast<size_t>(shard.num_rows * of.row_bytes));
-  state_.append_rows(message, pushed.number, server, pushed.now);
+  state_.append_rows(message, pushed.number, server, pushed.before.data());
+  state_.append_rows(message, pushed.number, server, pushed.now.const_data_ptr(), kept_alive(pushed.now));
 }
 
 std::optional<LongMessage> WorkerCopies::push_message(int server, int optimizer, double scale,
@@ -368,7 +368,9 @@ void WorkerCopies::push(int optimizer, std::span<const Tensor> gradients, std::s
     if (std::ranges::find(pushed, *number, &Pushed::number) != pushed.end())
       throw Error(ErrorCode::invalid_argument, str("apply_gradients: variable ", i, " is listed twice"));
     if (!gradients[i].defined()) continue;
-    pushed.push_back({.number = *number, .gradient = traveling(gradients[i], state_[*number], i)});
+    Tensor gradient = traveling(gradients[i], state_[*number], i);
+    std::vector<int64_t> rows = rows_to_push(*number, gradient);
+    pushed.push_back({.number = *number, .gradient = std::move(gradient), .rows = std::move(rows)});
   }
   if (pushed.empty())
     throw Error(ErrorCode::invalid_argument,

@@ -57,10 +57,11 @@ class WorkerCopies final : public RemoteReads {
     Bytes begun = {};                                 // of a buffer: as it was brought
     uint64_t writes = 0;                              // of a trained variable, when the moment began
   };
-  // Of a variable: its gradient; of a buffer: what was brought, and what it is now.
+  // Of a variable: its gradient, and the rows of it that travel; of a buffer: what was brought, and what it is now.
   struct Pushed {
     int number;
     at::Tensor gradient = {};
+    std::vector<int64_t> rows = {};
     Bytes before = {};
     at::Tensor now = {};
   };
@@ -79,7 +80,7 @@ class WorkerCopies final : public RemoteReads {
   bool is_whole(int number) { return copy(number).whole_in == moment_; }
   std::optional<LongMessage> push_message(int server, int optimizer, double scale, std::span<const Pushed> pushed,
                                           std::span<const int> wanted);
-  void append_gradient(LongMessage& message, int server, const Pushed& pushed);
+  void append_gradient(LongMessage& message, int server, const Pushed& pushed) const;
   void append_buffer(LongMessage& message, int server, const Pushed& pushed) const;
   std::vector<int64_t> rows_to_push(int number, const at::Tensor& gradient);
   void send_push(int optimizer, double scale, std::span<const Pushed> pushed);
