@@ -287,5 +287,23 @@ TEST(ChannelShuffle, KeepsTheLayoutAndTakesAnyStrides) {
                          [](const Tensor& t) { return torch::native_channel_shuffle(t, 3); });
 }
 
+TEST(Roll, OfNoElementsLooksAtNoAxis) {
+  expect_like_one_device(torch::zeros({0}), {"x"},
+                         [](const Tensor& t) { return torch::roll(t, {0}, {2'000'000'000}); });
+  expect_like_one_device(torch::zeros({0}), {"x"}, [](const Tensor& t) { return torch::flip(t, {1}); });
+}
+
+TEST(GatheredOperands, OfElementsThatOverlapKeepTheirStrides) {
+  expect_like_one_device(torch::arange(8.0).view({4, 2}), {"-", "x"}, [](const Tensor& t) {
+    return torch::conv_tbc(t.unfold(0, 3, 1), torch::ones({1, 3, 1}), torch::ones({1}), 0);
+  });
+}
+
+TEST(Convolution, RefusesABiasOfAnotherTypeWhereLibTorchDoes) {
+  expect_like_one_device(torch::ones({2, 2, 1, 1}), {"x", "-", "-", "-"}, [](const Tensor& t) {
+    return torch::conv_transpose2d(torch::ones({2, 2, 2, 2}), t, torch::ones({2}, torch::kDouble));
+  });
+}
+
 }  // namespace
 }  // namespace tutti::rules

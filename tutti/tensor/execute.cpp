@@ -503,9 +503,9 @@ void run_gathered(const c10::OperatorHandle& op, const OperatorInfo& info, const
   LocalArguments(info, plan, arguments).of_call(0, call);
   bool copied = make_viewable(info, call);
   if (names_strides(info.name)) copied |= lay_out_as_named(op, arguments, call);
-  const auto keeps_strides = [&](size_t i) {  // draws go by memory; what repeats elements is written as such
-    if (!arguments[i].isTensor() || !arguments[i].toTensor().defined()) return false;
-    return info.draws || (info.writes[i] && repeats_elements(arguments[i].toTensor()));
+  const auto keeps_strides = [&](size_t i) {  // of which some ops ask views; what repeats elements is written as such
+    if (info.is_view || !arguments[i].isTensor() || !arguments[i].toTensor().defined()) return false;
+    return info.draws || !info.writes[i] || repeats_elements(arguments[i].toTensor());
   };
   for (size_t i = 0; i < arguments.size(); ++i)
     if (keeps_strides(i)) call[i] = laid_out(call[i].toTensor(), arguments[i].toTensor().strides());

@@ -146,6 +146,30 @@ TYPED_TEST(ReductionOf, IsEqualBitForBitForAnyNumberOfThreads) {
   }
 }
 
+TYPED_TEST(ReductionOf, AnyNumberOfBuffersHasItsSumInOneOfThemOrApart) {
+  using T = typename TypeParam::Type;
+  for (size_t num_buffers = 1; num_buffers <= 10; ++num_buffers)
+    for (const double divisor : {1.0, 3.0}) {
+      if (std::is_integral_v<T> && divisor != 1) continue;
+      const Buffers<T> inputs = random_buffers<T>(num_buffers, 1029 * TypeParam::numbers);
+      for (size_t chosen = 0; chosen <= num_buffers; ++chosen) {
+        Buffers<T> buffers = inputs;
+        buffers.emplace_back(inputs.front().size());
+        void* output = buffers[chosen].data();
+        auto pointers = inputs_of(buffers);
+        pointers.pop_back();
+        const ReductionItem item{
+            .dtype = TypeParam::dtype, .inputs = pointers, .outputs = {&output, 1}, .count = 1029, .divisor = divisor};
+        reduce({&item, 1});
+        expect_sum(inputs, divisor, buffers[chosen]);
+        for (size_t other = 0; other < num_buffers; ++other) {
+          if (other == chosen) continue;
+          EXPECT_EQ(std::memcmp(buffers[other].data(), inputs[other].data(), inputs[other].size() * sizeof(T)), 0);
+        }
+      }
+    }
+}
+
 TEST(HostReduction, OutputsMayBeAnyOfTheInputsOrApart) {
   const Buffers<float> inputs = random_buffers<float>(3, 5000);
   for (size_t aliased = 0; aliased < 3; ++aliased) {

@@ -44,21 +44,22 @@ T* at(const void* buffer, size_t offset) {
 
 // The pragmas of the loops say that no element depends on another one: two buffers are the same or apart.
 
-// Replaces the values of a fixed number of buffers by their sum.
-template <size_t kNumBuffers, class T, class Finish>
-[[gnu::always_inline]] inline void sum_in_place(std::span<void* const> buffers, size_t begin, size_t end,
-                                                Finish finish) {
-  std::array<T*, kNumBuffers> values;
-  for (size_t i = 0; i < kNumBuffers; ++i) values[i] = at<T>(buffers[i], begin);
+// Fixed numbers of buffers, in one pass: each element is read once and written once.
+template <size_t kNumInputs, size_t kNumOutputs, class T, class Finish>
+[[gnu::always_inline]] inline void sum_in_one_pass(const ReductionItem& item, size_t begin, size_t end, Finish finish) {
+  std::array<const T*, kNumInputs> in;
+  for (size_t i = 0; i < kNumInputs; ++i) in[i] = at<T>(item.inputs[i], begin);
+  std::array<T*, kNumOutputs> out;
+  for (size_t i = 0; i < kNumOutputs; ++i) out[i] = at<T>(item.outputs[i], begin);
   const size_t count = (end - begin) / sizeof(T);
 #pragma GCC ivdep
   for (size_t j = 0; j < count; ++j) {
-    SumOf<T> sum = Element<T>::load(values[0][j]);
+    SumOf<T> sum = Element<T>::load(in[0][j]);
 #pragma GCC unroll 8
-    for (size_t i = 1; i < kNumBuffers; ++i) sum += Element<T>::load(values[i][j]);
+    for (size_t i = 1; i < kNumInputs; ++i) sum += Element<T>::load(in[i][j]);
     const T result = Element<T>::store(finish(sum));
 #pragma GCC unroll 8
-    for (size_t i = 0; i < kNumBuffers; ++i) values[i][j] = result;
+    for (size_t i = 0; i < kNumOutputs; ++i) out[i][j] = result;
   }
 }
 
@@ -84,13 +85,19 @@ template <class T, class Finish>
 
 template <class T, class Finish>
 [[gnu::always_inline]] inline void sum(const ReductionItem& item, size_t begin, size_t end, Finish finish) {
-  const bool in_place = std::ranges::equal(item.inputs, item.outputs);
-  switch (in_place ? item.outputs.size() : 0) {
-    case 2: return sum_in_place<2, T>(item.outputs, begin, end, finish);
-    case 3: return sum_in_place<3, T>(item.outputs, begin, end, finish);
-    case 4: return sum_in_place<4, T>(item.outputs, begin, end, finish);
-    case 8: return sum_in_place<8, T>(item.outputs, begin, end, finish);
-  }
+  const size_t num_inputs = item.inputs.size();
+  if (item.outputs.size() == 1) switch (num_inputs) {
+      case 2: return sum_in_one_pass<2, 1, T>(item, begin, end, finish);
+      case 3: return sum_in_one_pass<3, 1, T>(item, begin, end, finish);
+      case 4: return sum_in_one_pass<4, 1, T>(item, begin, end, finish);
+      case 8: return sum_in_one_pass<8, 1, T>(item, begin, end, finish);
+    }
+  if (std::ranges::equal(item.inputs, item.outputs)) switch (num_inputs) {
+      case 2: return sum_in_one_pass<2, 2, T>(item, begin, end, finish);
+      case 3: return sum_in_one_pass<3, 3, T>(item, begin, end, finish);
+      case 4: return sum_in_one_pass<4, 4, T>(item, begin, end, finish);
+      case 8: return sum_in_one_pass<8, 8, T>(item, begin, end, finish);
+    }
   for (size_t block = begin; block < end; block += kBlockBytes)
     sum_block<T>(item, block, std::min(block + kBlockBytes, end), finish);
 }

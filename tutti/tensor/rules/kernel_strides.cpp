@@ -40,6 +40,13 @@ bool are_positive(at::IntArrayRef numbers) {
   return std::all_of(numbers.begin(), numbers.end(), [](int64_t number) { return number > 0; });
 }
 
+// As LibTorch does for the kernels that it chooses for the whole, whatever those of the pieces take.
+void check_type_of_bias(const at::Tensor& images, const at::IValue& bias) {
+  if (!bias.isTensor() || !bias.toTensor().defined()) return;
+  TORCH_CHECK(bias.toTensor().scalar_type() == images.scalar_type(), "convolution: input type ", images.scalar_type(),
+              " and bias type ", bias.toTensor().scalar_type(), " should be the same");
+}
+
 // convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups): whether the result
 // has its channels last depends on the images, the weights and the kernel, which LibTorch chooses by their sizes too: a
 // piece may get another than the whole. A line is a plane of one row. Of complex numbers there are several kernels.
@@ -72,6 +79,9 @@ torch::jit::Stack result_of_convolution(at::ArrayRef<at::IValue> arguments) {
   const auto kernel =
       at::native::select_conv_backend(images_there, weight_there, /*bias_opt=*/{}, of(stride), of(padding),
                                       of(dilation), transposed, of(output_padding), groups, /*bias_sizes_opt=*/{});
+  const bool asks_for_one_type =
+      kernel == at::native::ConvBackend::Mkldnn || kernel == at::native::ConvBackend::MkldnnTranspose;
+  if (asks_for_one_type) check_type_of_bias(arguments[0].toTensor(), arguments[2]);
   const at::Tensor result = at::empty(sizes, images.options(),
                                       at::native::_determine_backend_memory_format(images_there, weight_there, kernel));
   return {is_line ? result.squeeze(2) : result};

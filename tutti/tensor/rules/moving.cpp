@@ -80,6 +80,9 @@ template <int kDims>
 bool reorder(Planner& p) {
   const Spec* self = p.spec(0);
   const at::DimVector dims = p.integers(kDims);
+  const auto is_axis = [rank = self->rank()](int64_t dim) { return -rank <= dim && dim < rank; };
+  if (self->numel == 0 && !std::all_of(dims.begin(), dims.end(), is_axis))
+    return false;  // roll() looks at no axis then
   const std::string all = letters(self->rank(), dims.empty() ? 'A' : 'a');
   const std::string moved = whole_at(all, dims);
   if (dims.size() != 1) return shard(p, {{0, moved}}, {moved}), true;
