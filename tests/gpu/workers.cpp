@@ -1,5 +1,6 @@
 // Processes that train by NCCL on one GPU, each as if it were on a host of its own.
 //
+//   gpu_workers look    nothing trains: whether there is a GPU
 //   gpu_workers train   two processes train; the losses and weights are those of one process with two replicas
 //   gpu_workers die     the second kills itself in a step; the first is told who is lost, in time
 //
@@ -114,6 +115,7 @@ int main(int argc, char** argv) {
     std::puts("not run: needs a GPU");
     return kNoGpu;
   }
+  if (argc > 1 && std::string(argv[1]) == "look") return look.status == 0 ? 0 : 1;
   const int port = 20000 + getpid() % 20000;
   std::vector<std::pair<pid_t, int>> started;
   for (int rank = 0; rank < kWorkers; ++rank) started.push_back(start([=] { return work(rank, port, dies); }));
