@@ -8,8 +8,8 @@ namespace tutti {
 // GPUs.
 //
 // It stands for a GPU in what a program may do with one, and where its tensors and numbers lie. It says nothing of
-// CUDA's kernels: their roundings, strides of results, random numbers, or dtypes. Nor do its kernels run late; copies
-// from pinned memory do, and what others put on its streams.
+// CUDA's kernels: their roundings, strides of results, random numbers, or dtypes. Copies from pinned memory run late,
+// and what others put on its streams; its kernels do where a test wants it (KernelsAreLate).
 void register_simulated_accelerator();
 
 }  // namespace tutti

@@ -18,7 +18,8 @@
 namespace tutti {
 namespace {
 
-constexpr int kStreams = 3;  // of a device
+constexpr int kPooledStreams = 3;             // of a device: its default stream, and those of the pool
+constexpr int kStreams = kPooledStreams + 2;  // and those of a program
 constexpr c10::DeviceType kType = c10::DeviceType::PrivateUse1;
 
 thread_local int current_device = 0;
@@ -138,13 +139,16 @@ class SimulatedGuard final : public c10::impl::DeviceGuardImplInterface {
     if (!*event) *event = new SharedEvent(std::make_shared<Event>());
     const SharedEvent shared = of(*event);
     const uint64_t number = ++shared->num_recorded;
-    stream_of(stream).add([=] { shared->num_reached = number; });
+    stream_of(stream).add([=] {
+      shared->num_reached = number;
+      shared->num_reached.notify_all();
+    });
   }
   void block(void* event, const c10::Stream& stream) const override {
     const SharedEvent shared = of(event);
     const uint64_t number = shared->num_recorded;
     stream_of(stream).add([=] {
-      while (shared->num_reached < number) std::this_thread::yield();
+      for (uint64_t reached = 0; (reached = shared->num_reached) < number;) shared->num_reached.wait(reached);
     });
   }
   bool queryEvent(void* event) const override { return !event || of(event)->num_reached == of(event)->num_recorded; }
@@ -168,6 +172,10 @@ int current_simulated_device() { return current_device; }
 
 c10::Stream current_simulated_stream(int device) {
   return c10::Stream(c10::Stream::UNSAFE, simulated_device(device), current_streams.at(static_cast<size_t>(device)));
+}
+
+c10::Stream simulated_stream_of_program(int device, int index) {
+  return c10::Stream(c10::Stream::UNSAFE, simulated_device(device), kPooledStreams + index);
 }
 
 void wait_for_current_stream(int device) {

@@ -23,6 +23,9 @@ int current_simulated_device();
 // The calling thread's current stream of this device.
 c10::Stream current_simulated_stream(int device);
 
+// One of the two streams of a device that are nobody's but a program's.
+c10::Stream simulated_stream_of_program(int device, int index);
+
 // Returns when all that the calling thread's current stream of this device was given has been done.
 void wait_for_current_stream(int device);
 

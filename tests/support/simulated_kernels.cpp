@@ -1,20 +1,19 @@
 #include "tests/support/simulated_kernels.h"
 
 #include <ATen/EmptyTensor.h>
-#include <ATen/SparseTensorImpl.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/enum_tag.h>
-#include <c10/core/CPUAllocator.h>
 #include <c10/core/DeviceGuard.h>
-#include <c10/core/impl/COW.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/library.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
-#include <cstring>
+#include <functional>
+#include <latch>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -23,6 +22,7 @@
 #include "tests/support/simulated_devices.h"
 #include "tests/support/simulated_generator.h"
 #include "tests/support/simulated_graph.h"
+#include "tests/support/simulated_host_call.h"
 #include "tests/support/simulated_memory.h"
 #include "tests/support/simulated_pinned.h"
 #include "tutti/tensor/library.h"
@@ -33,172 +33,6 @@ namespace {
 
 using Stack = torch::jit::Stack;
 using at::Tensor;
-
-bool is_simulated(const Tensor& tensor) { return tensor.defined() && tensor.is_privateuseone(); }
-
-// A tensor of this geometry, and of the properties that kernels look at.
-Tensor with_geometry(const Tensor& made, const Tensor& like) {
-  auto* const impl = made.unsafeGetTensorImpl();
-  impl->set_sizes_and_strides(like.sizes(), like.strides(), like.storage_offset());
-  if (like.is_conj()) impl->_set_conj(true);
-  if (like.is_neg()) impl->_set_neg(true);
-  if (like.unsafeGetTensorImpl()->is_wrapped_number()) impl->set_wrapped_number(true);
-  return made;
-}
-
-Tensor make(c10::Storage storage, c10::DispatchKey key, const Tensor& like) {
-  c10::DispatchKeySet keys(key);
-  if (like._is_zerotensor()) keys = keys.add(c10::DispatchKey::ZeroTensor);
-  return with_geometry(at::detail::make_tensor<c10::TensorImpl>(std::move(storage), keys, like.dtype()), like);
-}
-
-// As LibTorch's views, no inference tensor in inference mode unless `viewed` is one.
-Tensor make_view(const Tensor& viewed, const Tensor& like) {
-  constexpr c10::DispatchKeySet kLazy({c10::DispatchKey::Conjugate, c10::DispatchKey::Negative});
-  return with_geometry(at::detail::make_tensor<c10::TensorImpl>(c10::TensorImpl::VIEW, c10::Storage(viewed.storage()),
-                                                                viewed.key_set() - kLazy, like.dtype()),
-                       like);
-}
-
-const at::SparseTensorImpl& sparse_impl(const Tensor& tensor) {
-  return *static_cast<const at::SparseTensorImpl*>(tensor.unsafeGetTensorImpl());
-}
-
-Tensor make_sparse(c10::DispatchKey key, const Tensor& like, const Tensor& indices, const Tensor& values) {
-  Tensor made = at::detail::make_tensor<at::SparseTensorImpl>(c10::DispatchKeySet(key), like.dtype());
-  auto* const impl = static_cast<at::SparseTensorImpl*>(made.unsafeGetTensorImpl());
-  impl->raw_resize_(sparse_impl(like).sparse_dim(), sparse_impl(like).dense_dim(), like.sizes());
-  impl->set_indices_and_values_unsafe(indices, values);
-  impl->set_coalesced(sparse_impl(like).coalesced());
-  return made;
-}
-
-// One call of a kernel of the CPU's on tensors of devices: what stands on the host for what on the device.
-class HostCall {
- public:
-  explicit HostCall(int device) : device_(device) {}
-
-  Tensor to_host(const Tensor& tensor, bool is_written) {
-    if (!is_simulated(tensor)) return tensor;
-    TORCH_CHECK(tensor.is_sparse() || tensor.storage().device() == tensor.device(), "a tensor on ", tensor.device(),
-                " has its memory on ", tensor.storage().device());
-    for (const Pair<Tensor>& known : tensors_)
-      if (known.device.is_same(tensor)) return known.host;
-    Tensor host;
-    if (tensor.is_sparse())
-      host = make_sparse(c10::DispatchKey::SparseCPU, tensor, to_host(sparse_impl(tensor).indices(), is_written),
-                         to_host(sparse_impl(tensor).values(), is_written));
-    else
-      host = make(to_host(tensor.storage(), is_written), c10::DispatchKey::CPU, tensor);
-    tensors_.push_back({tensor, host});
-    return host;
-  }
-
-  c10::Storage to_host(const c10::Storage& storage, bool is_written) {
-    if (storage.device_type() != c10::kPrivateUse1) return storage;
-    for (const Memory& known : memories_)
-      if (known.device.is_alias_of(storage)) return known.host;
-    if (is_written) storage.mutable_data();  // ends a share
-    void* const begin = seen_by_kernels(storage.data());
-    c10::Storage host(c10::Storage::use_byte_size_t(), storage.nbytes(),
-                      c10::DataPtr(
-                          begin, begin, [](void*) {}, c10::kCPU),
-                      c10::GetCPUAllocator(), /*resizable=*/true);
-    Memory memory{{storage, host}, begin, {}};
-    if (begin && c10::impl::cow::is_cow_data_ptr(storage.unsafeGetStorageImpl()->_mutable_data_ptr_no_checks())) {
-      memory.sharer = host;  // so that a kernel that writes without saying so gets memory of its own
-      memory.host = c10::Storage(c10::impl::cow::lazy_clone_storage(*host.unsafeGetStorageImpl()));
-    }
-    memories_.push_back(memory);
-    return memory.host;
-  }
-
-  Tensor to_device(const Tensor& tensor) {
-    if (!tensor.defined() || !tensor.is_cpu()) return tensor;
-    for (const Pair<Tensor>& known : tensors_)
-      if (known.host.is_same(tensor)) return known.device;
-    const c10::DeviceGuard guard(simulated_device(device_));
-    if (tensor.is_sparse())
-      return make_sparse(c10::DispatchKey::SparsePrivateUse1, tensor, to_device(sparse_impl(tensor).indices()),
-                         to_device(sparse_impl(tensor).values()));
-    for (const Pair<Tensor>& known : tensors_)
-      if (!known.host.is_sparse() && known.host.storage().is_alias_of(tensor.storage()))
-        return make_view(known.device, tensor);
-    return make(to_device(tensor.storage()), c10::DispatchKey::PrivateUse1, tensor);
-  }
-
-  // In a capture: all that the call knows of the device's memory will be as it is.
-  void restore_after_capture() const {
-    for (const Memory& memory : memories_) {
-      auto* const begin = static_cast<std::byte*>(const_cast<void*>(memory.begin));
-      if (begin) tutti::restore_after_capture(device_, begin, {begin, begin + memory.device.nbytes()});
-    }
-  }
-  bool knows(const c10::Storage& host) const {
-    return std::ranges::any_of(memories_, [&](const Memory& memory) { return memory.begin == host.data(); });
-  }
-
-  // After the kernel: memory that it made, sizes that it changed.
-  void follow() {
-    for (size_t i = 0; i < memories_.size(); ++i) follow(memories_[i]);
-    for (size_t i = 0; i < tensors_.size(); ++i) follow(Pair<Tensor>(tensors_[i]));
-  }
-
- private:
-  template <class T>
-  struct Pair {
-    T device, host;
-  };
-  struct Memory : Pair<c10::Storage> {
-    const void* begin;
-    c10::Storage sharer;
-  };
-
-  c10::Storage to_device(const c10::Storage& host) {
-    for (const Memory& known : memories_)
-      if (known.host.is_alias_of(host)) return known.device;
-    c10::Storage device(c10::Storage::use_byte_size_t(), host.nbytes(), copied(host), &simulated_memory(),
-                        /*resizable=*/true);
-    memories_.push_back({{device, host}, host.data(), {}});
-    return device;
-  }
-
-  c10::DataPtr copied(const c10::Storage& host) const {
-    const c10::DeviceGuard guard(simulated_device(device_));
-    const size_t num_bytes = host.data() ? host.nbytes() : 0;  // a ZeroTensor has none
-    c10::DataPtr memory = simulated_memory().allocate(num_bytes);
-    if (num_bytes > 0) std::memcpy(seen_by_kernels(memory.get()), host.data(), num_bytes);
-    return memory;
-  }
-
-  void follow(Memory& memory) {
-    if (memory.host.data() == memory.begin && memory.host.nbytes() == memory.device.nbytes()) return;
-    memory.device.set_data_ptr_noswap(copied(memory.host));
-    memory.device.set_nbytes(memory.host.nbytes());
-    memory.begin = memory.host.data();
-  }
-
-  void follow(const Pair<Tensor>& pair) {
-    auto* const device = pair.device.unsafeGetTensorImpl();
-    if (pair.host.is_sparse()) {
-      auto* const sparse = static_cast<at::SparseTensorImpl*>(device);
-      const auto& of_host = sparse_impl(pair.host);
-      if (of_host.sizes() != sparse->sizes() || of_host.sparse_dim() != sparse->sparse_dim())
-        sparse->raw_resize_(of_host.sparse_dim(), of_host.dense_dim(), of_host.sizes());
-      sparse->set_indices_and_values_unsafe(to_device(of_host.indices()), to_device(of_host.values()));
-      return sparse->set_coalesced(of_host.coalesced());
-    }
-    c10::Storage storage = to_device(pair.host.storage());
-    if (!storage.is_alias_of(pair.device.storage())) device->set_storage_keep_dtype(std::move(storage));
-    const bool same = pair.host.sizes() == pair.device.sizes() && pair.host.strides() == pair.device.strides() &&
-                      pair.host.storage_offset() == pair.device.storage_offset();
-    if (!same) device->set_sizes_and_strides(pair.host.sizes(), pair.host.strides(), pair.host.storage_offset());
-  }
-
-  int device_;
-  std::vector<Pair<Tensor>> tensors_;
-  std::vector<Memory> memories_;
-};
 
 // Below autograd, autocast and the library's own keys, which the device's op has behind it.
 class Plain {
@@ -272,8 +106,22 @@ void for_each_tensor(at::ArrayRef<at::IValue> values, const F& f) {
   for (at::IValue value : values) replace_tensors(value, [&](const Tensor& tensor) { return f(tensor), tensor; });
 }
 
-// What a launch of a captured call does: the kernel again, on the memory that its arguments have now, and results into
-// the memory that its results have.
+// The kernel on the memory that the arguments have now, and what it gives into the memory of the results. Undefined
+// ones have memory of an argument.
+std::function<void()> call_of(const c10::OperatorHandle& op, OnHost on_host, Stack arguments,
+                              std::vector<Tensor> results) {
+  return [op, on_host, arguments = std::move(arguments), results = std::move(results)] {
+    const Plain plain;
+    Stack stack = arguments;
+    on_host(op, stack);
+    size_t next = 0;
+    for_each_tensor(stack, [&](const Tensor& tensor) {
+      if (const Tensor& result = results.at(next++); result.defined()) Tensor(result).copy_(tensor);
+    });
+  };
+}
+
+// What a launch of a captured call does.
 class CapturedCall {
  public:
   CapturedCall(const HostCall& call, at::ArrayRef<at::IValue> arguments)
@@ -289,19 +137,11 @@ class CapturedCall {
   }
   // `results`: the same on the device.
   void note(int device, const c10::OperatorHandle& op, OnHost on_host, at::ArrayRef<at::IValue> results) {
-    std::vector<Tensor> into;  // undefined: memory of an argument
+    std::vector<Tensor> into;
     for_each_tensor(results, [&](const Tensor& tensor) {
       into.push_back(is_new_.at(into.size()) ? HostCall(device).to_host(tensor, true) : Tensor());
     });
-    note_in_graph(device, [op, on_host, arguments = arguments_, into] {
-      const Plain plain;
-      Stack stack = arguments;
-      on_host(op, stack);
-      size_t next = 0;
-      for_each_tensor(stack, [&](const Tensor& tensor) {
-        if (const Tensor& result = into.at(next++); result.defined()) Tensor(result).copy_(tensor);
-      });
-    });
+    note_in_graph(device, call_of(op, on_host, arguments_, std::move(into)));
   }
 
  private:
@@ -309,13 +149,132 @@ class CapturedCall {
   std::vector<bool> is_new_;
 };
 
+// --- late ones ---
+
+std::atomic<int> num_late_scopes = 0, num_late = 0;
+
+bool is_view(const c10::FunctionSchema& schema) {
+  return std::ranges::any_of(schema.returns(), [](const c10::Argument& result) {
+    return result.alias_info() && !result.alias_info()->isWrite();
+  });
+}
+
+Tensor empty_strided_on(int device, const Tensor& like) {
+  const c10::DeviceGuard guard(simulated_device(device));
+  return at::detail::empty_strided_generic(like.sizes(), like.strides(), &simulated_memory(),
+                                           c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), like.scalar_type());
+}
+
+// Whether LibTorch can tell what the call gives without a look at the values.
+bool is_foreseen(const c10::OperatorHandle& op, at::ArrayRef<at::IValue> values) {
+  if (!op.hasKernelForDispatchKey(c10::DispatchKey::Meta) || is_view(op.schema())) return false;
+  if (op.hasTag(at::Tag::inplace_view) || op.schema().name().find("sparse") != std::string::npos) return false;
+  for (const c10::Argument& argument : op.schema().arguments())
+    if (is_of(argument, "Generator") || is_of(argument, "Storage")) return false;
+  bool all_are_plain = true;
+  for_each_tensor(values, [&](const Tensor& tensor) {
+    if (tensor.defined() && (tensor.is_sparse() || tensor._is_zerotensor())) all_are_plain = false;
+  });
+  return all_are_plain;
+}
+
+// What the call gives: arguments that it writes, and new tensors, which hold nothing yet; none where it must be made to
+// know them.
+std::optional<Stack> results_before(const c10::OperatorHandle& op, at::ArrayRef<at::IValue> values, int device) {
+  std::vector<std::pair<Tensor, Tensor>> known;  // an argument, and one of its geometry
+  Stack stack;
+  for (at::IValue value : values) {
+    if (value.isDevice()) value = c10::Device(c10::kMeta);
+    replace_tensors(value, [&](const Tensor& tensor) {
+      if (!tensor.defined()) return tensor;
+      const c10::Storage none(c10::Storage::use_byte_size_t(), 0, c10::DataPtr(nullptr, c10::kMeta));
+      return known.emplace_back(tensor, make_like(none, c10::DispatchKey::Meta, tensor)).second;
+    });
+    stack.push_back(std::move(value));
+  }
+  try {
+    op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::Meta), &stack);
+  } catch (const c10::Error&) {
+    return {};  // which the kernel says better
+  }
+  for (const auto& [argument, like] : known)
+    if (argument.sizes() != like.sizes() || argument.strides() != like.strides()) return {};
+  for (at::IValue& value : stack)
+    replace_tensors(value, [&](const Tensor& tensor) {
+      for (const auto& [argument, like] : known)
+        if (like.is_same(tensor)) return argument;
+      return tensor.defined() ? empty_strided_on(device, tensor) : tensor;
+    });
+  return stack;
+}
+
+// Gives the call to the current stream. Returns whether it could.
+bool launch(const c10::OperatorHandle& op, Stack& stack, OnHost on_host, int device) {
+  if (!kernels_are_late() || is_captured(device)) return false;
+  const auto& arguments = op.schema().arguments();
+  const auto values = torch::jit::last(stack, arguments.size());
+  if (!is_foreseen(op, values)) return false;
+  const Plain plain;
+  std::optional<Stack> results = results_before(op, values, device);
+  if (!results) return false;
+  HostCall call(device);
+  for (size_t i = 0; i < arguments.size(); ++i)  // before anything is read of what is written, in whose name ever
+    if (is_written(arguments[i])) to_host(call, arguments[i], values[i], device);
+  Stack on_stream;
+  std::vector<Tensor> given, into;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    at::IValue value = values[i];
+    for_each_tensor(at::ArrayRef(value), [&](const Tensor& tensor) { given.push_back(tensor); });
+    replace_tensors(value, [](const Tensor& tensor) {
+      return tensor.defined() && tensor.is_cpu() ? tensor.clone() : tensor;  // a number, as it is now
+    });
+    on_stream.push_back(to_host(call, arguments[i], std::move(value), device));
+  }
+  for_each_tensor(*results, [&](const Tensor& result) {
+    const bool is_argument = std::ranges::any_of(given, [&](const Tensor& each) { return each.is_same(result); });
+    into.push_back(is_argument || !result.defined() ? Tensor() : call.to_host(result, true));
+  });
+  ++num_late;
+  give_stream(current_simulated_stream(device), call_of(op, on_host, std::move(on_stream), std::move(into)));
+  torch::jit::drop(stack, arguments.size());
+  for (at::IValue& result : *results) stack.push_back(std::move(result));
+  return true;
+}
+
+// A copy between devices, or within one.
+bool launch_copy(const Tensor& self, const Tensor& to) {
+  if (!kernels_are_late() || !is_simulated(self) || !is_simulated(to)) return false;
+  const c10::Stream from_stream = current_simulated_stream(self.device().index()),
+                    to_stream = current_simulated_stream(to.device().index());
+  HostCall call(to.device().index());
+  const auto copy = [from = call.to_host(self, false), into = call.to_host(to, true)] {
+    const Plain plain;
+    Tensor(into).copy_(from);
+  };
+  ++num_late;
+  if (from_stream == to_stream) return give_stream(from_stream, copy), true;
+  const auto both_came = std::make_shared<std::latch>(2);
+  const auto is_copied = std::make_shared<std::latch>(1);
+  give_stream(from_stream, [=] {
+    both_came->arrive_and_wait();
+    copy();
+    is_copied->count_down();
+  });
+  give_stream(to_stream, [=] {
+    both_came->arrive_and_wait();
+    is_copied->wait();
+  });
+  return true;
+}
+
 void run_kernel(const c10::OperatorHandle& op, Stack& stack, OnHost on_host) {
   const auto& arguments = op.schema().arguments();
   const size_t first = stack.size() - arguments.size();
   const auto values = torch::jit::last(stack, arguments.size());
   const int device = device_of(op, values);
   require_may_be_captured(op, values, device);
-  wait_for_current_stream(device);
+  if (launch(op, stack, on_host, device)) return;
+  if (!kernels_are_late() || !is_view(op.schema())) wait_for_current_stream(device);
   HostCall call(device);
   const Plain plain;
   for (size_t i = 0; i < arguments.size(); ++i)
@@ -361,7 +320,7 @@ void copy_later(const Tensor& pinned, const Tensor& to) {
   void* const first = pinned.storage().data_ptr().get();
   const c10::Storage memory(c10::Storage::use_byte_size_t(), pinned.storage().nbytes(), {first, c10::kCPU});
   give_stream(current_simulated_stream(device),
-              [from = make(memory, c10::DispatchKey::CPU, pinned), into = HostCall(device).to_host(to, true),
+              [from = make_like(memory, c10::DispatchKey::CPU, pinned), into = HostCall(device).to_host(to, true),
                kept = kept_for_copy(pinned.const_data_ptr(), pinned.storage().data_ptr().get_context())] {
                 const Plain plain;
                 Tensor(into).copy_(from);
@@ -385,9 +344,10 @@ Tensor copy_from(const Tensor& self, const Tensor& to, bool non_blocking) {
   const int device = (is_simulated(to) ? to : self).device().index();
   if (is_captured(device)) return copy_when_launched(device, self, to), to;
   if (non_blocking && self.is_cpu() && self.is_pinned()) return copy_later(self, to), to;
+  if (is_simulated(self) && is_simulated(to) && self.device() != to.device()) ++num_copies_between_devices;
+  if (launch_copy(self, to)) return to;
   for (const Tensor& tensor : {self, to})
     if (is_simulated(tensor)) wait_for_current_stream(tensor.device().index());
-  if (is_simulated(self) && is_simulated(to) && self.device() != to.device()) ++num_copies_between_devices;
   HostCall call(device);
   const Plain plain;
   Tensor into = call.to_host(to, true);
@@ -451,6 +411,11 @@ void register_sparse() {
 }  // namespace
 
 int num_copies_between_simulated_devices() { return num_copies_between_devices; }
+
+KernelsAreLate::KernelsAreLate() { ++num_late_scopes; }
+KernelsAreLate::~KernelsAreLate() { --num_late_scopes; }
+bool kernels_are_late() { return num_late_scopes > 0; }
+int num_late_kernels() { return num_late; }
 
 void register_simulated_kernels() {
   immortal_library("_", c10::DispatchKey::PrivateUse1)

@@ -9,6 +9,21 @@ namespace tutti {
 // wait for is given to that stream.
 void register_simulated_kernels();
 
+// As long as one of these lives, kernels and copies between devices are given to the device's current stream, too, as
+// CUDA's are: those whose results have a known geometry, and that draw nothing. Others wait for that stream alone. A
+// copy between two devices begins when the current streams of both have come there, and both wait for it.
+class KernelsAreLate {
+ public:
+  KernelsAreLate();
+  ~KernelsAreLate();
+  KernelsAreLate(const KernelsAreLate&) = delete;
+};
+
+bool kernels_are_late();
+
+// How many kernels and copies were given to streams by that.
+int num_late_kernels();
+
 // How many copies were made from one device to another.
 int num_copies_between_simulated_devices();
 

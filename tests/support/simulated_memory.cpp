@@ -15,6 +15,7 @@
 
 #include "tests/support/simulated_devices.h"
 #include "tests/support/simulated_graph.h"
+#include "tests/support/simulated_kernels.h"
 
 namespace tutti {
 namespace {
@@ -49,7 +50,10 @@ class Memory final : public c10::Allocator {
     const c10::Device place = simulated_device(device);
     if (size == 0) return {nullptr, place};
     std::byte* const block = take(device, std::bit_ceil(std::max(size, kAlignment)));
-    poison(block, size);
+    if (kernels_are_late() && !is_captured(device))
+      give_stream(current_simulated_stream(device), [=] { poison(block, size); });
+    else
+      poison(block, size);
     return {block, block, &Memory::free, place};
   }
 
@@ -74,7 +78,8 @@ class Memory final : public c10::Allocator {
   void poison_all_of(int graph) {
     const std::lock_guard lock(mutex_);
     for (const Heap& heap : heaps_)
-      for (auto kind = heap.free.lower_bound({graph, 0}); kind != heap.free.end() && kind->first.graph == graph; ++kind)
+      for (auto kind = heap.free.lower_bound({graph, 0, 0}); kind != heap.free.end() && kind->first.graph == graph;
+           ++kind)
         for (std::byte* const block : kind->second) poison(block, kind->first.size);
     for (const auto& [begin, block] : used_)
       if (block.kind.graph == graph)
@@ -84,8 +89,8 @@ class Memory final : public c10::Allocator {
   void release(int graph) {
     const std::lock_guard lock(mutex_);
     for (Heap& heap : heaps_)
-      for (auto kind = heap.free.lower_bound({graph, 0}); kind != heap.free.end() && kind->first.graph == graph;) {
-        std::vector<std::byte*>& everybodys = heap.free[{0, kind->first.size}];
+      for (auto kind = heap.free.lower_bound({graph, 0, 0}); kind != heap.free.end() && kind->first.graph == graph;) {
+        std::vector<std::byte*>& everybodys = heap.free[{0, kind->first.stream, kind->first.size}];
         everybodys.insert(everybodys.end(), kind->second.begin(), kind->second.end());
         kind = heap.free.erase(kind);
       }
@@ -95,7 +100,8 @@ class Memory final : public c10::Allocator {
 
  private:
   struct Kind {
-    int graph;  // whose it is; 0: of none
+    int graph;             // whose it is; 0: of none
+    c10::StreamId stream;  // for whose next requests; 0 unless kernels are late: for any stream's
     size_t size;
 
     auto operator<=>(const Kind&) const = default;
@@ -108,7 +114,8 @@ class Memory final : public c10::Allocator {
   std::byte* take(int device, size_t size) {
     const std::lock_guard lock(mutex_);
     Heap& heap = heaps_.at(static_cast<size_t>(device));
-    const Kind kind{capturing_graph(device), size};
+    const c10::Stream stream = current_simulated_stream(device);
+    const Kind kind{capturing_graph(device), kernels_are_late() ? stream.id() : 0, size};
     std::vector<std::byte*>& free = heap.free[kind];
     std::byte* block = nullptr;
     if (!free.empty()) {
@@ -120,14 +127,14 @@ class Memory final : public c10::Allocator {
       block = region() + static_cast<size_t>(device) * kSimulatedDeviceBytes + heap.used;
       heap.used += size;
     }
-    used_[block] = {.kind = kind, .streams = {current_simulated_stream(device)}};
+    used_[block] = {.kind = kind, .streams = {stream}};
     return block;
   }
 
   static void free(void* pointer);
   void give_back(std::byte* block, Kind kind) {
     const std::lock_guard lock(mutex_);
-    poison(block, kind.size);
+    if (!kernels_are_late()) poison(block, kind.size);
     heaps_.at(static_cast<size_t>(simulated_device_of(block))).free[kind].push_back(block);
   }
 
@@ -150,8 +157,9 @@ void Memory::free(void* pointer) {
   auto* const block = static_cast<std::byte*>(pointer);
   Memory& all = memory();
   std::unique_lock lock(all.mutex_);
-  const Block known = std::move(all.used_.extract(block).mapped());
+  Block known = std::move(all.used_.extract(block).mapped());
   lock.unlock();
+  if (kernels_are_late()) known.streams.erase(known.streams.begin());  // which will come to who gets it behind all this
   when_done(known.streams, [&all, block, kind = known.kind] { all.give_back(block, kind); });
 }
 

@@ -12,7 +12,9 @@ namespace tutti {
 // elsewhere, in host memory. What was just allocated, and what was just freed, holds no numbers (all bits are set).
 //
 // As CUDA's: memory belongs to the stream that was the current one when it was allocated, and what is freed is so when
-// that stream has come there. Other streams may still use it then, unless record_stream() named them.
+// that stream has come there. Other streams may still use it then, unless record_stream() named them. Where kernels are
+// late (simulated_kernels.h), what is freed is given to the next who asks on that stream, and holds no numbers when the
+// stream comes to where it was allocated again; until then it stays as it is.
 
 constexpr size_t kSimulatedDeviceBytes = size_t{1} << 33;  // which a device has
 

@@ -13,6 +13,7 @@
 
 #include "tests/support/nccl_devices.h"
 #include "tests/support/simulated_accelerator.h"
+#include "tests/support/simulated_kernels.h"
 #include "tutti/device/gpu.h"
 #include "tutti/device/logical_devices.h"
 #include "tutti/tensor/library.h"
@@ -86,6 +87,7 @@ void register_factories() {
 
 void register_simulated() {
   register_simulated_accelerator();
+  if (std::getenv("TUTTI_TEST_LATE_KERNELS")) static_cast<void>(new KernelsAreLate);
   if (const char* const path = std::getenv("TUTTI_NCCL_LIBRARY"))
     show_simulated_devices_to(dlopen(path, RTLD_NOW | RTLD_LOCAL));
 }

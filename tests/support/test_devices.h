@@ -14,7 +14,8 @@ namespace tutti {
 //   gpu   parts of GPU:0, in whose memory all of them lie
 //   gpus  as many GPUs as there are, each with a memory of its own; parts of them if more devices are wanted
 // A GPU is LibTorch's; where that has none, a simulated device (simulated_accelerator.h), between which NCCL adds if
-// TUTTI_NCCL_LIBRARY names tests/nccl/fake_nccl.cpp, build/release/tests/libfake_nccl.so.
+// TUTTI_NCCL_LIBRARY names tests/nccl/fake_nccl.cpp, build/release/tests/libfake_nccl.so; its kernels are late
+// (simulated_kernels.h) if TUTTI_TEST_LATE_KERNELS is set.
 //
 // On GPUs LibTorch's factory functions make what a test asks for on the thread's current GPU, unless it names a device:
 // LibTorch itself would make it on the CPU, and few programs want that. It is so on the thread that runs the tests, and

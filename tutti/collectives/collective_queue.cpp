@@ -1,6 +1,10 @@
 #include "tutti/collectives/collective_queue.h"
 
+#include <c10/core/StreamGuard.h>
+
 #include <utility>
+
+#include "tutti/device/current_streams.h"
 
 namespace tutti {
 
@@ -17,7 +21,10 @@ CollectiveQueue::~CollectiveQueue() {
 }
 
 std::future<void> CollectiveQueue::start(const Collective& call) {
-  std::packaged_task<void()> task([this, call] { group_->run(call); });
+  std::packaged_task<void()> task([this, call, streams = current_streams()] {
+    const c10::MultiStreamGuard callers_streams(streams);
+    group_->run(call);
+  });
   std::future<void> done = task.get_future();
   {
     const std::lock_guard lock(mutex_);

@@ -12,7 +12,8 @@
 namespace tutti {
 
 // Makes a group's calls on a thread of its own, in the order in which they are started, so that the caller goes on
-// meanwhile. While it lives, nobody else makes calls of the group.
+// meanwhile; of a GPU's memory on the stream that is the caller's current one when it starts them. While it lives,
+// nobody else makes calls of the group.
 class CollectiveQueue {
  public:
   explicit CollectiveQueue(std::shared_ptr<Group> group);

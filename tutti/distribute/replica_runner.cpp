@@ -1,12 +1,15 @@
 #include "tutti/distribute/replica_runner.h"
 
 #include <ATen/ThreadLocalState.h>
+#include <c10/core/DeviceGuard.h>
 #include <c10/core/StreamGuard.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <algorithm>
 
 #include "tutti/core/error.h"
 #include "tutti/core/release_queue.h"
 #include "tutti/core/str.h"
+#include "tutti/device/current_streams.h"
 #include "tutti/device/gpu.h"
 #include "tutti/distribute/backward_here.h"
 #include "tutti/distribute/intra_op_threads.h"
@@ -47,16 +50,9 @@ class Turn {
 
 }  // namespace
 
-c10::SmallVector<std::optional<c10::Stream>, 8> ReplicaRunner::current_streams() const {
-  c10::SmallVector<std::optional<c10::Stream>, 8> streams(devices_.size());
-  for (size_t r = 0; r < devices_.size(); ++r)
-    if (!devices_[r].is_cpu()) streams[r] = c10::impl::VirtualGuardImpl(devices_[r].type()).getStream(devices_[r]);
-  return streams;
-}
-
 void ReplicaRunner::run_one(int replica, FunctionRef<void(int replica)> function, const StrategyPlace& place,
                             CallRecorder* recorder, const std::shared_ptr<GradientGroup>& gradients,
-                            const std::optional<c10::Stream>& stream) {
+                            c10::ArrayRef<c10::Stream> streams) {
   const auto r = static_cast<size_t>(replica);
   std::optional<RecordGuard> records;
   if (recorder && CallRecorder::current() != recorder) records.emplace(*recorder);
@@ -65,10 +61,11 @@ void ReplicaRunner::run_one(int replica, FunctionRef<void(int replica)> function
                               .generator = generators_.of(replica),
                               .gradients = &gradients,
                               .strategy = &place});
-  std::optional<c10::StreamGuard> device;
+  const c10::MultiStreamGuard callers_streams(streams);
+  c10::OptionalDeviceGuard device;
   std::optional<BackwardHere> backward_here;
-  if (stream) {
-    device.emplace(*stream);
+  if (!devices_[r].is_cpu()) {
+    device.reset_device(devices_[r]);
     enter_gpu(devices_[r]);
     backward_here.emplace();
   }
@@ -110,15 +107,16 @@ void ReplicaRunner::run(FunctionRef<void(int replica)> function, const RunOption
                             .turns = turns ? &*turns : nullptr,
                             .recorded = recorder != nullptr,
                             .first_replica = strategy_.first_local_replica()};
-  const auto streams = current_streams();
+  const bool on_gpus = !std::ranges::all_of(devices_, &c10::Device::is_cpu);
+  const auto streams = on_gpus ? current_streams() : c10::SmallVector<c10::Stream, 8>();
   busy_.store(true, std::memory_order_relaxed);
   if (const ReplicasCompute computing(mesh_->clock); devices_.size() == 1) {
-    run_one(0, function, place, recorder, gradients, streams[0]);
+    run_one(0, function, place, recorder, gradients, streams);
   } else {
     const at::ThreadLocalState caller;
     workers_.run([&](int replica) {
       const at::ThreadLocalStateGuard as_caller(caller);
-      run_one(replica, function, place, recorder, gradients, streams[static_cast<size_t>(replica)]);
+      run_one(replica, function, place, recorder, gradients, streams);
     });
   }
   busy_.store(false, std::memory_order_relaxed);

@@ -2,12 +2,11 @@
 
 #include <c10/core/Device.h>
 #include <c10/core/Stream.h>
-#include <c10/util/SmallVector.h>
+#include <c10/util/ArrayRef.h>
 
 #include <atomic>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <vector>
 
 #include "tutti/collectives/rendezvous.h"
@@ -22,8 +21,8 @@ class CallRecorder;
 struct StrategyPlace;
 
 // Runs the replicas of one process: a thread for each, the caller's for the first, each with the replica's view, device
-// and random numbers, with the caller's gradient and autocast modes and its current stream of that device, and, on a
-// CPU beside others, one intra-op thread.
+// and random numbers, with the caller's gradient and autocast modes and its current streams of all GPUs, from which it
+// may read other replicas' values, and, on a CPU beside others, one intra-op thread.
 class ReplicaRunner {
  public:
   ReplicaRunner(Strategy& strategy, const Mesh& mesh, const std::shared_ptr<Processes>& processes = {});
@@ -37,10 +36,8 @@ class ReplicaRunner {
   void help(FunctionRef<void()> function);
 
  private:
-  // The caller's; none of CPUs.
-  c10::SmallVector<std::optional<c10::Stream>, 8> current_streams() const;
   void run_one(int replica, FunctionRef<void(int replica)> function, const StrategyPlace& place, CallRecorder* recorder,
-               const std::shared_ptr<GradientGroup>& gradients, const std::optional<c10::Stream>& stream);
+               const std::shared_ptr<GradientGroup>& gradients, c10::ArrayRef<c10::Stream> streams);
 
   Strategy& strategy_;
   const MeshShape* mesh_;

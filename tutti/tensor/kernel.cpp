@@ -2,6 +2,7 @@
 #include <ATen/autocast_mode.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty_like.h>
+#include <c10/core/AutogradState.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/graph_task.h>
 
@@ -132,6 +133,13 @@ void read_beside_plain(const OperatorInfo& info, Stack& stack) {
   for (size_t i = 0; i < info.num_arguments; ++i) replace_tensors(stack[first + i], there);
 }
 
+// LibTorch's thread for backward passes on the first GPU has the caller's stream of that one, and an op on a mesh
+// computes on all of the mesh's: passes that the calling thread begins run on that thread from now on.
+void keep_backward_here(const MeshShape& shape) {
+  if (shape.one_buffer_when_replicated || shape.devices.front().is_cpu()) return;
+  c10::AutogradState::get_tls_state().set_multithreading_enabled(false);
+}
+
 class MeshKernel final : public c10::OperatorKernel {
  public:
   explicit MeshKernel(const c10::OperatorHandle& op)
@@ -236,6 +244,7 @@ class MeshKernel final : public c10::OperatorKernel {
 
   void run_planned(const c10::OperatorHandle& op, const Operands& operands, Stack& stack) {
     const MeshShape* shape = operands.shape;
+    keep_backward_here(*shape);
     if (operands.reads_plain) adopt_plain_operands(info_, shape, stack);
     auto arguments = torch::jit::last(stack, info_.num_arguments);
     const auto key = PlanCache::key_of(info_, arguments, !shape->merged());
