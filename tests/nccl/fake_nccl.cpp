@@ -547,6 +547,10 @@ int fake_nccl_num_aborted() {
 }
 // What was done wrong first; empty: nothing.
 const char* fake_nccl_complaint() { return fake().complaint.c_str(); }
+void fake_nccl_forget_complaint() {
+  const Lock lock(fake().mutex);
+  fake().complaint.clear();
+}
 const char* fake_nccl_calls() { return fake().calls.c_str(); }
 
 }  // extern "C"

@@ -67,6 +67,12 @@ cluster::Environment FakeNccl::environment() const {
 
 std::string FakeNccl::complaint() const { return function<const char*()>("fake_nccl_complaint")(); }
 
+std::string FakeNccl::take_complaint() const {
+  const std::string taken = complaint();
+  function<void()>("fake_nccl_forget_complaint")();
+  return taken;
+}
+
 std::string FakeNccl::calls() const { return function<const char*()>("fake_nccl_calls")(); }
 
 JoinedByNccl join_by_nccl(Groups companions, std::chrono::milliseconds timeout,

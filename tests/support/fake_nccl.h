@@ -35,6 +35,8 @@ class FakeNccl {
   int num_aborted() const { return number("fake_nccl_num_aborted"); }
   // What was done wrong first, as far as the fake has seen; empty: nothing.
   std::string complaint() const;
+  // The same, once: from now on nothing was done wrong.
+  std::string take_complaint() const;
   // The names of the functions that move something, in the order in which rank 0 called them, each behind a space.
   std::string calls() const;
 
