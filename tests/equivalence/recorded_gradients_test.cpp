@@ -151,8 +151,8 @@ TEST_P(RecordedGradients, ThatLayInOneBufferMayLieInTwo) {
       own[i].mutable_grad() = together ? part : part.clone();
     }
     step(torch::full({2}, call));
-    EXPECT_TRUE(torch::equal(gather(own[0].grad()), torch::tensor({0., 2.}) + 2 * call)) << call;
-    EXPECT_TRUE(torch::equal(gather(own[1].grad()), torch::tensor({1., 3.}) + 3 * call)) << call;
+    EXPECT_TRUE(torch::equal(gather(own[0].grad()), moved(torch::tensor({0., 2.})) + 2 * call)) << call;
+    EXPECT_TRUE(torch::equal(gather(own[1].grad()), moved(torch::tensor({1., 3.})) + 3 * call)) << call;
   }
 }
 
@@ -171,8 +171,9 @@ TEST(RecordedReplicas, MayWriteStatisticsFromTheFirstCallOn) {
   });
   const auto step = [&](size_t which, const Tensor& x) {
     const auto parts = strategy.run(
-        [&](const Tensor& part) {
+        [&](const Tensor& given) {
           const torch::NoGradGuard guard;
+          const Tensor part = moved(given);
           sums[which].mul_(0.5).add_(part.mean(0));
           return norms[which]->forward(part).square().sum();
         },

@@ -110,7 +110,8 @@ run_rules() { TUTTI_TEST_DEVICE=gpu sharded rules ./rules_test --gtest_filter=Al
 # recorded NAME: rules and functions with replicas, as the simulated GPUs run them.
 recorded() {
   TUTTI_TEST_DEVICE=gpu sharded "$1.functions" ./equivalence_test --gtest_filter="FunctionOnDevices.*:\
-FunctionCommunications*-*TrainsALibTorchModuleInGlobalView:*StepsWhereReplicasMeet"
+*FunctionCommunications*:*FunctionOnAMesh.*:*FunctionWithRun.*:*MixedPrecisionStep.*:*CustomTrainingLoop.*:\
+*RecordedGradients.*:RecordedReplicas.*"
   TUTTI_TEST_DEVICE=gpu sharded "$1.rules" ./rules_test --gtest_filter=All/RecordedRules.*
 }
 
