@@ -108,6 +108,32 @@ TEST_F(ReplicaGradients, ThatAreSparseStaySparse) {
   EXPECT_TRUE((before - gather(embedding->weight.detach())).allclose(gradient.to_dense()));
 }
 
+// LibTorch adds no dense tensor to a sparse one.
+TEST_F(ReplicaGradients, OfWhichOneIsSparseAreAddedInAnyOrder) {
+  for (const int64_t dense : {0, 1, 2}) {
+    auto embedding =
+        strategy.build([] { return torch::nn::Embedding(torch::nn::EmbeddingOptions(4, 2).sparse(true)); });
+    const auto backward = [&] {
+      if (replica() == dense)
+        embedding->weight.sum().backward();
+      else
+        embedding(moved(at::tensor({1}))).sum().backward();
+    };
+    const auto sums = [&] { return numbers(gather(embedding->weight.grad()).to_dense().select(1, 0)); };
+    strategy.run(backward);
+    EXPECT_THAT(sums(), ElementsAre(1, 3, 1, 1)) << dense;
+    strategy.run(backward);  // to what global view has
+    EXPECT_THAT(sums(), ElementsAre(2, 6, 2, 2)) << dense;
+    embedding->weight.mutable_grad().reset();
+    strategy.run([&] { embedding(moved(at::tensor({1}))).sum().backward(); });
+    EXPECT_THAT(sums(), ElementsAre(0, 3, 0, 0)) << dense;
+    strategy.run([&] { embedding->weight.sum().backward(); });
+    EXPECT_THAT(sums(), ElementsAre(3, 6, 3, 3)) << dense;
+    strategy.run([&] { embedding(moved(at::tensor({1}))).sum().backward(); });
+    EXPECT_THAT(sums(), ElementsAre(3, 9, 3, 3)) << dense;
+  }
+}
+
 // Strategies on the same devices lie on one mesh.
 TEST_F(ReplicaGradients, OfOneStrategyAreUsedWhileReplicasOfAnotherCompute) {
   const auto train = [](Strategy& own) {

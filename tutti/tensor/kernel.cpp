@@ -156,6 +156,7 @@ class MeshKernel final : public c10::OperatorKernel {
     }
     const c10::impl::ExcludeDispatchKeyGuard below(c10::autocast_dispatch_keyset |
                                                    c10::autograd_dispatch_keyset_with_ADInplaceOrView);
+    if (adds_ && adds_to_sparse(*stack)) return add_to_sparse(*stack);
     const Operands operands = Survey(info_).run(torch::jit::last(*stack, info_.num_arguments));
     if (!operands.shape) throw Error(ErrorCode::internal, str(info_.name, ": called on mesh tensors without any"));
     if (operands.any_plain) {
@@ -178,6 +179,26 @@ class MeshKernel final : public c10::OperatorKernel {
   }
 
  private:
+  // LibTorch adds a sparse gradient to a dense one and not the other way round, and sees of neither what it is.
+  static bool adds_to_sparse(const Stack& stack) {
+    const auto is_sparse = [&](size_t i) {
+      const at::IValue& value = torch::jit::peek(stack, i, 3);
+      if (!value.isTensor() || !is_mesh_tensor(value.toTensor()))
+        return value.isTensor() && value.toTensor().is_sparse();
+      const auto& components = mesh_impl(value.toTensor()).components();
+      return !components.empty() && components[0].defined() && components[0].is_sparse();
+    };
+    return is_sparse(0) && torch::jit::peek(stack, 1, 3).isTensor() && !is_sparse(1) &&
+           torch::jit::peek(stack, 2, 3).toScalar().equal(1);
+  }
+  void add_to_sparse(Stack& stack) const {
+    Tensor sparse = torch::jit::peek(stack, 0, 3).toTensor();
+    const Tensor sum = torch::jit::peek(stack, 1, 3).toTensor().add(sparse);
+    torch::jit::drop(stack, 3);
+    if (info_.writes_any) sparse.unsafeGetTensorImpl()->shallow_copy_from(sum.getIntrusivePtr());
+    stack.emplace_back(info_.writes_any ? std::move(sparse) : sum);
+  }
+
   static void gather_numbers(at::IValue& value) {
     if (value.isTensor() && is_mesh_tensor(value.toTensor())) value = gather(value.toTensor().detach());
   }
@@ -286,6 +307,7 @@ class MeshKernel final : public c10::OperatorKernel {
 
   OperatorInfo info_;
   bool names_strides_ = names_strides(info_.name);
+  bool adds_ = adds(info_.name) && !info_.writes_out;
   bool gives_back_nothing_ = !info_.writes_out && gives_back_nothing(info_.name);
   std::optional<size_t> numbers_;  // an argument that an op composed of others reads by its memory
   const bool chooses_;

@@ -20,6 +20,7 @@
 #include "tutti/tensor/copy_on_write.h"
 #include "tutti/tensor/gradient_reads.h"
 #include "tutti/tensor/leaf_hooks.h"
+#include "tutti/tensor/sum_of.h"
 #include "tutti/tensor/updates/buffer_updates.h"
 #include "tutti/tensor/view.h"
 
@@ -341,7 +342,7 @@ void MeshMeta::accumulate(Tensor reduced) {
   if (!self_->spec()->replicated())
     throw Error(ErrorCode::unimplemented, str("a variable of layout ", self_->spec()->layout().to_string(),
                                               " got gradients in replica view; only replicated variables can"));
-  if (const Tensor rest = rest_of_global_gradient(); rest.defined()) reduced = rest.add(reduced);
+  if (const Tensor rest = rest_of_global_gradient(); rest.defined()) reduced = sum_of(rest, reduced);
   set_global_gradient(std::move(reduced));
 }
 
@@ -374,7 +375,7 @@ void MeshMeta::take_global_gradient(size_t replica) {
   const Tensor gradient = plain(grad_, replica).to(leaves_[replica].device());
   const bool is_for_other_process = group_->op() == ReduceOp::sum && !group_->is_first_process();
   if (own.defined() && !is_for_other_process)
-    own = gradient.add(own);
+    own = sum_of(gradient, own);
   else if (moves_to_first() && !is_for_other_process)
     own = gradient;
   else if (!moves_to_first())

@@ -1,6 +1,5 @@
 #include "tutti/tensor/sum_buffers.h"
 
-#include <ATen/ops/add.h>
 #include <ATen/ops/clone.h>
 #include <ATen/ops/empty_like.h>
 
@@ -10,6 +9,7 @@
 #include "tutti/tensor/call_recorder.h"
 #include "tutti/tensor/dtype_of.h"
 #include "tutti/tensor/host_memory.h"
+#include "tutti/tensor/sum_of.h"
 
 namespace tutti {
 namespace {
@@ -32,7 +32,7 @@ bool is_to_be_summed(const BufferSum& item) { return item.values.size() > 1 || i
 
 void sum_by_ops(BufferSum& item) {
   Tensor sum = item.values[0];
-  for (size_t i = 1; i < item.values.size(); ++i) sum = sum.add(item.values[i].to(sum.device()));
+  for (size_t i = 1; i < item.values.size(); ++i) sum = sum_of(sum, item.values[i].to(sum.device()));
   if (item.divisor != 1) sum = sum.div(item.divisor);
   item.result = item.result.defined() ? item.result.copy_(sum) : sum;
   for (int i = 0; i < item.num_copies; ++i) item.copies.push_back(item.result.clone());

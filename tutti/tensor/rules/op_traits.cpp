@@ -124,6 +124,8 @@ bool names_device(const c10::FunctionSchema& schema, at::ArrayRef<at::IValue> ar
 
 bool makes_sparse(const std::string& name) { return name.starts_with("aten::_sparse_coo_tensor"); }
 
+bool adds(const std::string& name) { return name == "aten::add" || name == "aten::add_"; }
+
 bool asks_of_types(const std::string& name) { return name == "aten::_has_compatible_shallow_copy_type"; }
 
 }  // namespace tutti

@@ -75,6 +75,8 @@ bool gives_plain_values(const std::string& name);
 bool names_device(const c10::FunctionSchema& schema, at::ArrayRef<at::IValue> arguments);
 // Whether it makes sparse tensors of mesh tensors, and is looked up under their key.
 bool makes_sparse(const std::string& name);
+// Whether it is a sum of a tensor and what comes next, times a number.
+bool adds(const std::string& name);
 // Whether it asks what kinds of tensors these are, which LibTorch answers.
 bool asks_of_types(const std::string& name);
 
