@@ -1,6 +1,7 @@
 // What served_functions_test.py starts as chief, a worker and servers, and alone: functions that do to variables what
 // those of programs do. The chief prints what each gives and leaves, which is the same in both.
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/minimum.h>
 #include <ATen/ops/ones.h>
@@ -20,24 +21,30 @@
 #include "tutti/coordinator/cluster_coordinator.h"
 #include "tutti/device/logical_devices.h"
 #include "tutti/distribute/embedding_lookup.h"
+#include "tutti/distribute/gradients.h"
 #include "tutti/distribute/optimizer.h"
 #include "tutti/distribute/parameter_server_strategy.h"
+#include "tutti/keras/optimizers/adam.h"
+#include "tutti/keras/optimizers/sgd.h"
 
 namespace {
 
 using namespace tutti;
 
 struct Net : torch::nn::Module {
-  Tensor weight, table, roots, best, fine, count, flags;
+  Tensor weight, table, roots, gain, halves, best, fine, count, flags, seen;
 
   Net() {
     weight = register_parameter("weight", at::ones({2}));
     table = register_parameter("table", at::zeros({6, 2}));
     roots = register_parameter("roots", at::ones({2}, at::kComplexFloat));
+    gain = register_parameter("gain", at::ones({}));
+    halves = register_parameter("halves", at::arange(4, at::kDouble).view({2, 2}));  // what it is a view of lives on
     best = register_buffer("best", at::full({}, std::numeric_limits<float>::infinity()));
     fine = register_buffer("fine", at::full({}, 1000.0));
     count = register_buffer("count", at::zeros({}));
     flags = register_buffer("flags", at::zeros({3}, at::kBool));
+    seen = register_buffer("seen", at::zeros({4}).view({2, 2}));
   }
 };
 
@@ -59,6 +66,17 @@ class Program {
         sgd_(strategy_.build([this] {
           return std::make_shared<Optimizer<torch::optim::SGD>>(
               torch::optim::SGD(net_->parameters(), torch::optim::SGDOptions(0.25)));
+        })),
+        adam_(strategy_.build([this] {
+          keras::optimizers::Adam made({.learning_rate = 0.125, .use_ema = true, .ema_momentum = 0.5});
+          made.build({net_->gain, net_->halves});
+          return made;
+        })),
+        overwriting_(strategy_.build([this] {
+          keras::optimizers::SGD made(
+              {.learning_rate = 0.125, .use_ema = true, .ema_momentum = 0.5, .ema_overwrite_frequency = 2});
+          made.build({net_->gain, net_->halves});
+          return made;
         })),
         detached_(net_->weight.detach()),
         element_(net_->weight[1]),
@@ -139,6 +157,20 @@ class Program {
                                                 step([&] { return net_->weight.sum() + embedded(at::tensor({5})); });
                                                 return all_views();
                                               })),
+        view_made_(coordinator_.function("view_made",
+                                         [this] {
+                                           step([&] { return net_->halves.square().sum(); });
+                                           const at::NoGradGuard no_grad;
+                                           net_->seen.add_(1);
+                                           return net_->seen.clone();
+                                         })),
+        keras_gain_(
+            coordinator_.function("keras_gain", [this] { return apply_keras(net_->gain.square(), {net_->gain}); })),
+        keras_both_(
+            coordinator_.function("keras_both",
+                                  [this] {
+                                    return apply_keras(net_->gain * net_->halves.sum(), {net_->gain, net_->halves});
+                                  })),
         read_(coordinator_.function("read",
                                     [this] {
                                       const at::NoGradGuard no_grad;
@@ -175,6 +207,16 @@ class Program {
       print("  flags", net_->flags);
       call("views of before", views_);
       call("views of before, behind a step", step_and_views_);
+      for (int i = 0; i < 2; ++i) call("a variable that was made as a view", view_made_);
+      print("  halves", net_->halves);
+      print("  seen", net_->seen);
+      for (int i = 0; i < 2; ++i) call("an update of a part of Keras's variables", keras_gain_);
+      print_averages();
+      call("an update of all", keras_both_);
+      for (int i = 0; i < 2; ++i) call("an update of a part of Keras's variables", keras_gain_);
+      print("  gain", net_->gain);
+      print("  halves", net_->halves);
+      print_averages();
       throw_and_read("a buffer of a function that throws", spoil_buffer_, net_->count);
       throw_and_read("a variable of a function that throws", spoil_variable_, net_->weight);
     });
@@ -186,6 +228,12 @@ class Program {
   void call(const char* what, const F& function, const Args&... arguments) {
     print(what, coordinator_.schedule(function, arguments...).fetch());
     coordinator_.join();
+  }
+
+  void print_averages() {
+    adam_.swap_averages();
+    print("  average", net_->halves);
+    adam_.swap_averages();
   }
 
   // In one process it stays what the function left; in a cluster it never becomes that.
@@ -238,6 +286,13 @@ class Program {
       return value.detach();
     }));
   }
+  Tensor apply_keras(const Tensor& loss, const std::vector<Tensor>& variables) const {
+    const auto found = gradients(loss, variables);
+    adam_.apply_gradients(found, variables);
+    overwriting_.apply_gradients(found, variables);
+    const at::NoGradGuard no_grad;
+    return at::stack({loss.detach().to(at::kDouble), net_->halves.sum()});
+  }
   Tensor embedded(const Tensor& ids) const { return torch::nn::functional::embedding(ids, net_->table).sum(); }
   Tensor all_views() const {
     const at::NoGradGuard no_grad;
@@ -248,6 +303,8 @@ class Program {
   ParameterServerStrategy strategy_;
   const std::shared_ptr<Net> net_;
   const std::shared_ptr<Optimizer<torch::optim::SGD>> sgd_;
+  const keras::optimizers::Adam adam_;
+  const keras::optimizers::SGD overwriting_;
   const Tensor detached_, element_;
   const ShardedVariable shards_;
   ClusterCoordinator coordinator_;
@@ -263,6 +320,9 @@ class Program {
   const WorkerFunction<Tensor()> flags_;
   const WorkerFunction<Tensor()> views_;
   const WorkerFunction<Tensor()> step_and_views_;
+  const WorkerFunction<Tensor()> view_made_;
+  const WorkerFunction<Tensor()> keras_gain_;
+  const WorkerFunction<Tensor()> keras_both_;
   const WorkerFunction<Tensor()> read_;
   const WorkerFunction<Tensor()> spoil_buffer_;
   const WorkerFunction<Tensor()> spoil_variable_;

@@ -22,7 +22,7 @@ class ServedFunctions(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         prefix = "[chief 0] "
         served = [line.removeprefix(prefix) for line in done.stdout.splitlines() if line.startswith(prefix)]
-        self.assertEqual(len(expected), 28)
+        self.assertEqual(len(expected), 41)
         self.assertEqual(served, expected)
 
 

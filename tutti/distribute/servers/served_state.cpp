@@ -138,6 +138,13 @@ std::optional<int> ServedState::find_memory_of(const Tensor& tensor) const {
   return {};
 }
 
+std::vector<int> ServedState::variables_of(int optimizer) const {
+  std::vector<int> variables;
+  for (const auto& [variable, changed] : changes_[static_cast<size_t>(optimizer)])
+    if (is_alive(variable)) variables.push_back(variable);
+  return variables;
+}
+
 const std::vector<int>& ServedState::changed_by(int optimizer, int variable) const {
   static const std::vector<int> nothing;
   const auto& changes = changes_[static_cast<size_t>(optimizer)];

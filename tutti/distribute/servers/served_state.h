@@ -60,6 +60,7 @@ class ServedState {
   const ServedOptimizer& optimizer(int number) const { return optimizers_[static_cast<size_t>(number)]; }
   // Brings into their tensors what the program did to the state of those that it still has.
   void settle_optimizers() const;
+  std::vector<int> variables_of(int optimizer) const;  // by number, that are alive
   // The tensors that its updates of a variable change.
   const std::vector<int>& changed_by(int optimizer, int variable) const;
 

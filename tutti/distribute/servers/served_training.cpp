@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/scope.h"
 
 namespace tutti::servers {
@@ -19,8 +20,25 @@ void ServedTraining::open(Scope& scope) {
   NewVariables::open(scope);
 }
 
+// Of the names that one memory has, each that is trained is a variable, or else the first: what a view was made of
+// lives on with it.
+bool ServedTraining::is_another_name(const at::Tensor& tensor, std::span<const at::Tensor> made) const {
+  const auto is_trained = [](const at::Tensor& each) { return each.requires_grad() && each.is_leaf(); };
+  if (is_trained(tensor) || !mesh_impl(tensor).has_aliases()) return false;
+  bool is_earlier = true;
+  for (const at::Tensor& other : made) {
+    if (other.is_same(tensor))
+      is_earlier = false;
+    else if ((is_earlier || is_trained(other)) && mesh_impl(other).shares_memory_with(mesh_impl(tensor)))
+      return true;
+  }
+  return !state_.find(tensor) && state_.find_memory_of(tensor);
+}
+
 void ServedTraining::settle() {
-  for (const at::Tensor& variable : take_living()) {
+  const std::vector<at::Tensor> made = take_living();
+  for (const at::Tensor& variable : made) {
+    if (is_another_name(variable, made)) continue;
     if (runs_functions_)
       throw Error(ErrorCode::failed_precondition,
                   "ParameterServerStrategy: a variable is made while functions run; make all of them in build, before "

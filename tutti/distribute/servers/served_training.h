@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <vector>
 
 #include "tutti/distribute/new_variables.h"
@@ -65,6 +66,8 @@ class ServedTraining final : public NewVariables, public ServedUpdates {
             double scale) override;
 
  private:
+  bool is_another_name(const at::Tensor& tensor, std::span<const at::Tensor> made) const;
+
   TaskLinks links_;
   ServerRequests::Renew renew_server_;
   ServedState state_;

@@ -16,12 +16,16 @@ struct ServedOptimizer {
   std::string name;
   std::source_location location;  // where it was made
   std::vector<at::Tensor> variables;
-  std::vector<std::vector<at::Tensor>> slots;            // of each variable; of its shape, or the variable is never cut
-  bool needs_whole_variables = false;                    // an update looks at more than one element
-  bool needs_all_variables = false;                      // and at those of all variables
+  std::vector<std::vector<at::Tensor>> slots;  // of each variable; of its shape, or the variable is never cut
+  bool needs_whole_variables = false;          // an update looks at more than one element
+  bool needs_all_variables = false;            // and at those of all variables
+  bool counts_updates = false;                 // each is made on all servers, also where they have no part of it
+  bool changes_all_slots = false;              // also of variables that have no gradient
+  bool changes_all_variables = false;          // those variables, too
   std::function<bool()> is_alive = [] { return true; };  // whether the program still has it
   std::function<void()> settle = [] {};                  // brings into the slots what the program did to its state
-  // In global view. Like the next ones they throw failed_precondition once the optimizer is gone.
+  // In global view; without variables where this server has no part. Like the next ones they throw failed_precondition
+  // once the optimizer is gone.
   std::function<void(std::span<const at::Tensor> gradients, std::span<const at::Tensor> variables, double scale)> apply;
   // The rest of its state: options, and counts of steps, which grow. A server that has no part in some updates has
   // smaller ones.

@@ -210,7 +210,8 @@ void VariableServer::update(ByteReader& reader, const Incoming& request, int opt
   }
   reader.finish();
   const at::NoGradGuard no_grad;
-  for (const int variable : numbers)
+  const bool changes_all = state_.optimizer(optimizer).changes_all_slots;
+  for (const int variable : changes_all ? state_.variables_of(optimizer) : numbers)
     for (const int changed : state_.changed_by(optimizer, variable)) ++version(changed);
   std::exception_ptr failure;
   try {

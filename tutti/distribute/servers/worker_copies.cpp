@@ -315,7 +315,7 @@ std::optional<LongMessage> WorkerCopies::push_message(int server, int optimizer,
   for (const Pushed& each : pushed)
     if (std::ranges::any_of(state_[each.number].shards, [&](const Shard& shard) { return shard.server == server; }))
       here.push_back(&each);
-  if (here.empty()) return {};
+  if (here.empty() && !(optimizer >= 0 && state_.optimizer(optimizer).counts_updates)) return {};
   LongMessage message(Kind::push);
   message.number(call_.number);
   message.number(num_pushed_);
@@ -376,7 +376,10 @@ void WorkerCopies::push(int optimizer, std::span<const Tensor> gradients, std::s
     throw Error(ErrorCode::invalid_argument,
                 "apply_gradients: no variable has a gradient; does the loss depend on them?");
   send_push(optimizer, scale, pushed);
-  for (const Pushed& each : pushed) note_update(each.number);
+  if (state_.optimizer(optimizer).changes_all_variables)
+    for (const int number : state_.variables_of(optimizer)) note_update(number);
+  else
+    for (const Pushed& each : pushed) note_update(each.number);
 }
 
 // What is read of it from now on is brought anew. A graph that holds what it was says so, as behind any optimizer's

@@ -21,7 +21,9 @@
 #include "tutti/keras/optimizers/gradient_sums_internal.h"
 #include "tutti/keras/variable_notes.h"
 #include "tutti/tensor/call_recorder.h"
+#include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/updates/buffer_updates.h"
+#include "tutti/tensor/updates/host_buffers.h"
 #include "tutti/tensor/updates/measures.h"
 #include "tutti/tensor/updates/slot_buffers.h"
 #include "tutti/tensor/view.h"
@@ -72,7 +74,7 @@ Tensor fitted(const std::string& name, Tensor gradient, const Tensor& variable, 
     throw Error(ErrorCode::invalid_argument,
                 str(name, ".apply_gradients: gradient ", position, " has shape ", str_list(gradient.sizes()),
                     ", its variable has ", str_list(variable.sizes()), "; they must be equal"));
-  if (gradient.layout() != at::kStrided) gradient = gradient.to_dense();
+  if (!sparse_values_of(gradient).empty()) gradient = gather(gradient).to_dense();
   if (gradient.scalar_type() != variable.scalar_type()) gradient = gradient.to(variable.scalar_type());
   return in_layout_of(variable, std::move(gradient));
 }
@@ -97,6 +99,23 @@ struct OptimizerImpl::Scratch {
   int served_number = -1;
 
   void serve(OptimizerImpl& optimizer, const std::shared_ptr<ServedUpdates>& servers, std::source_location location);
+
+  // Of what is listed.
+  static void make_update(OptimizerImpl& of, const UpdateStep& step) {
+    if (of.accumulate()) {
+      of.clip();
+      of.update(step);
+    }
+    of.scratch_->clear();
+    if (of.options_.use_ema) of.update_averages();
+    ++of.num_calls_;
+  }
+  // Of a server whose variables have no gradients in this one.
+  static void make_update_of_others(OptimizerImpl& of) {
+    const PlainUpdate plain_update;
+    of.scratch_->clear();
+    make_update(of, of.next_step());
+  }
 
   // To whom a worker hands its gradients; null: it updates variables itself.
   std::shared_ptr<ServedUpdates> pushes_to(const std::string& name) const {
@@ -132,12 +151,16 @@ void OptimizerImpl::Scratch::serve(OptimizerImpl& optimizer, const std::shared_p
   }
   to_serve.needs_whole_variables = !optimizer.is_elementwise() || optimizer.options_.clipnorm.has_value();
   to_serve.needs_all_variables = optimizer.options_.global_clipnorm.has_value();
+  to_serve.counts_updates = true;
+  to_serve.changes_all_slots = optimizer.options_.use_ema || optimizer.options_.gradient_accumulation_steps;
+  to_serve.changes_all_variables = optimizer.options_.use_ema && optimizer.options_.ema_overwrite_frequency;
   const auto alive = [weak = optimizer.weak_from_this()] {
     if (auto self = weak.lock()) return self;
     throw Error(ErrorCode::failed_precondition, "an optimizer that servers use was let go");
   };
   to_serve.is_alive = [weak = optimizer.weak_from_this()] { return !weak.expired(); };
   to_serve.apply = [alive](auto gradients, auto variables, double scale) {
+    if (variables.empty()) return make_update_of_others(*alive());
     alive()->apply(gradients, variables, scale);
   };
   to_serve.numbers = [alive] {
@@ -260,14 +283,8 @@ void OptimizerImpl::apply(std::span<const Tensor> gradients, std::span<const Ten
   if (states_.empty()) make_states(variables);
   const UpdateStep step = next_step();
   list_updates(gradients, variables, scale);
-  if (accumulate()) {
-    clip();
-    update(step);
-  }
-  scratch_->clear();
-  if (options_.use_ema) update_averages();
+  Scratch::make_update(*this, step);
   constrain(variables);
-  ++num_calls_;
 }
 
 UpdateStep OptimizerImpl::next_step() const {
