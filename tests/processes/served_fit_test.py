@@ -78,6 +78,11 @@ class ServedFit(unittest.TestCase):
         self.assertIn("Your input ran out of data", done.stderr)
         self.check_same(done.stdout, alone("--short"))
 
+    def test_an_epoch_that_ends_with_the_data_is_followed_by_one_that_begins_anew(self):
+        done = self.launched("--short", "--steps", 4)
+        self.assertNotIn("ran out of data", done.stderr)
+        self.check_same(done.stdout, alone("--short", "--steps", 4))
+
     def test_all_tasks_return_what_the_chief_does_and_callbacks_act_there(self):
         text = self.launched("--epochs", 2, workers=2).stdout
         for task in TASKS:
