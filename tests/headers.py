@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks the library's syntax against the headers of another LibTorch: headers.py BUILD TORCH [SECONDS [BASE]].
 
-README promises LibTorch from 2.11 on. BUILD was configured (build/release); TORCH is the folder that holds include/. Files
+README tells from which LibTorch to which. BUILD was configured (build/release); TORCH is the folder that holds include/. Files
 whose sources differ from the commit BASE come first, then all others, in another order each day. SECONDS bounds it: what
 was not looked at is counted. Exits with 1 where a source does not compile.
 """
