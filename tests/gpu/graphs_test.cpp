@@ -219,6 +219,38 @@ TEST_F(Graphs, HaveNoDrawsAndNoCopiesToTheHost) {
   EXPECT_THAT(warnings_.lines(), IsEmpty());
 }
 
+// What a GPU does between two sums over the GPUs is one graph of its own.
+TEST_F(Graphs, AreSegmentsBetweenTheSumsOfSeveralGpus) {
+  const auto gpus = list_physical_devices(DeviceType::gpu);
+  if (gpus.size() < 2) GTEST_SKIP() << "needs two GPUs";
+  for (const size_t n : {size_t{2}, std::min<size_t>(gpus.size(), 4)})
+    for (const int num_sums : {0, 1, 3}) {
+      MirroredStrategy strategy({.devices = std::vector(gpus.begin(), gpus.begin() + static_cast<std::ptrdiff_t>(n))});
+      const auto step = [&](const PerReplica<Tensor>& batch) {
+        return strategy.run(
+            [&](const Tensor& x) {
+              Tensor y = (x * 2 + 1).relu() / 9 - 1;
+              for (int i = 0; i < num_sums; ++i) {
+                y = get_replica_context().all_reduce(ReduceOp::sum, y);
+                y = (y * 0.5 + 1).sin() / 3 - x;
+              }
+              return y;
+            },
+            batch);
+      };
+      const auto f = as_graph(step);
+      for (int call = 0; call < 8; ++call) {
+        const auto batch = strategy.distribute(torch::arange(24.0).view({12, 2}) / 7 + call);
+        const int wanted_launches = call < kCallsBefore ? 0 : static_cast<int>(n) * (num_sums + 1);
+        std::optional<PerReplica<Tensor>> seen;
+        EXPECT_EQ(launches_of([&] { seen = f(batch); }, wanted_launches), wanted_launches)
+            << call << " of " << n << " GPUs with " << num_sums;
+        const auto wanted = step(batch);
+        for (size_t r = 0; r < n; ++r) expect_bits((*seen)[r], wanted[r], str("the result of replica ", r));
+      }
+    }
+}
+
 TEST_F(Graphs, GoOnWithoutACallThatWaitsForTheGpu) {
   const auto step = [](const Tensor& x) {
     const Tensor y = six_steps(x / 99);
