@@ -4,8 +4,8 @@
     tests/planted_faults.py build/release          all of them
     tests/planted_faults.py build/release 3 7      the fourth and the eighth
 
-The library's sources stay as they are: a faulty copy of one is linked in front of the library into another test program,
-which takes what it defines from there. Needs a build of accelerator_test.
+The library's sources stay as they are: a faulty copy of one is linked in front of the library into another test
+program, which takes what it defines from there. Needs a build of accelerator_test.
 """
 import argparse
 import json
@@ -138,7 +138,7 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             found = failures(build_faulty(build, fault, pathlib.Path(folder)))
         num_missed += not found
-        print(f"{number}: {fault.name}: " + (f"{len(found)}: {', '.join(found[:4])}" if found else "NOT FOUND"), flush=True)
+        print(f"{number}: {fault.name}:", ", ".join(found) if found else "NOT FOUND", flush=True)
     sys.exit(1 if num_missed else 0)
 
 
