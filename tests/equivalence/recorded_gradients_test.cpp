@@ -35,12 +35,13 @@ void expect_same(const Tensor& seen, const Tensor& wanted, const std::string& wh
 class RecordedGradients : public testing::TestWithParam<Place> {};
 
 // What is done to the gradients of two variables before each call: nothing, dropped or filled with zeros; what the
-// function does to them: nothing, reset before, scaled or dropped behind; and one may be frozen for a while.
+// function does to them: nothing, reset before, scaled or dropped behind; and one may be frozen, or have a hook, for a
+// while.
 TEST_P(RecordedGradients, OfRandomCallsAreThoseOfPlainOnes) {
   for (uint64_t seed = 0; seed < 300; ++seed) {
     fuzz::Dice dice(seed);
     const int inside = static_cast<int>(dice.below(4));
-    const bool freezes = dice.chance(30);
+    const bool freezes = dice.chance(30), hooks = dice.chance(30);
     const Tensor start = torch::randn({2, 3});
     std::array<Tensor, 2> own{variable(start, GetParam()), variable(start + 1, GetParam())};
     std::array<Tensor, 2> plain{variable(start, GetParam()), variable(start + 1, GetParam())};
@@ -53,6 +54,7 @@ TEST_P(RecordedGradients, OfRandomCallsAreThoseOfPlainOnes) {
       return loss.detach();
     };
     const auto recorded = function([&](const Tensor& x) { return step(own, x); });
+    unsigned hook = 0;  // of both
     for (int call = 0; call < 14; ++call) {
       const int before = static_cast<int>(dice.below(4)), which = static_cast<int>(dice.below(3));
       const bool freeze = freezes && (call == 5 || call == 8);
@@ -60,6 +62,9 @@ TEST_P(RecordedGradients, OfRandomCallsAreThoseOfPlainOnes) {
         for (size_t i = 0; i < 2; ++i) {
           Tensor& variable = (*variables)[i];
           if (freeze && i == 1) variable.requires_grad_(call == 8);
+          if (hooks && i == 0 && call == 6)
+            hook = variable.register_hook([](const Tensor& gradient) { return 2 * gradient; });
+          if (hooks && i == 0 && call == 11) variable.remove_hook(hook);
           if (which == 2 || which == static_cast<int>(i)) {
             if (before == 1) variable.mutable_grad() = Tensor();
             if (before == 2 && variable.grad().defined()) variable.mutable_grad().zero_();

@@ -11,17 +11,19 @@
 # Where LibTorch sees no GPU nothing runs, simulated ones neither: each case is counted as skipped, of a part's as many as
 # its programs list. Exits with 1 where a case has failed, with 2 where the arguments are wrong or LibTorch is missing.
 set -uo pipefail
+readonly called_from=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1
 
 readonly all_parts="tests rules recorded graphs fuzz nccl workers pjrt sanitizer figures"
 results=$PWD/results torch="" mnist=""
 wrong() { echo "$1" >&2 && exit 2; }
+from_caller() { [[ $1 == /* ]] && echo "$1" || echo "$called_from/$1"; }
 while [[ ${1:-} == --* ]]; do
   (($# > 1)) || wrong "$1 needs a folder"
   case $1 in
-    --results) results=$2 ;;
-    --torch) torch=$2 ;;
-    --mnist) mnist=$2 ;;
+    --results) results=$(from_caller "$2") ;;
+    --torch) torch=$(from_caller "$2") ;;
+    --mnist) mnist=$(from_caller "$2") ;;
     *) wrong "unknown option $1" ;;
   esac
   shift 2

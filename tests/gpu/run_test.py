@@ -24,8 +24,8 @@ def expect(holds, what):
 
 def run(folder, *arguments):
     """The exit status and the lines of run.sh, where tests would simulate GPUs if they ran."""
-    ended = subprocess.run([folder / "run.sh", "--results", folder / "results", "--torch", libtorch, *arguments],
-                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ended = subprocess.run([folder / "run.sh", "--results", f"{folder.name}/results", "--torch", libtorch, *arguments],
+                           cwd=folder.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                            env={**os.environ, "TUTTI_TEST_DEVICE": "cpu_and_gpu"})
     print(*arguments, ended.stdout, ended.stderr, sep="\n")
     return ended.returncode, ended.stdout.splitlines()
@@ -47,6 +47,7 @@ def cases_of(program):
 def look_at_all(folder):
     status, lines = run(folder)
     expect(status == 0, f"it exits with {status}")
+    expect((folder / "results" / "look.log").exists(), "the results are not where the caller named them")
     counts = {}
     for line in lines:
         found = LINE.fullmatch(line)

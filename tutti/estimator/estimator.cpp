@@ -22,7 +22,12 @@ namespace {
 constexpr std::string_view kVariables = "variables/";  // before their names in a checkpoint
 
 std::filesystem::path new_temporary_folder() {
-  std::string name = (std::filesystem::temp_directory_path() / "tutti_estimator_XXXXXX").string();
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::temp_directory_path(error);
+  if (error)
+    throw Error(ErrorCode::failed_precondition, str("Estimator: the folder for temporary files (TMPDIR): ",
+                                                    error.message(), "; set model_dir, or mend TMPDIR"));
+  std::string name = (folder / "tutti_estimator_XXXXXX").string();
   if (!mkdtemp(name.data())) throw Error(ErrorCode::unavailable, str("Estimator: cannot make the folder ", name));
   log_info(str("Using temporary folder as model directory: ", name));
   return name;

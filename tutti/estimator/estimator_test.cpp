@@ -10,6 +10,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "tests/support/error_of.h"
 #include "tests/support/temporary_folder.h"
 #include "tutti/device/logical_devices.h"
@@ -132,6 +134,15 @@ TEST(Estimator, TrainsUnderEveryStrategyOfOneProcess) {
   ParameterServerStrategy workers({.devices = two, .workers = 3});
   EXPECT_THAT(error_of([&] { Estimator(guide_model, {.config = RunConfig({.train_distribute = workers})}); }),
               AllOf(HasSubstr("unimplemented"), HasSubstr("of 3 workers")));
+}
+
+TEST(Estimator, TellsOfAFolderForTemporaryFilesThatIsNotThere) {
+  const char* const before = std::getenv("TMPDIR");
+  const std::string kept = before ? before : "";
+  setenv("TMPDIR", "/nowhere/at/all", 1);
+  EXPECT_THAT(error_of([] { Estimator{guide_model}; }), AllOf(HasSubstr("TMPDIR"), HasSubstr("set model_dir")));
+  unsetenv("TMPDIR");
+  if (before) setenv("TMPDIR", kept.c_str(), 1);
 }
 
 TEST(Estimator, PredictsExampleByExample) {

@@ -14,6 +14,7 @@
 #include "tutti/function/geometry.h"
 #include "tutti/tensor/call_recorder.h"
 #include "tutti/tensor/components.h"
+#include "tutti/tensor/leaf_hooks.h"
 #include "tutti/tensor/mesh_gradient.h"
 #include "tutti/tensor/spec.h"
 
@@ -117,6 +118,7 @@ struct Program {
     const Spec* exit_spec = nullptr;              // of a gradient that is a mesh tensor
     at::DimVector exit_strides = {};              // of the whole of it
     bool needs_none = false;  // it found none: whether it would use one, reset it or let it be is not known
+    HookCount hooks = {};     // when the function ended: they ran in its backward passes, and are calls of the program
 
     // Of a gradient in one piece; -1: it leaves none.
     int exit_value() const { return exit_values.empty() ? -1 : exit_values[0]; }

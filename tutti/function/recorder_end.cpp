@@ -59,6 +59,7 @@ void Recorder::take_leaves() {
   for (size_t i = 0; i < program_.leaves.size(); ++i) {
     Program::Leaf& leaf = program_.leaves[i];
     leaf.needs_none = !leaf.had_gradient;
+    leaf.hooks = hooks_of(leaf.tensor);
     if (gradient_of(leaf.tensor).defined())
       take_new_gradient(leaf);
     else

@@ -81,7 +81,9 @@ bool surroundings_fit(const Program& program) {
     if (buffer.kind == Kind::replica && !replica_fits(buffer)) return false;
     if (buffer.kind == Kind::captured && !capture_fits(buffer)) return false;
   }
-  return std::all_of(program.aliases.begin(), program.aliases.end(), alias_fits) && gradients_fit(program);
+  const auto hooks_fit = [](const Program::Leaf& leaf) { return hooks_of(leaf.tensor) == leaf.hooks; };
+  return std::ranges::all_of(program.aliases, alias_fits) && std::ranges::all_of(program.leaves, hooks_fit) &&
+         gradients_fit(program);
 }
 
 void bump_versions(const Program& program, at::ArrayRef<Tensor> arguments) {

@@ -195,8 +195,12 @@ class MeshKernel final : public c10::OperatorKernel {
     Tensor sparse = torch::jit::peek(stack, 0, 3).toTensor();
     const Tensor sum = torch::jit::peek(stack, 1, 3).toTensor().add(sparse);
     torch::jit::drop(stack, 3);
-    if (info_.writes_any) sparse.unsafeGetTensorImpl()->shallow_copy_from(sum.getIntrusivePtr());
-    stack.emplace_back(info_.writes_any ? std::move(sparse) : sum);
+    if (info_.writes_any) {
+      sparse.unsafeGetTensorImpl()->shallow_copy_from(sum.getIntrusivePtr());
+      stack.emplace_back(std::move(sparse));
+    } else {
+      stack.emplace_back(sum);
+    }
   }
 
   static void gather_numbers(at::IValue& value) {

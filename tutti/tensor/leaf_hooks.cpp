@@ -1,5 +1,7 @@
 #include "tutti/tensor/leaf_hooks.h"
 
+#include <algorithm>
+
 #include "tutti/core/error.h"
 
 namespace tutti {
@@ -48,6 +50,13 @@ class SharedGradient final : public torch::autograd::PostAccumulateGradHook {
 };
 
 }  // namespace
+
+HookCount hooks_of(const Tensor& leaf) {
+  const auto* meta = torch::autograd::impl::get_autograd_meta(leaf);
+  if (!meta || !meta->cpp_hooks_list_) return {};
+  const hooks_list& hooks = *meta->cpp_hooks_list_;
+  return {hooks.size(), static_cast<size_t>(std::count(hooks.begin(), hooks.end(), nullptr))};
+}
 
 void follow_hooks(const Tensor& leaf, const std::shared_ptr<hooks_list>& of_variable) {
   auto* meta = torch::autograd::impl::materialize_autograd_meta(leaf);

@@ -5,11 +5,19 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <atomic>
+#include <cstddef>
 #include <memory>
 
 namespace tutti {
 
 using Tensor = at::Tensor;
+
+// How many hooks a variable was ever given, and how many of these are gone: equal numbers mean equal hooks.
+struct HookCount {
+  size_t given = 0, removed = 0;
+  bool operator==(const HookCount&) const = default;
+};
+HookCount hooks_of(const Tensor& leaf);
 
 // Lets the hooks of a variable run on the gradient of one of its leaves, before those that its replica registered.
 void follow_hooks(const Tensor& leaf, const std::shared_ptr<torch::autograd::hooks_list>& of_variable);

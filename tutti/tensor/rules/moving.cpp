@@ -21,11 +21,11 @@ bool cat(Planner& p) {
   if (std::find(specs.begin(), specs.end(), nullptr) != specs.end()) throw NoShardedForm();
   for (const Spec* spec : specs) rank = std::max<int64_t>(rank, spec->rank());
   std::vector<Term> terms;
-  const std::string all = whole_at(letters(rank), {p.axis(1, rank)});
-  for (size_t i = 0; i < specs.size(); ++i) {
-    const bool is_old_empty = specs[i]->rank() == 1 && specs[i]->numel == 0;  // joins tensors of any rank
-    terms.push_back({0, specs[i]->rank() != rank && is_old_empty ? "Z" : all, static_cast<int>(i)});
-  }
+  const auto is_old_empty = [](const Spec* spec) { return spec->rank() == 1 && spec->numel == 0; };  // joins any rank
+  const bool looks_at_axis = !std::all_of(specs.begin(), specs.end(), is_old_empty);
+  const std::string all = looks_at_axis ? whole_at(letters(rank), {p.axis(1, rank)}) : "Z";
+  for (size_t i = 0; i < specs.size(); ++i)
+    terms.push_back({0, specs[i]->rank() != rank && is_old_empty(specs[i]) ? "Z" : all, static_cast<int>(i)});
   shard(p, terms, {all});
   return true;
 }
