@@ -103,55 +103,6 @@ TEST_F(MultiWorkerRecorded, StepsOfLibTorchsOptimizerGiveTheBitsOfPlainOnes) {
   }
 }
 
-// A run leaves word that gradients may be there, which whoever reads one next settles with all processes: one that
-// records, as the batch is a short one, and those that replay meet in the same reductions.
-TEST_F(MultiWorkerRecorded, RunsWithoutGradientsBetweenCallsOrBehindTheUpdateChangeNothing) {
-  struct Training {
-    Strategy& strategy;
-    bool in_call;
-    TwoLayers net{strategy};
-    torch::optim::SGD sgd{net.parameters, torch::optim::SGDOptions(0.1).momentum(0.9)};
-
-    Tensor evaluate(const PerReplica<Tensor>& batch) {
-      const auto losses = strategy.run(
-          [&](const Tensor& x) {
-            const at::NoGradGuard no_grad;
-            return net.loss(x);
-          },
-          batch);
-      return strategy.reduce(ReduceOp::mean, losses);
-    }
-    Tensor step(const PerReplica<Tensor>& batch) {
-      sgd.zero_grad(/*set_to_none=*/false);
-      strategy.run([&](const Tensor& x) { net.loss(x).backward(); }, batch);
-      sgd.step();
-      return in_call ? evaluate(batch) : at::ones({});
-    }
-  };
-  for (int kind = 0; kind < 4; ++kind) {
-    SCOPED_TRACE(kind);
-    const bool in_call = kind % 2 == 1, freezes = kind >= 2;
-    Training own{strategy, in_call}, plain{strategy, in_call};
-    const auto recorded = function([&](const PerReplica<Tensor>& batch) { return own.step(batch); });
-    const auto evaluate = function([&](const PerReplica<Tensor>& batch) { return own.evaluate(batch); });
-    const auto train = [&](Training& training, const auto& step, const auto& evaluation) {
-      return std::function<Tensor(int)>([&, step, evaluation](int number) {
-        if (freezes && (number == 5 || number == 8))
-          for (const Tensor& parameter : training.net.first->parameters()) parameter.requires_grad_(number == 8);
-        const Tensor loss = !in_call && number % 3 != 2 ? evaluation(batch_of(0)) : at::ones({});
-        return loss * step(batch_of(number));
-      });
-    };
-    expect_same_bits(own.net, plain.net, train(own, recorded, evaluate),
-                     train(
-                         plain, [&](const PerReplica<Tensor>& batch) { return plain.step(batch); },
-                         [&](const PerReplica<Tensor>& batch) { return plain.evaluate(batch); }));
-    if (!freezes) {
-      EXPECT_LE(recorded.tracing_count(), 6);
-    }
-  }
-}
-
 TEST_F(MultiWorkerRecorded, StepsOfKerassOptimizerGiveTheBitsOfPlainOnes) {
   struct Training {
     Strategy& strategy;
