@@ -247,20 +247,23 @@ class Training : public TwoStreams {
       each.mutable_grad().reset();
     }
   }
+  void expect_steps_outside_like_one_device(MirroredStrategy& strategy) {
+    const Trained all = variables_of(strategy);
+    for (int step = 0; step < kSteps; ++step) {
+      strategy.run([&](const at::Tensor& x) { loss_of(x, all.weight, all.bias).backward(); },
+                   strategy.distribute(batch_of(step)));
+      change_streams();
+      step_by(all);
+    }
+    expect_like_one_device(all.weight, all.bias);
+  }
 };
 
 INSTANTIATE_TEST_SUITE_P(OfGpus, Training, testing::Values(2, 4, 8));
 
 TEST_P(Training, OfReplicasThatStepOutside) {
   MirroredStrategy strategy({.devices = test_devices(num_gpus())});
-  const Trained all = variables_of(strategy);
-  for (int step = 0; step < kSteps; ++step) {
-    strategy.run([&](const at::Tensor& x) { loss_of(x, all.weight, all.bias).backward(); },
-                 strategy.distribute(batch_of(step)));
-    change_streams();
-    step_by(all);
-  }
-  expect_like_one_device(all.weight, all.bias);
+  expect_steps_outside_like_one_device(strategy);
 }
 
 TEST_P(Training, OfReplicasThatMeetInBackward) {
@@ -298,14 +301,7 @@ TEST_P(Training, ByNccl) {
   const FakeNccl fake;
   MirroredStrategy strategy(
       {.devices = test_devices(num_gpus()), .cross_device_ops = NcclAllReduce({}, fake.environment())});
-  const Trained all = variables_of(strategy);
-  for (int step = 0; step < kSteps; ++step) {
-    strategy.run([&](const at::Tensor& x) { loss_of(x, all.weight, all.bias).backward(); },
-                 strategy.distribute(batch_of(step)));
-    change_streams();
-    step_by(all);
-  }
-  expect_like_one_device(all.weight, all.bias);
+  expect_steps_outside_like_one_device(strategy);
 }
 
 TEST_P(Training, ByKerasWithinReplicas) {
