@@ -80,6 +80,58 @@ TEST_P(RecordedGradients, OfRandomCallsAreThoseOfPlainOnes) {
 }
 
 // Zeroed before every second call: two recordings of a call that finds none, and two of one that finds some.
+enum class Update { sgd, momentum, rmsprop, adagrad };
+
+std::unique_ptr<torch::optim::Optimizer> optimizer(Update update, const std::array<Tensor, 2>& variables) {
+  namespace optim = torch::optim;
+  const std::vector<Tensor> parameters(variables.begin(), variables.end());
+  if (update == Update::rmsprop) return std::make_unique<optim::RMSprop>(parameters, optim::RMSpropOptions(0.1));
+  if (update == Update::adagrad) return std::make_unique<optim::Adagrad>(parameters, optim::AdagradOptions(0.1));
+  const auto options = optim::SGDOptions(0.1).momentum(update == Update::momentum ? 0.5 : 0).weight_decay(0.01);
+  return std::make_unique<optim::SGD>(parameters, options);
+}
+
+// A function that steps alone: LibTorch's optimizers work on the data() of variables and of gradients, which come, go,
+// are filled and replaced before each call, as a variable's memory is.
+TEST_P(RecordedGradients, MayBeSteppedByAFunctionOfItsOwn) {
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    fuzz::Dice dice(seed);
+    const auto update = static_cast<Update>(dice.below(4));
+    const Tensor start = torch::randn({2, 3});
+    std::array<Tensor, 2> own{variable(start, GetParam()), variable(start + 1, GetParam())};
+    std::array<Tensor, 2> plain{variable(start, GetParam()), variable(start + 1, GetParam())};
+    const auto own_optimizer = optimizer(update, own), plain_optimizer = optimizer(update, plain);
+    const auto recorded = function([&] { own_optimizer->step(); });
+    const bool keeps = dice.chance(50), lacks = dice.chance(30), moves = dice.chance(30);
+    for (int call = 0; call < 14; ++call) {
+      const bool drops = !keeps || dice.chance(10), replaces = dice.chance(20), adds = dice.chance(20);
+      const Tensor x = torch::randn({2, 3});
+      for (auto* variables : {&own, &plain}) {
+        auto& [first, second] = *variables;
+        for (Tensor* one : {&first, &second}) {
+          if (drops) one->mutable_grad() = Tensor();
+          if (!drops && !adds && one->grad().defined()) one->mutable_grad().zero_();
+        }
+        if (moves && call == 7) first.set_data((first * 2).detach());
+        const Tensor loss = (first * x).square().sum();
+        (lacks && call % 5 == 4 ? loss : loss + second.tanh().sum()).backward();
+        if (replaces) first.mutable_grad() = first.grad() * 3;
+      }
+      recorded();
+      plain_optimizer->step();
+      const std::string where = "program " + std::to_string(seed) + ", call " + std::to_string(call);
+      for (size_t i = 0; i < 2; ++i) {
+        expect_same(own[i].detach(), plain[i].detach(), where);
+        expect_same(own[i].grad(), plain[i].grad(), where);
+      }
+      if (HasFailure()) return;
+    }
+    if (!lacks && !moves) {
+      EXPECT_LE(recorded.tracing_count(), 6) << seed;
+    }
+  }
+}
+
 TEST_P(RecordedGradients, ThatAreAddedUpAreReplayedToo) {
   Tensor w = variable(torch::ones({3}), GetParam());
   const auto step = function([&](const Tensor& x) { (w * x).sum().backward(); });

@@ -32,6 +32,13 @@ bool contains(const c10::SmallVector<int, 2>& numbers, int number) {
   return std::find(numbers.begin(), numbers.end(), number) != numbers.end();
 }
 
+// What the value lies in, of a mesh tensor its first component; null: nothing here.
+const c10::StorageImpl* first_memory(const Tensor& tensor) {
+  if (!is_mesh_tensor(tensor)) return tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl() : nullptr;
+  const Components& components = mesh_impl(tensor).components();
+  return components.empty() ? nullptr : first_memory(components[0]);
+}
+
 }  // namespace
 
 // Unless it is there already.
@@ -181,8 +188,26 @@ int Recorder::buffer_of(const Tensor& tensor) {
   return known;
 }
 
+void Recorder::gives_data(const Tensor& tensor) {
+  const c10::StorageImpl* const memory = first_memory(tensor);
+  if (!memory) return;
+  if (const auto known = buffer_of_.find(memory); known != buffer_of_.end()) return note_alias(tensor, known->second);
+  auto& source = sources_.try_emplace(memory, tensor.getIntrusivePtr()).first->second;
+  if (source.expired() || is_leaf_with_gradient(tensor)) source = c10::weak_intrusive_ptr(tensor.getIntrusivePtr());
+}
+
+// The tensor from outside that this one is the data() of, or else itself.
+Tensor Recorder::source_of_data(const Tensor& tensor) const {
+  const auto found = sources_.find(first_memory(tensor));
+  if (found == sources_.end()) return tensor;
+  auto source = found->second.lock();
+  if (!source || is_mesh_tensor(Tensor(source)) != is_mesh_tensor(tensor)) return tensor;
+  return first_memory(Tensor(source)) == first_memory(tensor) ? Tensor(std::move(source)) : tensor;
+}
+
 // A storage that no recorded call made belongs to somebody outside.
-int Recorder::capture(const Tensor& tensor) {
+int Recorder::capture(const Tensor& used) {
+  const Tensor tensor = source_of_data(used);
   note_leaf(tensor);
   return add_buffer({.kind = Kind::captured,
                      .bytes = static_cast<int64_t>(tensor.storage().nbytes()),
@@ -194,10 +219,10 @@ int Recorder::capture(const Tensor& tensor) {
 }
 
 // What lies in the memory of a captured tensor may be another one from outside, that has a gradient of its own.
-void Recorder::note_alias(const Tensor& tensor) {
-  const int number = tensor.defined() ? known_buffer(tensor) : -1;
+void Recorder::note_alias(const Tensor& tensor, int number) {
   if (number < 0 || buffer(number).kind != Kind::captured || buffer(number).origin.is_same(tensor)) return;
-  if (!mesh_of_.contains(number) && outside_.use(tensor, number)) note_gradient_in_parts(tensor);
+  const bool is_mesh = mesh_of_.contains(number);
+  if (is_mesh == is_mesh_tensor(tensor) && outside_.use(tensor, number)) note_gradient_in_parts(tensor);
 }
 
 int Recorder::value_of(const Tensor& tensor) {
@@ -291,7 +316,9 @@ void Recorder::take_operands(const OperatorInfo& info, at::ArrayRef<at::IValue> 
   const auto& schema = call.op->schema().arguments();
   for (size_t i = 0; i < arguments.size(); ++i) {
     call.arguments.push_back(operand_of(arguments[i]));
-    for_each_tensor(arguments[i], [&](const Tensor& tensor) { note_alias(tensor); });
+    for_each_tensor(arguments[i], [&](const Tensor& tensor) {
+      if (tensor.defined()) note_alias(tensor, known_buffer(tensor));
+    });
     const bool reads = !schema[i].is_out();
     for (const int value : call.arguments.back().values) {
       if (value < 0) continue;
@@ -483,7 +510,7 @@ void Recorder::global_view(MeshTensorImpl& tensor, bool writes) {
       from_outside = true;
       const int number = known >= 0 ? known : capture(component);
       const auto [mesh, is_new] = mesh_of_.try_emplace(number, 0);
-      if (is_new) mesh->second = mesh_value(itself);
+      if (is_new) mesh->second = mesh_value(source_of_data(itself));
       Program::MeshValue& first = program_.meshes[mesh->second];
       first.read = true;
       first.written |= writes;

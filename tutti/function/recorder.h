@@ -48,6 +48,7 @@ class Recorder final : public CallRecorder {
   void call(const c10::OperatorHandle& op, const OperatorInfo& info, Stack& stack) override;
   void host_step(const char* name, at::ArrayRef<Tensor> inputs, at::ArrayRef<Tensor> written, HostStep step) override;
   void global_view(MeshTensorImpl& tensor, bool writes) override;
+  void gives_data(const Tensor& tensor) override;
   void communicates(CommunicationCounter& counter, int64_t bytes) override;
   Tensor replica_view(const Tensor& tensor, const Tensor& global, FunctionRef<Tensor()> look) override;
   bool has_written(const Tensor& tensor) const override;
@@ -155,7 +156,8 @@ class Recorder final : public CallRecorder {
   void note_leaf(const Tensor& tensor);
   void take_gradient(size_t leaf);
   void note_gradient_in_parts(const Tensor& tensor);
-  void note_alias(const Tensor& tensor);
+  void note_alias(const Tensor& tensor, int number);
+  Tensor source_of_data(const Tensor& tensor) const;
   void note_seed();
   void clear_unwritten(const Program::Call& host_step);
   bool read_flag(const Tensor& predicate);
@@ -225,7 +227,10 @@ class Recorder final : public CallRecorder {
   std::vector<State> states_;  // of program_.buffers
   std::unordered_map<const c10::StorageImpl*, int> buffer_of_;
   std::unordered_map<const c10::StorageImpl*, Share> shares_;  // of replicas that run in the function
-  std::unordered_map<int, size_t> mesh_of_;                    // of captured buffers, the mesh tensor's number
+  // By the first memory of a tensor from outside, which no call has used: the one whose data() the function made.
+  std::unordered_map<const c10::StorageImpl*, c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>>
+      sources_;
+  std::unordered_map<int, size_t> mesh_of_;  // of captured buffers, the mesh tensor's number
   std::vector<ReplicaLeaf> replica_leaves_;
   bool in_replica_;  // whether the function is called in a replica's
   int num_threads_;  // of LibTorch's kernels, where the function is called

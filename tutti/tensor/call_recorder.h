@@ -45,6 +45,9 @@ class CallRecorder {
   // The thread, in a replica's view, asks what the replica sees of a mesh tensor, whose value is in the component
   // `global`; `look` makes that.
   virtual Tensor replica_view(const Tensor& tensor, const Tensor& global, FunctionRef<Tensor()> look) = 0;
+  // The thread makes the data() of a tensor, a mesh tensor in global view: what calls do with that, they do with this
+  // tensor, as optimizers do with parameters and their gradients.
+  virtual void gives_data(const Tensor& tensor) = 0;
   // See tutti::communicated.
   virtual void communicates(CommunicationCounter& counter, int64_t bytes) = 0;
   // Whether a recorded call wrote to the memory of the tensor.

@@ -8,6 +8,7 @@
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/tensor/call_recorder.h"
 #include "tutti/tensor/mesh_gradient.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/view.h"
@@ -42,10 +43,12 @@ class VariableMethods final : public VariableHooksInterface {
 
   TensorBase tensor_data(const TensorBase& self) const override {
     const Seen tensor = seen(self);
+    tell_recorder(*tensor);
     return libtorch_.tensor_data(*tensor);
   }
   TensorBase variable_data(const TensorBase& self) const override {
     const Seen tensor = writable(self);
+    tell_recorder(*tensor);
     return libtorch_.variable_data(*tensor);
   }
   TensorBase data(const TensorBase& self) const override {
@@ -134,6 +137,11 @@ class VariableMethods final : public VariableHooksInterface {
   // The same, but of a read copy the mesh tensor, to which writes are refused.
   static Seen writable(const TensorBase& self) {
     return has_read_copies(*at::TensorRef(self)) ? Seen::borrowed(self) : seen(self);
+  }
+
+  static void tell_recorder(const TensorBase& tensor) {
+    if (auto* recorder = CallRecorder::current(); recorder && !in_replica(tensor))
+      recorder->gives_data(*at::TensorRef(tensor));
   }
 
   const VariableHooksInterface& libtorch_;
