@@ -114,6 +114,8 @@ constexpr KnownError kErrorsOfLibTorch[] = {
      .unless_both = true},
 };
 
+// Where a sum of ones stays where it is, in float16.
+constexpr double kMostAddedIn16Bits = 2048;
 constexpr const char* kUnsteady = "LibTorch's own value hangs on the last place of its operands, or on how they lie";
 constexpr const char* kUnwrittenOut = "LibTorch's ihfft2 and ihfftn along one axis leave their out= as it was";
 
@@ -290,6 +292,9 @@ class Comparison {
             "LibTorch's kernel adds in 16 or 32 bits; the mesh's value is that of 64, or as near to it");
       else if (convolves_beyond_images(wanted))
         passed_over_.insert("a convolution of 16 bits for which LibTorch's result is far from that of 64");
+      else if (is_some_gradient && convolves_in_16_bits() && facts_.most_elements() > kMostAddedIn16Bits)
+        passed_over_.insert(
+            "gradients of a large convolution of 16 bits: LibTorch adds a dilated one's image after image, in these");
       else if (facts_.is_bits_of_a_result(seen.slot))
         passed_over_.insert("bits of a number that was computed: the last ones, and a zero's sign, hang on the kernel");
       else if (facts_.negates() && wanted.value.is_complex() &&
@@ -390,10 +395,14 @@ class Comparison {
 
   // oneDNN's kernels for some sizes add what lies behind the images.
   bool convolves_beyond_images(const Seen& wanted) const {
-    if (!at::isReducedFloatingType(wanted.dtype)) return false;
-    if (!facts_.calls([](const std::string& op) { return op.find("conv") != std::string::npos; })) return false;
+    if (!at::isReducedFloatingType(wanted.dtype) || !convolves_in_16_bits()) return false;
     const Tensor wide = wide_value(wanted);
     return wide.defined() && distance(wanted.value, wide) > 4 * precision(wanted.dtype);
+  }
+
+  bool convolves_in_16_bits() const {
+    return precision(program_, wanted_) > precision(at::kFloat) &&
+           facts_.calls([](const std::string& op) { return op.find("conv") != std::string::npos; });
   }
 
   // LibTorch's own results where inputs change in their last place, or lie otherwise, or zeros have other signs.

@@ -545,13 +545,19 @@ int fake_nccl_num_aborted() {
   const Lock lock(fake().mutex);
   return fake().num_aborted;
 }
-// What was done wrong first; empty: nothing.
-const char* fake_nccl_complaint() { return fake().complaint.c_str(); }
+// What was done wrong first; empty: nothing. To be freed, as the next one's result.
+char* fake_nccl_complaint() {
+  const Lock lock(fake().mutex);
+  return strdup(fake().complaint.c_str());
+}
 void fake_nccl_forget_complaint() {
   const Lock lock(fake().mutex);
   fake().complaint.clear();
 }
-const char* fake_nccl_calls() { return fake().calls.c_str(); }
+char* fake_nccl_calls() {
+  const Lock lock(fake().mutex);
+  return strdup(fake().calls.c_str());
+}
 
 }  // extern "C"
 

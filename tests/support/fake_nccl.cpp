@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdlib>
+#include <memory>
 #include <thread>
 
 #include "tests/support/error_of.h"
@@ -65,7 +67,12 @@ cluster::Environment FakeNccl::environment() const {
   return cluster::Environment::Variables{{"TUTTI_NCCL_LIBRARY", path_.string()}};
 }
 
-std::string FakeNccl::complaint() const { return function<const char*()>("fake_nccl_complaint")(); }
+std::string FakeNccl::text(const char* name) const {
+  const std::unique_ptr<char, decltype(&std::free)> copy(function<char*()>(name)(), &std::free);
+  return copy.get();
+}
+
+std::string FakeNccl::complaint() const { return text("fake_nccl_complaint"); }
 
 std::string FakeNccl::take_complaint() const {
   const std::string taken = complaint();
@@ -73,7 +80,7 @@ std::string FakeNccl::take_complaint() const {
   return taken;
 }
 
-std::string FakeNccl::calls() const { return function<const char*()>("fake_nccl_calls")(); }
+std::string FakeNccl::calls() const { return text("fake_nccl_calls"); }
 
 JoinedByNccl join_by_nccl(Groups companions, std::chrono::milliseconds timeout,
                           const std::function<cluster::Environment(int rank)>& environment,

@@ -48,6 +48,7 @@ class FakeNccl {
     return found;
   }
   int number(const char* name) const { return function<int()>(name)(); }
+  std::string text(const char* name) const;
 
   std::filesystem::path path_;
   void* library_;

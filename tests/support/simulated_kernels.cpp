@@ -208,6 +208,13 @@ std::optional<Stack> results_before(const c10::OperatorHandle& op, at::ArrayRef<
   return stack;
 }
 
+// Before anything is read of what is written, in whose name ever.
+void take_written(HostCall& call, const c10::OperatorHandle& op, at::ArrayRef<at::IValue> values, int device) {
+  const auto& arguments = op.schema().arguments();
+  for (size_t i = 0; i < arguments.size(); ++i)
+    if (is_written(arguments[i])) to_host(call, arguments[i], values[i], device);
+}
+
 // Gives the call to the current stream. Returns whether it could.
 bool launch(const c10::OperatorHandle& op, Stack& stack, OnHost on_host, int device) {
   if (!kernels_are_late() || is_captured(device)) return false;
@@ -218,8 +225,7 @@ bool launch(const c10::OperatorHandle& op, Stack& stack, OnHost on_host, int dev
   std::optional<Stack> results = results_before(op, values, device);
   if (!results) return false;
   HostCall call(device);
-  for (size_t i = 0; i < arguments.size(); ++i)  // before anything is read of what is written, in whose name ever
-    if (is_written(arguments[i])) to_host(call, arguments[i], values[i], device);
+  take_written(call, op, values, device);
   Stack on_stream;
   std::vector<Tensor> given, into;
   for (size_t i = 0; i < arguments.size(); ++i) {
@@ -277,6 +283,7 @@ void run_kernel(const c10::OperatorHandle& op, Stack& stack, OnHost on_host) {
   if (!kernels_are_late() || !is_view(op.schema())) wait_for_current_stream(device);
   HostCall call(device);
   const Plain plain;
+  take_written(call, op, values, device);
   for (size_t i = 0; i < arguments.size(); ++i)
     stack[first + i] = to_host(call, arguments[i], std::move(stack[first + i]), device);
   std::optional<CapturedCall> captured;

@@ -15,6 +15,7 @@
 #include "tutti/tensor/away.h"
 #include "tutti/tensor/call_recorder.h"
 #include "tutti/tensor/copied_view.h"
+#include "tutti/tensor/copy_on_write.h"
 #include "tutti/tensor/cut.h"
 #include "tutti/tensor/mesh_gradient.h"
 #include "tutti/tensor/registration.h"
@@ -400,14 +401,26 @@ void MeshTensorImpl::shallow_copy_from(const c10::intrusive_ptr<TensorImpl>& sou
 
 namespace {
 
+Tensor bytes_of(const c10::Storage& storage) {
+  const Tensor nothing = at::empty({0}, at::TensorOptions(at::kByte).device(storage.device()));
+  return nothing.set_(storage, 0, {static_cast<int64_t>(storage.nbytes())}, {1});
+}
+
 bool have_same_bytes(const c10::Storage& a, const c10::Storage& b) {
   if (a.is_alias_of(b)) return true;
   const NotRecorded no_call_of_the_program;
-  const auto bytes = [](const c10::Storage& storage) {
-    const Tensor nothing = at::empty({0}, at::TensorOptions(at::kByte).device(storage.device()));
-    return nothing.set_(storage, 0, {static_cast<int64_t>(storage.nbytes())}, {1});
-  };
-  return a.nbytes() == b.nbytes() && at::equal(bytes(a), bytes(b));
+  return a.nbytes() == b.nbytes() && at::equal(bytes_of(a), bytes_of(b));
+}
+
+// For whom components do not know: not to be written, and so in no component's memory.
+Tensor read_only(Tensor gathered, const Components& components) {
+  const NotRecorded no_call_of_the_program;
+  if (std::ranges::any_of(components, [&](const Tensor& component) {
+        return component.storage().unsafeGetStorageImpl() == gathered.storage().unsafeGetStorageImpl();
+      }))
+    gathered = make_over(bytes_of(gathered.storage()).clone().storage(), gathered);
+  gathered.storage().unsafeGetStorageImpl()->set_throw_on_mutable_data_ptr();
+  return gathered;
 }
 
 }  // namespace
@@ -424,8 +437,7 @@ const c10::Storage& MeshTensorImpl::storage() const {
     gathered = laid_out(gathered.clone(at::MemoryFormat::Contiguous), strides());
   // Who tells tensors apart by their storages, as torch::save() does, finds the same one as long as it is true.
   if (!was_written && have_same_bytes(gathered_.storage(), gathered.storage())) return gathered_.storage();
-  if (components_.size() > 1) gathered.storage().unsafeGetStorageImpl()->set_throw_on_mutable_data_ptr();
-  gathered_ = std::move(gathered);
+  gathered_ = components_.size() > 1 ? read_only(std::move(gathered), components_) : std::move(gathered);
   gathered_writes_ = writes();
   return gathered_.storage();
 }
