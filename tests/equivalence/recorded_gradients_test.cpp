@@ -143,6 +143,21 @@ TEST_P(RecordedGradients, ThatAreAddedUpAreReplayedToo) {
   EXPECT_EQ(step.tracing_count(), 4);
 }
 
+// As a pack of a reduction gives them: each place is a recording of its own. None of these is gone on with when the
+// variable lies in other memory, or one replacement would be taken for one at each call.
+TEST(RecordedGradientsInPacks, AreForgottenWithTheMemoryOfTheirVariable) {
+  Tensor w = torch::ones({3}).requires_grad_();
+  const auto step = function([&](const Tensor& x) { (w * x).sum().backward(); });
+  for (int round = 0; round < 4; ++round) {
+    for (int place = 0; place < 3; ++place) {
+      w.mutable_grad() = torch::zeros({6}).narrow(0, place, 3);
+      step(torch::full({3}, place));
+      EXPECT_TRUE(torch::equal(w.grad(), torch::full({3}, place))) << round;
+    }
+    w.set_data(w.detach().clone());
+  }
+}
+
 // As vector_to_parameters() leaves them, and a GPU's recurrent networks; each is replaced and frozen by itself.
 TEST_P(RecordedGradients, OfVariablesInOneMemoryAreTheirOwn) {
   for (int change = 0; change < 4; ++change) {

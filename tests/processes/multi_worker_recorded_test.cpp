@@ -11,6 +11,7 @@
 #include "tests/support/error_of.h"
 #include "tests/support/same_bits.h"
 #include "tutti/distribute/gradients.h"
+#include "tutti/distribute/optimizer.h"
 #include "tutti/function/function.h"
 #include "tutti/keras/layers/core/dense.h"
 #include "tutti/keras/layers/normalization/batch_normalization.h"
@@ -101,6 +102,96 @@ TEST_F(MultiWorkerRecorded, StepsOfLibTorchsOptimizerGiveTheBitsOfPlainOnes) {
                      train(plain, [&](const PerReplica<Tensor>& batch) { return plain.pass(batch); }));
     EXPECT_LE(recorded.tracing_count(), 5);
   }
+}
+
+// A run leaves word that gradients may be there, which whoever reads one next settles with all processes: one that
+// records, as the batch is a short one, and those that replay meet in the same reductions.
+TEST_F(MultiWorkerRecorded, RunsWithoutGradientsBetweenCallsOrBehindTheUpdateChangeNothing) {
+  struct Training {
+    Strategy& strategy;
+    bool in_call;
+    TwoLayers net{strategy};
+    torch::optim::SGD sgd{net.parameters, torch::optim::SGDOptions(0.1).momentum(0.9)};
+
+    Tensor evaluate(const PerReplica<Tensor>& batch) {
+      const auto losses = strategy.run(
+          [&](const Tensor& x) {
+            const at::NoGradGuard no_grad;
+            return net.loss(x);
+          },
+          batch);
+      return strategy.reduce(ReduceOp::mean, losses);
+    }
+    Tensor step(const PerReplica<Tensor>& batch) {
+      sgd.zero_grad(/*set_to_none=*/false);
+      strategy.run([&](const Tensor& x) { net.loss(x).backward(); }, batch);
+      sgd.step();
+      return in_call ? evaluate(batch) : at::ones({});
+    }
+  };
+  for (int kind = 0; kind < 4; ++kind) {
+    SCOPED_TRACE(kind);
+    const bool in_call = kind % 2 == 1, freezes = kind >= 2;
+    Training own{strategy, in_call}, plain{strategy, in_call};
+    const auto recorded = function([&](const PerReplica<Tensor>& batch) { return own.step(batch); });
+    const auto evaluate = function([&](const PerReplica<Tensor>& batch) { return own.evaluate(batch); });
+    const auto train = [&](Training& training, const auto& step, const auto& evaluation) {
+      return std::function<Tensor(int)>([&, step, evaluation](int number) {
+        if (freezes && (number == 5 || number == 8))
+          for (const Tensor& parameter : training.net.first->parameters()) parameter.requires_grad_(number == 8);
+        const Tensor loss = !in_call && number % 3 != 2 ? evaluation(batch_of(0)) : at::ones({});
+        return loss * step(batch_of(number));
+      });
+    };
+    expect_same_bits(own.net, plain.net, train(own, recorded, evaluate),
+                     train(
+                         plain, [&](const PerReplica<Tensor>& batch) { return plain.step(batch); },
+                         [&](const PerReplica<Tensor>& batch) { return plain.evaluate(batch); }));
+    if (!freezes) {
+      EXPECT_LE(recorded.tracing_count(), 6);
+    }
+  }
+}
+
+// Whichever replica's thread comes last makes the update, and reads the gradients; a run without gradients before the
+// step is settled by all processes, whichever thread that was in each of them. Functions are new in each round.
+TEST_F(MultiWorkerRecorded, StepsWhereReplicasMeetAfterRunsWithoutGradientsGiveTheBitsOfPlainOnes) {
+  struct Training {
+    Strategy& strategy;
+    TwoLayers net{strategy};
+    Optimizer<torch::optim::SGD> sgd{torch::optim::SGD(net.parameters, 0.1)};
+
+    PerReplica<Tensor> evaluate(const PerReplica<Tensor>& batch) {
+      return strategy.run(
+          [&](const Tensor& x) {
+            const at::NoGradGuard no_grad;
+            return net.loss(x);
+          },
+          batch);
+    }
+    PerReplica<Tensor> step(const PerReplica<Tensor>& batch) {
+      return strategy.run(
+          [&](const Tensor& x) {
+            sgd.zero_grad();
+            const Tensor loss = net.loss(x);
+            loss.backward();
+            sgd.step();
+            return loss.detach();
+          },
+          batch);
+    }
+  } own{strategy}, plain{strategy};
+  for (int round = 0; round < 20; ++round) {
+    const auto recorded = function([&](const PerReplica<Tensor>& batch) { return own.step(batch); });
+    const auto evaluate = function([&](const PerReplica<Tensor>& batch) { return own.evaluate(batch); });
+    for (int step = 0; step < 4; ++step) {
+      evaluate(batch_of(0));
+      const Tensor made = strategy.reduce(ReduceOp::mean, recorded(batch_of(step)));
+      EXPECT_TRUE(same_bits(made, strategy.reduce(ReduceOp::mean, plain.step(batch_of(step))))) << round;
+    }
+  }
+  for (size_t i = 0; i < own.net.parameters.size(); ++i)
+    EXPECT_TRUE(same_bits(own.net.parameters[i], plain.net.parameters[i])) << i;
 }
 
 TEST_F(MultiWorkerRecorded, StepsOfKerassOptimizerGiveTheBitsOfPlainOnes) {

@@ -16,6 +16,7 @@
 #include "tutti/distribute/strategy_place.h"
 #include "tutti/distribute/turns.h"
 #include "tutti/tensor/call_recorder.h"
+#include "tutti/tensor/gradient_reads.h"
 #include "tutti/tensor/scope.h"
 
 namespace tutti {
@@ -114,8 +115,10 @@ void ReplicaRunner::run(FunctionRef<void(int replica)> function, const RunOption
     run_one(0, function, place, recorder, gradients, streams);
   } else {
     const at::ThreadLocalState caller;
+    GradientReads* const callers_reads = GradientReads::current();
     workers_.run([&](int replica) {
       const at::ThreadLocalStateGuard as_caller(caller);
+      const GradientReads::OnThread as_callers(callers_reads);
       run_one(replica, function, place, recorder, gradients, streams);
     });
   }

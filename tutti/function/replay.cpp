@@ -456,7 +456,6 @@ void Replay::leave_meshes() {
     if (mesh.written) mesh_impl(mesh.tensor).finish_write();
     if (program_->runs_replicas) const ReplicasCompute a_period_of(mesh_impl(mesh.tensor).mesh_shape()->clock);
   }
-  for (const auto& group : program_->unreduced) group->note_run();
 }
 
 void Replay::run_segment(Segment& segment) {
@@ -542,6 +541,12 @@ Tensors Replay::run_with(at::ArrayRef<Tensor> arguments, FunctionRef<void()> ste
   bind(arguments);
   allocate_results();
   bump_versions(*program_, arguments);
+  struct TellOfRuns {
+    const Program& program;
+    ~TellOfRuns() {
+      for (const auto& group : program.unreduced) group->note_run();
+    }
+  } const behind_gradients{*program_};  // which are set as they are, without a reduction
   struct Leave {
     Replay& replay;
     ~Leave() {

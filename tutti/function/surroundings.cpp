@@ -17,14 +17,15 @@ bool shows(const Tensor& tensor, const Geometry& geometry) {
 
 namespace {
 
+bool lies_where_it_lay(const Program::MeshValue& mesh) {
+  const Components& now = mesh_impl(mesh.tensor).components();
+  return std::ranges::equal(now, mesh.components, [](const Tensor& a, const Tensor& b) { return a.is_same(b); });
+}
+
 // Whether a mesh tensor lies where it lay, and its replicas have its value if the program reads it in their place.
 bool mesh_fits(const Program::MeshValue& mesh) {
-  const MeshTensorImpl& impl = mesh_impl(mesh.tensor);
-  const Components& now = impl.components();
-  if (now.size() != mesh.components.size() || mesh.tensor.requires_grad() != mesh.requires_grad) return false;
-  for (size_t i = 0; i < now.size(); ++i)
-    if (!now[i].is_same(mesh.components[i])) return false;
-  const ReplicaValues* values = impl.replica_values();
+  if (!lies_where_it_lay(mesh) || mesh.tensor.requires_grad() != mesh.requires_grad) return false;
+  const ReplicaValues* values = mesh_impl(mesh.tensor).replica_values();
   return !mesh.shared || !values || !values->diverged();
 }
 
@@ -32,10 +33,12 @@ bool replica_fits(const Program::Buffer& buffer) {
   return shows(buffer.origin, *buffer.origin_geometry) && buffer.origin.requires_grad() == buffer.origin_requires_grad;
 }
 
-bool capture_fits(const Program::Buffer& buffer) {
-  return buffer.origin.storage().unsafeGetStorageImpl() == buffer.storage.unsafeGetStorageImpl() &&
-         static_cast<int64_t>(buffer.storage.nbytes()) >= buffer.bytes && replica_fits(buffer);
+bool lies_where_it_lay(const Program::Buffer& captured) {
+  return captured.origin.storage().unsafeGetStorageImpl() == captured.storage.unsafeGetStorageImpl() &&
+         static_cast<int64_t>(captured.storage.nbytes()) >= captured.bytes;
 }
+
+bool capture_fits(const Program::Buffer& buffer) { return lies_where_it_lay(buffer) && replica_fits(buffer); }
 
 bool alias_fits(const Program::Alias& alias) {
   return alias.tensor.storage().unsafeGetStorageImpl() == alias.storage.unsafeGetStorageImpl() &&
@@ -62,6 +65,13 @@ bool gradient_fits(const Program& program, const Program::Leaf& leaf) {
 
 bool gradients_fit(const Program& program) {
   return std::ranges::all_of(program.leaves, [&](const Program::Leaf& leaf) { return gradient_fits(program, leaf); });
+}
+
+bool memory_fits(const Program& program) {
+  return std::ranges::all_of(program.meshes, [](const auto& mesh) { return lies_where_it_lay(mesh); }) &&
+         std::ranges::all_of(program.buffers, [](const Program::Buffer& buffer) {
+           return buffer.kind != Kind::captured || lies_where_it_lay(buffer);
+         });
 }
 
 bool surroundings_fit(const Program& program) {

@@ -22,6 +22,7 @@
 #include "tutti/function/recorder.h"
 #include "tutti/function/replay.h"
 #include "tutti/function/surroundings.h"
+#include "tutti/tensor/gradient_reads.h"
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/view.h"
 
@@ -191,11 +192,14 @@ void Traces::Trace::put_aside(Recording recording) {
   set_aside.push_back(std::move(recording));
 }
 
-// Goes on with a recording that found gradients as they are now, or begins one. Returns whether it is another one.
+// Goes on with a recording that found gradients, and all else, as they are now, or begins one. Returns whether it is
+// another one.
 bool Traces::Trace::turn_to_gradients() {
   if (!now.program || gradients_fit(*now.program)) return false;
-  const auto other = std::find_if(set_aside.begin(), set_aside.end(),
-                                  [](const Recording& recording) { return gradients_fit(*recording.program); });
+  std::erase_if(set_aside, [](const Recording& recording) { return !memory_fits(*recording.program); });
+  const auto other = std::ranges::find_if(set_aside, [](const Recording& recording) {
+    return recording.program->compiler ? gradients_fit(*recording.program) : surroundings_fit(*recording.program);
+  });
   if (other != set_aside.end())
     std::swap(now, *other);
   else if (now.ready)
@@ -312,6 +316,10 @@ void Traces::accept(Trace& trace, Program program, Recording made, const std::ve
         "writes it too. Make it a variable that is on_read, or call run_functions_eagerly(true)");
   const auto differs = difference(*previous.program, *trace.now.program);
   if (differs && previous.made_state && trace.now.num_recordings < kRecordingsToSettle) return;
+  if (differs && previous.found_unreduced) {
+    trace.now.num_recordings = 1;
+    return;
+  }
   if (differs && !found_same_gradients(*previous.program, *trace.now.program)) {
     trace.put_aside(std::move(previous));
     trace.now.num_recordings = 1;
@@ -379,6 +387,29 @@ FunctionGraph Traces::graph_of(Trace& trace, const Program& program, std::shared
   return {std::move(inner), goes_on ? trace.now.graph.gradient : std::make_shared<FunctionGradient>(options_)};
 }
 
+// What the replicas of all processes left before the call. To read it is a reduction, which a replay would not make of
+// what is left now; so whoever records the function, replays it or runs it as it is begins with that.
+void Traces::reduce_gradients_of_before() {
+  if (in_replica_view()) return;
+  c10::SmallVector<std::shared_ptr<GradientGroup>, 2> groups;
+  {
+    const std::lock_guard lock(mutex_);
+    groups.append(reduced_.begin(), reduced_.end());
+  }
+  for (const auto& group : groups)
+    if (group->has_run()) group->reduce();
+}
+
+// A recording that is the first to read a group's gradients may have reduced what the next one finds reduced.
+void Traces::learn_of_reductions(Trace& trace, const GradientReads& gradients) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [group, reduces] : gradients.reads()) {
+    if (std::ranges::find(reduced_, group) != reduced_.end()) continue;
+    reduced_.push_back(group);
+    trace.now.found_unreduced |= reduces;
+  }
+}
+
 Traces::Outcome Traces::record(Trace& trace, Call& call) {
   at::autocast::clear_cache();  // casts that it keeps from before would count as the caller's tensors
   std::vector<Program::Leaf> leaves;
@@ -389,6 +420,12 @@ Traces::Outcome Traces::record(Trace& trace, Call& call) {
     if (trace.now.program) previous_fitted = trace.now.program->compiler || surroundings_fit(*trace.now.program);
   }
   Recorder recorder(options_.name, leaves, options_.if_unrecordable ? Unrecordable::goes_on : Unrecordable::error);
+  struct Reads : GradientReads {
+    Traces& traces;
+    Trace& trace;
+    Reads(Traces& traces, Trace& trace) : traces(traces), trace(trace) {}
+    ~Reads() { traces.learn_of_reductions(trace, *this); }
+  } const learned_in_any_case(*this, trace);
   call.elements.record_by(recorder);
   std::shared_ptr<InnerGraph> graph;
   Outcome outcome;
@@ -453,6 +490,7 @@ Traces::Outcome Traces::call(std::type_index types, const FlatArguments& argumen
     elements.check_all_taken();
     return Outcome{std::move(results), form()};
   };
+  reduce_gradients_of_before();
   if (gave_up_) return run_as_it_is();
   std::optional<Call> call;
   std::optional<Signature> signature;

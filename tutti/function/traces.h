@@ -15,6 +15,7 @@
 
 namespace tutti {
 
+class GradientReads;
 class Recorder;
 
 // The recordings of one function, and which of them a call takes. Threads: any number may call at once; one records.
@@ -46,6 +47,7 @@ class Traces {
   struct Recording {
     std::shared_ptr<const Program> program = {};  // the last one
     bool made_state = false;                      // whether that made tensors that something outside keeps
+    bool found_unreduced = false;                 // gradients of before, which later ones find reduced
     int num_recordings = 0;
     bool ready = false;  // two recordings in a row agreed
     std::vector<std::unique_ptr<ProgramRunner>> free = {};
@@ -88,6 +90,8 @@ class Traces {
   void finish_recording(Trace& trace, const Call& call, bool previous_fitted, Recorder& recorder,
                         std::shared_ptr<InnerGraph> graph, Outcome& outcome);
   FunctionGraph graph_of(Trace& trace, const Program& program, std::shared_ptr<InnerGraph> inner);
+  void reduce_gradients_of_before();
+  void learn_of_reductions(Trace& trace, const GradientReads& gradients);
   void give_up(const Error& why, const Trace* trace = nullptr);
   bool attempt(FunctionRef<void()> part, Trace* const& trace);
   void take_elements(Trace& trace, Call& call);
@@ -102,6 +106,7 @@ class Traces {
   mutable std::mutex mutex_;  // of traces_ and their lists of free replays
   std::mutex recording_;      // one thread records
   std::vector<std::unique_ptr<Trace>> traces_;
+  std::vector<std::shared_ptr<GradientGroup>> reduced_;  // whose gradients it reads, of processes; guarded by mutex_
   std::atomic<int64_t> tracing_count_{0};
   std::atomic<bool> gave_up_{false};  // it cannot be recorded, and runs as it is
   std::atomic<bool> told_{false};     // that some call could not be recorded

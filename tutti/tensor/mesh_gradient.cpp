@@ -18,6 +18,7 @@
 #include "tutti/tensor/across_processes.h"
 #include "tutti/tensor/call_recorder.h"
 #include "tutti/tensor/copy_on_write.h"
+#include "tutti/tensor/gradient_reads.h"
 #include "tutti/tensor/leaf_hooks.h"
 #include "tutti/tensor/sum_of.h"
 #include "tutti/tensor/updates/buffer_updates.h"
@@ -399,7 +400,9 @@ Tensor& MeshMeta::grad_in(const ThreadView& view) {
 // Other threads may be about to do so.
 void MeshMeta::reduce_pending() {
   const std::lock_guard lock(group_->mutex_);
-  if (pending() || taken_.load() || group_->must_reduce()) group_->reduce();
+  const bool reduces = pending() || taken_.load() || group_->must_reduce();
+  if (group_->is_of_processes()) GradientReads::note(group_, reduces);
+  if (reduces) group_->reduce();
 }
 
 Tensor& MeshMeta::mutable_grad() {

@@ -79,8 +79,6 @@ Choice sensible(Choice choice) {
     if (choice.has(first)) drop(second);
   };
   if (choice.processes && choice.replicas == 0) choice.recorded = false;  // what processes do in global view is refused
-  // Their recordings of gradients that come and go differ, which is refused.
-  if (choice.processes && choice.recorded) drop(Idiom::freeze);
   exclude(Idiom::adam, Idiom::momentum);
   exclude(Idiom::save, Idiom::clone);
   exclude(Idiom::tie_weights, Idiom::freeze);
