@@ -111,6 +111,19 @@ TEST(OutArguments, OfAnotherTypeAreRefusedAsLibTorchDoes) {
       Tensor out = beside(t, torch::zeros({0}, type));
       return torch::absolute_out(out, t);
     });
+  for (const at::ScalarType type : {torch::kHalf, torch::kDouble, torch::kFloat})
+    for (const int64_t rows : {0, 2}) {
+      const auto expect = [&](const Product& product) {
+        expect_like_one_device(torch::ones({rows, 2}), kRowsCut, [&](const Tensor& t) {
+          Tensor out = beside(t, torch::zeros({0}, type));
+          product(out, t);
+          return out;
+        });
+      };
+      expect([](Tensor& out, const Tensor& t) { at::rsub_out(out, t, t * 2); });
+      expect([](Tensor& out, const Tensor& t) { at::rsub_out(out, t, 2); });
+      expect([](Tensor& out, const Tensor& t) { at::dist_out(out, t, t * 2); });
+    }
   expect_like_one_device(torch::ones({2, 2, 2}), {"x", "-", "-"}, [](const Tensor& t) {
     const Tensor leaf = t.detach().requires_grad_();
     Tensor out = beside(t, torch::zeros({0}));

@@ -143,7 +143,7 @@ class CompositeOut final : public c10::OperatorKernel {
       const c10::AutoGradMode mode(at::GradMode::is_enabled() && has_graph);
       if (twins.empty()) require_cast(outs[i].toTensor(), result.toTensor());  // else LibTorch has looked
       if (requires_real_out(op.schema().name())) require_real(op, outs[i].toTensor());
-      if (requires_type_of_result(op.schema().name(), is_complex))
+      if (op.hasTag(at::Tag::generated) || requires_type_of_result(op.schema().name(), is_complex))
         require_same_type(outs[i].toTensor(), result.toTensor());
       take_value(outs[i].toTensor(), result.toTensor(), twins.empty() ? Tensor() : twins[i].toTensor());
       result = outs[i];
