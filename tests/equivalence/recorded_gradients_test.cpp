@@ -79,7 +79,6 @@ TEST_P(RecordedGradients, OfRandomCallsAreThoseOfPlainOnes) {
   }
 }
 
-// Zeroed before every second call: two recordings of a call that finds none, and two of one that finds some.
 enum class Update { sgd, momentum, rmsprop, adagrad };
 
 std::unique_ptr<torch::optim::Optimizer> optimizer(Update update, const std::array<Tensor, 2>& variables) {
@@ -132,6 +131,7 @@ TEST_P(RecordedGradients, MayBeSteppedByAFunctionOfItsOwn) {
   }
 }
 
+// Zeroed before every second call: two recordings of a call that finds none, and two of one that finds some.
 TEST_P(RecordedGradients, ThatAreAddedUpAreReplayedToo) {
   Tensor w = variable(torch::ones({3}), GetParam());
   const auto step = function([&](const Tensor& x) { (w * x).sum().backward(); });
