@@ -293,8 +293,9 @@ TEST_P(InPlaceViews, ReadElementsThatAreWrittenWhereTheseAreTheSameAlone) {
 TEST_P(InPlaceViews, ShareMemoryWithWhatOtherOpsReadWhereLibTorchLetsThem) {
   const torch::NoGradGuard no_grad;
   const Mesh mesh({{"x", 2}}, test_devices(2), {.merge = GetParam()});
-  const Tensor value = torch::arange(1.0, 17.0).view({4, 4}), ids = torch::tensor({{0, 1, 2, 3}, {3, 2, 1, 0}});
+  const Tensor whole = torch::arange(1.0, 33.0).view({4, 8}), ids = torch::tensor({{0, 1, 2, 3}, {3, 2, 1, 0}});
   const Tensor rows = torch::tensor({2, 0});
+  const auto half_of = [](const Tensor& all, int64_t step) { return all.slice(1, 0, 4 * step, step); };  // of columns
   using Call = std::function<void(const Tensor& x, const Tensor& read, const Tensor& ids)>;
   const std::vector<std::pair<std::string, Call>> calls = {
       {"scatter_", [](auto& x, auto& read, auto& i) { x.scatter_(0, i, read); }},
@@ -325,15 +326,17 @@ TEST_P(InPlaceViews, ShareMemoryWithWhatOtherOpsReadWhereLibTorchLetsThem) {
     for (const auto& read_of : std::vector<std::function<Tensor(const Tensor&)>>{
              [](const Tensor& x) { return x; }, [](const Tensor& x) { return x.alias(); },
              [](const Tensor& x) { return x.t(); }, [](const Tensor& x) { return x.clone(); }})
-      for (const Layout& layout : layouts_of_matrix(mesh)) {
-        const Tensor plain = value.clone(), x = distribute_tensor(value, layout);
-        const Tensor of_a_copy = value.clone();
-        call(of_a_copy, read_of(of_a_copy).clone(), ids);
-        const bool refused = throws([&] { call(plain, read_of(plain), ids); });
-        EXPECT_EQ(throws([&] { call(x, read_of(x), distribute_tensor(ids, layout)); }), refused)
-            << name << ' ' << layout.to_string();
-        EXPECT_TRUE(refused || !plain.equal(of_a_copy) || gather(x).equal(plain)) << name << ' ' << layout.to_string();
-      }
+      for (const Layout& layout : layouts_of_matrix(mesh))
+        for (const int64_t step : {1, 2}) {
+          const Tensor plain = half_of(whole.clone(), step), x = half_of(distribute_tensor(whole, layout), step);
+          const Tensor of_a_copy = half_of(whole.clone(), step);
+          call(of_a_copy, read_of(of_a_copy).clone(), ids);
+          const bool refused = throws([&] { call(plain, read_of(plain), ids); });
+          EXPECT_EQ(throws([&] { call(x, read_of(x), distribute_tensor(ids, layout)); }), refused)
+              << name << ' ' << layout.to_string() << " step " << step;
+          EXPECT_TRUE(refused || !plain.equal(of_a_copy) || gather(x).equal(plain))
+              << name << ' ' << layout.to_string() << " step " << step;
+        }
 }
 
 // Of which LibTorch's kernels look at no place.

@@ -70,8 +70,9 @@ class OneMemory {
  public:
   explicit OneMemory(const Tensor& written) : written_(written) {}
 
-  Tensor written() const { return placed_in(memory_, written_, written_.storage_offset()); }
+  const Tensor& written() const { return placed_; }
   Tensor place(const Tensor& other) const {
+    if (other.is_same(written_)) return placed_;  // of which LibTorch knows that it overlaps, whatever its strides
     const int64_t here = written_.storage_offset();
     const auto overlap = overlap_of_pieces(written_, other);
     if (overlap == at::MemOverlapStatus::No || (!overlap && are_copies_apart(written_, other, memory_)))
@@ -84,6 +85,7 @@ class OneMemory {
  private:
   const Tensor& written_;
   const c10::Storage memory_ = memory_of_no_bytes();
+  const Tensor placed_ = placed_in(memory_, written_, written_.storage_offset());
 };
 
 // Of pointwise ops: the same elements, or none in common.
