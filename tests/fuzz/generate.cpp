@@ -133,7 +133,8 @@ class Generator {
   // table that has none or where no bag begins, distances between no rows, a fused optimizer whose count of steps has
   // no element, the gradient of a convolution by thnn of other than contiguous images and weights, a batch norm that
   // gets more or fewer numbers than there are channels, or with gaps, one into an out= of other than contiguous images;
-  // samples of images in half precision, whose places it counts in 16 bits; rows that are swapped with none.
+  // samples of images in half precision, whose places it counts in 16 bits; rows that are swapped with none; a
+  // convolution whose weights are not of the size of its kernel.
   bool reaches_past_an_end(const Statement& statement) const {
     const std::string name = op_name(*statement.op);
     const auto& arguments = statement.arguments;
@@ -154,6 +155,8 @@ class Generator {
     if (name.rfind("grid_sampler", 0) == 0) return has_places_beyond_16_bits(tensor(0));
     if (name.rfind("lu_unpack", 0) == 0) return tensor(0).dim() >= 2 && names_no_rows(tensor(1), tensor(0).size(-2));
     if (name == "thnn_conv2d") return !tensor(0).is_contiguous() || !tensor(1).is_contiguous();
+    if (name.rfind("slow_conv3d", 0) == 0 || name.rfind("slow_conv_transpose", 0) == 0)
+      return tensor(1).dim() > 2 && tensor(1).sizes().slice(2) != arguments[2].constant.toIntVector();
     if (name == "native_batch_norm.out" && !tensor(0).is_contiguous(tensor(0).suggest_memory_format())) return true;
     if (name.rfind("_foreach_copy", 0) == 0) return arguments[0].slots.size() != arguments[1].slots.size();
     return (name == "batch_norm" || name.find("native_batch_norm") != std::string::npos) && misses_channels(statement);
