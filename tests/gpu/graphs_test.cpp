@@ -170,8 +170,10 @@ TEST_F(Graphs, FollowEachOtherFromStreamToStream) {
   std::vector<Tensor> arguments;
   for (int call = 0; call < 20; ++call) arguments.push_back(torch::full({3, 4}, 0.01 * call, on_gpu()));
   for (size_t call = 0; call < 20; ++call) {
-    const c10::StreamGuard guard(call % 3 == 1 ? other : first);
+    const c10::Stream& stream = call % 3 == 1 ? other : first;
+    const c10::StreamGuard guard(stream);
     f(arguments[call]);
+    if (call < kCallsBefore) devices.synchronizeStream(stream);  // no graph yet: the order of streams is the caller's
   }
   for (const c10::Stream& stream : {first, other}) devices.synchronizeStream(stream);
   const Tensor plain = torch::zeros({3, 4}, on_gpu());
@@ -196,6 +198,7 @@ TEST_F(Graphs, AreThereUntilTheGpuHasDoneThem) {
   }
   for (int call = 0; call < 30; ++call) step(plain, x);
   expect_bits(state, plain, "what the calls left");
+  devices.synchronizeStream(other);
   for (const Tensor& tensor : others) EXPECT_TRUE(on_host(tensor).eq(7).all().item<bool>());
 }
 
