@@ -7,12 +7,15 @@
 #include <ATen/ops/tensor.h>
 #include <gmock/gmock.h>
 #include <torch/nn/modules/embedding.h>
+#include <torch/optim/adagrad.h>
+#include <torch/optim/adam.h>
 #include <torch/optim/sgd.h>
 
 #include <latch>
 #include <thread>
 
 #include "tests/support/dataset_values.h"
+#include "tests/support/error_of.h"
 #include "tests/support/three_replicas.h"
 #include "tutti/collectives/communications.h"
 #include "tutti/distribute/optimizer.h"
@@ -106,6 +109,38 @@ TEST_F(ReplicaGradients, ThatAreSparseStaySparse) {
   EXPECT_THAT(numbers(gradient.to_dense().select(1, 0)), ElementsAre(0, 3, 1, 1, 1, 0, 0, 0, 0, 0));
   torch::optim::SGD(embedding->parameters(), 1).step();
   EXPECT_TRUE((before - gather(embedding->weight.detach())).allclose(gradient.to_dense()));
+}
+
+// By LibTorch's optimizers that take them: the numbers of one device, which asks of each gradient whether it is sparse.
+TEST_F(ReplicaGradients, ThatAreSparseAreTakenByAdagradAndByNoAdam) {
+  const Tensor ids = at::tensor({1, 2, 2, 5, 0, 1});
+  const auto table = [] { return torch::nn::Embedding(torch::nn::EmbeddingOptions(7, 3).sparse(true)); };
+  const auto loss = [](auto& embedding, const Tensor& of) { return embedding(of).pow(2).sum(); };
+  auto alone = table(), mirrored = strategy.build(table), in_global_view = strategy.build(table);
+  {
+    const torch::NoGradGuard no_grad;
+    for (auto& each : {mirrored, in_global_view}) each->weight.copy_(alone->weight);
+  }
+  const auto adagrad = [](auto& embedding) { return torch::optim::Adagrad(embedding->parameters(), 0.1); };
+  auto of_one = adagrad(alone), of_view = adagrad(in_global_view);
+  Optimizer of_replicas(adagrad(mirrored));
+  for (int step = 0; step < 3; ++step) {
+    of_one.zero_grad();
+    loss(alone, ids).backward();
+    of_one.step();
+    of_view.zero_grad();
+    loss(in_global_view, ids).backward();
+    of_view.step();
+    strategy.run([&] {
+      of_replicas.zero_grad();
+      loss(mirrored, moved(ids.slice(0, 2 * replica(), 2 * replica() + 2))).backward();
+      of_replicas.step();
+    });
+  }
+  EXPECT_TRUE(gather(in_global_view->weight).cpu().equal(alone->weight));
+  EXPECT_TRUE(gather(mirrored->weight).cpu().allclose(alone->weight, 1e-6));
+  EXPECT_THAT(error_of([&] { torch::optim::Adam(in_global_view->parameters()).step(); }),
+              HasSubstr("make the table without sparse(true)"));
 }
 
 // LibTorch adds no dense tensor to a sparse one.

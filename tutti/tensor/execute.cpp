@@ -106,6 +106,7 @@ class HeldComponents {
 
 // The call itself. LibTorch's kernels may leave anything in the place of results that are not asked for.
 void call_op(const c10::OperatorHandle& op, const OperatorInfo& info, Stack& stack) {
+  if (info.sparse_form && info.sparse_form(stack)) return;
   const IValue mask = info.output_mask < 0
                           ? IValue()
                           : torch::jit::peek(stack, static_cast<size_t>(info.output_mask), info.num_arguments);

@@ -47,6 +47,7 @@ OperatorInfo::OperatorInfo(const c10::OperatorHandle& op) {
   rule = rule_of(op);
   if (const auto found = all_decompositions().find(base_name(name)); found != all_decompositions().end() && !writes_out)
     decomposition = found->second;
+  sparse_form = sparse_form_of(name);
   is_composite = is_composed(op) || is_composed_below_autograd(name);
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "tutti/tensor/planner.h"
+#include "tutti/tensor/rules/sparse_products.h"
 
 namespace c10 {
 class OperatorHandle;
@@ -36,6 +37,7 @@ struct OperatorInfo {
   bool is_composite = false;    // decomposed by LibTorch itself
   Rule rule = nullptr;
   Decomposition decomposition = nullptr;
+  SparseForm sparse_form = nullptr;
 };
 
 }  // namespace tutti
