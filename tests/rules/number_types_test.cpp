@@ -255,6 +255,13 @@ TEST(Float16, ProductsOverAShardedAxisAddInFloat32) {
       },
       [&](const Tensor& t) {
         return torch::einsum("ik,bkj->bij", {t, stack});
+      },
+      [&](const Tensor& t) {
+        return torch::conv1d(t.unsqueeze(2), stack.view({1, length, 1}));
+      },
+      [&](const Tensor& t) {
+        return torch::conv_transpose2d(t.view({1, length, 1, 1}), stack.view({length, 1, 1, 1}),
+                                       stack.view(-1).slice(0, 0, 1));
       }};
   for (size_t i = 0; i < products.size(); ++i)
     for (const Tensor& x : {row, large}) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "tutti/tensor/operator_info.h"
+#include "tutti/tensor/rules/arguments.h"
 #include "tutti/tensor/rules/notation.h"
 #include "tutti/tensor/rules/pieces.h"
 #include "tutti/tensor/rules/rule_table.h"
@@ -91,7 +92,30 @@ bool convolution_backward(Planner& p) {
   return true;
 }
 
+// Of float16 or bfloat16, over sharded input channels: LibTorch's kernels add those in float32. The first nine
+// arguments are those above.
+template <const char* kName>
+Results in_sum_types(at::ArrayRef<at::IValue> a) {
+  const Tensor &input = a[0].toTensor(), &weight = a[1].toTensor(), bias = tensor_or_none(a[2]);
+  const at::ScalarType type = input.scalar_type();
+  const auto is_of_type = [&](const Tensor& other) { return !other.defined() || other.scalar_type() == type; };
+  const bool is_transposed = a[6].toBool();
+  if (sum_type(type) == type || !is_of_type(weight) || !is_of_type(bias) || a[8].toInt() != 1 || input.dim() < 2 ||
+      weight.dim() < 2 || (!is_sharded(input, {1}) && !is_sharded(weight, {is_transposed ? 0 : 1})))
+    return {};
+  std::vector<at::IValue> arguments(a.begin(), a.end());
+  for (size_t i = 0; i < 2; ++i) arguments[i] = in_sum_type(arguments[i].toTensor());
+  if (bias.defined()) arguments[2] = in_sum_type(bias);
+  return {{in_type(call(kName, "", std::move(arguments))[0].toTensor(), type)}};
+}
+constexpr char kConvolution[] = "aten::convolution", kInnerConvolution[] = "aten::_convolution";
+
 }  // namespace
+
+void add_convolution_decompositions(DecompositionTable& table) {
+  table["convolution"] = in_sum_types<kConvolution>;
+  table["_convolution"] = in_sum_types<kInnerConvolution>;
+}
 
 void add_convolution_rules(RuleTable& table) {
   table["convolution"] = table["_convolution"] = {convolution, SizeArguments::rewritten};

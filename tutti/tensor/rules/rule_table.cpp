@@ -34,6 +34,7 @@ const RuleTable& all_rules() {
 const DecompositionTable& all_decompositions() {
   static const DecompositionTable& table = *[] {
     auto* decompositions = new DecompositionTable;
+    add_convolution_decompositions(*decompositions);
     add_factory_decompositions(*decompositions);
     add_loss_decompositions(*decompositions);
     add_matmul_decompositions(*decompositions);

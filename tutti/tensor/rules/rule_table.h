@@ -41,6 +41,7 @@ void add_moving_rules(RuleTable& table);
 void add_pooling_rules(RuleTable& table);
 void add_random_rules(RuleTable& table);
 void add_view_decompositions(DecompositionTable& table);
+void add_convolution_decompositions(DecompositionTable& table);
 void add_factory_decompositions(DecompositionTable& table);
 void add_random_decompositions(DecompositionTable& table);
 void add_reduction_decompositions(DecompositionTable& table);
