@@ -321,7 +321,8 @@ class MeshKernel final : public c10::OperatorKernel {
   std::atomic<CommunicationCounter*> plain_operands_{nullptr};
 };
 
-// For operators that are registered after us: their schema is read at each call.
+// For operators that are registered after us, and for plain sparse operands beside mesh tensors: the schema is read at
+// each call.
 void late_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
   MeshKernel{op}(op, keys, stack);
 }
@@ -330,6 +331,8 @@ void register_kernels() {
   auto& aten = immortal_library("aten", kMeshKey);
   auto& sparse = immortal_library("aten", c10::DispatchKey::SparsePrivateUse3);
   immortal_library("_", kMeshKey).fallback(torch::CppFunction::makeFromBoxedFunction<&late_kernel>());
+  immortal_library("_", c10::DispatchKey::SparsePrivateUse3)
+      .fallback(torch::CppFunction::makeFromBoxedFunction<&late_kernel>());
   immortal_library("_", kMeshAutogradKey).fallback(torch::CppFunction::makeFallthrough());
   for (const auto& name : c10::Dispatcher::singleton().getAllOpNames()) {
     if (name.name.rfind("aten::", 0) != 0 || asks_of_types(name.name)) continue;

@@ -7,6 +7,8 @@
 #include <functional>
 #include <numeric>
 
+#include "tutti/core/error.h"
+#include "tutti/core/str.h"
 #include "tutti/tensor/call_recorder.h"
 #include "tutti/tensor/copy_on_write.h"
 #include "tutti/tensor/host_boxes.h"
@@ -218,6 +220,11 @@ Tensor PieceCopies::part(const Piece& piece, const TensorMeta& meta, const Compo
 
 Components PieceCopies::run(const TensorMeta& meta, const Components& here, Sharing sharing,
                             const std::string& cause) const {
+  if (first_here(here).layout() != at::kStrided)
+    throw Error(ErrorCode::unimplemented,
+                str(cause,
+                    ": a sparse tensor is not cut into pieces, as separate buffers ask for; make it dense "
+                    "(to_dense()), or what it meets replicated"));
   const Components received = most_ ? with_stand_ins(meta, here, cause) : Components();
   const Components& components = most_ ? received : here;
   Components result;
