@@ -75,7 +75,9 @@ TEST_F(MeanGradients, AreClearedByReplicasThatClearThem) {
 
 class ReplicaGradients : public ThreeReplicas {
  protected:
-  const Tensor w = strategy.build([] { return at::ones({2}).set_requires_grad(true); });
+  ReplicaGradients() : w(strategy.build([] { return at::ones({2}).set_requires_grad(true); })) {}
+
+  const Tensor w;
 };
 
 TEST_F(ReplicaGradients, OfAllVariablesAreThereForEveryThreadThatAsks) {
@@ -116,7 +118,9 @@ TEST_F(ReplicaGradients, ThatAreSparseAreTakenByAdagradAndByNoAdam) {
   const Tensor ids = at::tensor({1, 2, 2, 5, 0, 1});
   const auto table = [] { return torch::nn::Embedding(torch::nn::EmbeddingOptions(7, 3).sparse(true)); };
   const auto loss = [](auto& embedding, const Tensor& of) { return embedding(of).pow(2).sum(); };
-  auto alone = table(), mirrored = strategy.build(table), in_global_view = strategy.build(table);
+  auto alone = table();
+  auto mirrored = strategy.build(table);
+  auto in_global_view = strategy.build(table);
   {
     const torch::NoGradGuard no_grad;
     for (auto& each : {mirrored, in_global_view}) each->weight.copy_(alone->weight);
@@ -192,7 +196,9 @@ TEST_F(ReplicaGradients, OfOneStrategyAreUsedWhileReplicasOfAnotherCompute) {
 
 class ReplicaBuffers : public ThreeReplicas {
  protected:
-  const Tensor buffer = strategy.build([] { return at::zeros({1 << 16}); });
+  ReplicaBuffers() : buffer(strategy.build([] { return at::zeros({1 << 16}); })) {}
+
+  const Tensor buffer;
   float last() { return gather(buffer)[-1].item<float>(); }
 };
 
