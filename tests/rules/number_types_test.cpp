@@ -1,7 +1,10 @@
 // Complex numbers, float16, autocast and lengths of zero: as of one device.
 
+#include <gmock/gmock.h>
+
 #include "like_one_device.h"
 #include "tests/support/autocast.h"
+#include "tests/support/error_of.h"
 #include "tutti/tensor/sum_buffers.h"
 
 namespace tutti::rules {
@@ -268,6 +271,15 @@ TEST(Float16, ProductsOverAShardedAxisAddInFloat32) {
       SCOPED_TRACE(testing::Message() << "product " << i);
       expect_like_one_device(x, kColumnsCut, products[i]);
     }
+}
+
+TEST(Float16, ConvolutionsByEmptyKernelsAreRefusedAsLibTorchDoes) {
+  const Layout layout = layout_on(line_of(2, /*merge=*/false), {"-", "x", "-"});
+  const Tensor images = distribute_tensor(torch::ones({2, 2, 1}, torch::kHalf), layout);
+  EXPECT_THAT(what_of([&] {
+                torch::conv_transpose1d(images, torch::ones({2, 1, 0}, torch::kHalf));
+              }),
+              testing::HasSubstr("kernel size should be greater than zero"));
 }
 
 TEST(Einsum, KeepsTheTypeThatLibTorchGivesIntegers) {

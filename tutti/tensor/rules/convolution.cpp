@@ -101,7 +101,8 @@ Results in_sum_types(at::ArrayRef<at::IValue> a) {
   const auto is_of_type = [&](const Tensor& other) { return !other.defined() || other.scalar_type() == type; };
   const bool is_transposed = a[6].toBool();
   if (sum_type(type) == type || !is_of_type(weight) || !is_of_type(bias) || a[8].toInt() != 1 || input.dim() < 2 ||
-      weight.dim() < 2 || (!is_sharded(input, {1}) && !is_sharded(weight, {is_transposed ? 0 : 1})))
+      weight.dim() < 2 || input.numel() == 0 || weight.numel() == 0 ||
+      (!is_sharded(input, {1}) && !is_sharded(weight, {is_transposed ? 0 : 1})))
     return {};
   std::vector<at::IValue> arguments(a.begin(), a.end());
   for (size_t i = 0; i < 2; ++i) arguments[i] = in_sum_type(arguments[i].toTensor());
