@@ -113,21 +113,45 @@ TEST_F(ReplicaGradients, ThatAreSparseStaySparse) {
   EXPECT_TRUE((before - gather(embedding->weight.detach())).allclose(gradient.to_dense()));
 }
 
-// By LibTorch's optimizers that take them: the numbers of one device, which asks of each gradient whether it is sparse.
-TEST_F(ReplicaGradients, ThatAreSparseAreTakenByAdagradAndByNoAdam) {
-  const Tensor ids = at::tensor({1, 2, 2, 5, 0, 1});
-  const auto table = [] { return torch::nn::Embedding(torch::nn::EmbeddingOptions(7, 3).sparse(true)); };
-  const auto loss = [](auto& embedding, const Tensor& of) { return embedding(of).pow(2).sum(); };
-  auto alone = table();
-  auto mirrored = strategy.build(table);
-  auto in_global_view = strategy.build(table);
-  {
+// By Adagrad, which asks of each gradient whether it is sparse: the numbers of one device.
+class SparseGradients : public ThreeReplicas {
+ protected:
+  static torch::nn::Embedding table() { return torch::nn::Embedding(torch::nn::EmbeddingOptions(7, 3).sparse(true)); }
+  torch::nn::Embedding built() {
+    auto embedding = strategy.build(table);
     const torch::NoGradGuard no_grad;
-    for (auto& each : {mirrored, in_global_view}) each->weight.copy_(alone->weight);
+    embedding->weight.copy_(alone->weight);
+    return embedding;
   }
-  const auto adagrad = [](auto& embedding) { return torch::optim::Adagrad(embedding->parameters(), 0.1); };
-  auto of_one = adagrad(alone), of_view = adagrad(in_global_view);
+  static torch::optim::Adagrad adagrad(torch::nn::Embedding& of) {
+    return torch::optim::Adagrad(of->parameters(), 0.1);
+  }
+  static Tensor loss(torch::nn::Embedding& embedding, const Tensor& of) { return embedding(of).pow(2).sum(); }
+
+  const Tensor ids = at::tensor({1, 2, 2, 5, 0, 1}, at::kLong);
+  torch::nn::Embedding alone = table();
+};
+
+TEST_F(SparseGradients, AreTakenByAdagradInReplicas) {
+  auto mirrored = built();
+  auto of_one = adagrad(alone);
   Optimizer of_replicas(adagrad(mirrored));
+  for (int step = 0; step < 3; ++step) {
+    of_one.zero_grad();
+    loss(alone, ids).backward();
+    of_one.step();
+    strategy.run([&] {
+      of_replicas.zero_grad();
+      loss(mirrored, moved(ids.slice(0, 2 * replica(), 2 * replica() + 2))).backward();
+      of_replicas.step();
+    });
+  }
+  EXPECT_TRUE(gather(mirrored->weight).cpu().allclose(alone->weight, 1e-6));
+}
+
+TEST_F(SparseGradients, AreTakenByAdagradAndByNoAdamInGlobalView) {
+  auto in_global_view = built();
+  auto of_one = adagrad(alone), of_view = adagrad(in_global_view);
   for (int step = 0; step < 3; ++step) {
     of_one.zero_grad();
     loss(alone, ids).backward();
@@ -135,14 +159,8 @@ TEST_F(ReplicaGradients, ThatAreSparseAreTakenByAdagradAndByNoAdam) {
     of_view.zero_grad();
     loss(in_global_view, ids).backward();
     of_view.step();
-    strategy.run([&] {
-      of_replicas.zero_grad();
-      loss(mirrored, moved(ids.slice(0, 2 * replica(), 2 * replica() + 2))).backward();
-      of_replicas.step();
-    });
   }
   EXPECT_TRUE(gather(in_global_view->weight).cpu().equal(alone->weight));
-  EXPECT_TRUE(gather(mirrored->weight).cpu().allclose(alone->weight, 1e-6));
   EXPECT_THAT(error_of([&] { torch::optim::Adam(in_global_view->parameters()).step(); }),
               HasSubstr("make the table without sparse(true)"));
 }
