@@ -36,6 +36,12 @@ bool Function::may_fail() const {
   return std::ranges::any_of(moves, [](const auto& move) { return move.kind == Move::fail; });
 }
 
+bool Function::writes() const {
+  constexpr Move kHarmless[] = {Move::zero,   Move::clip, Move::edit,    Move::penalty,
+                                Move::freeze, Move::read, Move::look_up, Move::views};
+  return !std::ranges::all_of(moves, [&](const auto& move) { return std::ranges::count(kHarmless, move.kind) > 0; });
+}
+
 Plan make_plan(uint64_t number, const std::set<int>& without, bool rows_alone, int num_kinds) {
   Dice dice(number);
   Plan plan{.dtype = dice.chance(75) ? 0 : static_cast<int>(dice.between(1, 3)),

@@ -55,6 +55,7 @@ struct Function {
   bool in_replicas = true;
   std::vector<Step<Move>> moves;
   bool may_fail() const;
+  bool writes() const;  // what others may read
 };
 
 struct OptimizerPlan {

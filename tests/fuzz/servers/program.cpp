@@ -2,10 +2,14 @@
 
 #include <torch/torch.h>
 
+#include <cstring>
+#include <map>
+
 #include "steppers.h"
 #include "tests/support/dice.h"
 #include "tutti/coordinator/cluster_coordinator.h"
 #include "tutti/core/str.h"
+#include "tutti/distribute/current_worker.h"
 #include "tutti/distribute/embedding_lookup.h"
 
 namespace tutti::fuzz {
@@ -16,6 +20,7 @@ namespace F = torch::nn::functional;
 using torch::Tensor;
 
 constexpr at::ScalarType kDtypes[] = {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf};
+constexpr const char* kSignature = "\nworker ";
 constexpr int64_t kRows = 40, kFeatures = 3, kInputs = 5;
 
 int partitioner_of_plan = 0;
@@ -78,6 +83,8 @@ class Program {
     views_.push_back(net_->cube.detach().transpose(0, 2));
     for (size_t i = 0; i < plan.functions.size(); ++i) {
       Call call = [this, i](int64_t argument) { return run_function(plan_.functions[i], argument); };
+      if (strategy_ && strategy_->num_workers() > 1)
+        call = [call](int64_t argument) { return signed_call(call, argument); };
       if (strategy_) served_.push_back(coordinator_->function(str("function_", i), call));
       calls_.push_back(std::move(call));
     }
@@ -130,6 +137,17 @@ class Program {
     const bool in_replicas = function.in_replicas || plan_.rows_alone;  // gradients of such rows are theirs alone
     if (!in_replicas) return body();
     return strategy_->reduce(ReduceOp::sum, strategy_->run(body));
+  }
+
+  // Tells which of several workers made the call, before its value or behind its error's first line.
+  static Tensor signed_call(const Call& call, int64_t argument) {
+    const int worker = current_worker_index();
+    try {
+      return torch::cat({torch::full({1}, worker, at::kDouble), call(argument)});
+    } catch (const std::exception& error) {
+      const std::string text = error.what();
+      throw Error(ErrorCode::data_loss, str(text.substr(0, text.find('\n')), kSignature, worker));
+    }
   }
 
   Tensor kept_only_where_it_ends(const std::function<Tensor()>& body) {
@@ -248,12 +266,15 @@ class Program {
     }
   }
 
-  // Those of an optimizer that have dense gradients here and there.
+  bool is_table(const Tensor& parameter) const {
+    return parameter.is_same(net_->table) || parameter.is_same(net_->words);
+  }
+  // Those of an optimizer that have dense gradients here and there: in global view none says that it is sparse.
   std::vector<Tensor> with_gradients(Dice& dice) const {
     std::vector<Tensor> parameters;
     for (const Tensor& parameter : trained_[static_cast<size_t>(dice.below(static_cast<int64_t>(trained_.size())))])
-      if (!(plan_.rows_alone && parameter.dim() == 2 && parameter.size(0) == kRows) && !parameter.is_complex() &&
-          parameter.grad().defined() && !parameter.grad().is_sparse())
+      if (!(is_table(parameter) && (plan_.rows_alone || plan_.sparse)) && !parameter.is_complex() &&
+          parameter.grad().defined())
         parameters.push_back(parameter);
     return parameters;
   }
@@ -410,15 +431,53 @@ class Program {
   void call(Dice& dice) {
     const auto i = static_cast<size_t>(dice.below(static_cast<int64_t>(calls_.size())));
     const int64_t argument = dice.below(3);
-    if (!strategy_) return note(name_of(i, argument), calls_[i](argument));
+    if (!strategy_) return note(name_of(i, argument), call_alone(i, argument));
     const auto value = coordinator_->schedule(served_[i], argument);
     try {
       coordinator_->join();
     } catch (const std::exception&) {  // which fetch throws, too
     }
-    note(name_of(i, argument), value.fetch());
+    note(name_of(i, argument), fetched(value));
   }
   static std::string name_of(size_t function, int64_t argument) { return str("function ", function, " of ", argument); }
+
+  Tensor fetched(const RemoteValue<Tensor>& value) {
+    const bool is_signed = strategy_->num_workers() > 1;
+    int worker = 0;
+    try {
+      Tensor result = value.fetch();
+      if (is_signed) {
+        worker = result[0].item<int>();
+        result = result.slice(0, 1);
+      }
+      place_.workers->push_back(worker);
+      return result;
+    } catch (const std::exception& error) {
+      const std::string text = error.what();
+      if (const size_t at = text.find(kSignature); at != std::string::npos)
+        worker = std::stoi(text.substr(at + std::strlen(kSignature)));
+      place_.workers->push_back(worker);
+      throw;
+    }
+  }
+
+  // Each worker has gradients of its own.
+  Tensor call_alone(size_t function, int64_t argument) {
+    const size_t n = num_calls_++;
+    auto& own = gradients_[n < place_.workers->size() ? (*place_.workers)[n] : 0];  // it may have ended early
+    const auto exchange = [&](const std::vector<Tensor>& parameters) {
+      own.resize(parameters.size());
+      for (size_t i = 0; i < parameters.size(); ++i) std::swap(Tensor(parameters[i]).mutable_grad(), own[i]);
+    };
+    struct Exchanged {
+      ~Exchanged() { exchange(); }
+      std::function<void()> exchange;
+    };
+    const auto parameters = net_->parameters();
+    exchange(parameters);
+    const Exchanged back{[&] { exchange(parameters); }};
+    return calls_[function](argument);
+  }
 
   void burst(Dice& dice) {
     std::vector<std::pair<size_t, int64_t>> each;
@@ -427,14 +486,20 @@ class Program {
       const int64_t argument = dice.below(3);
       if (!plan_.functions[i].may_fail()) each.emplace_back(i, argument);  // how many others end is open
     }
-    std::vector<RemoteValue<Tensor>> values;
-    for (const auto& [i, argument] : each)
-      if (strategy_) values.push_back(coordinator_->schedule(served_[i], argument));
-    if (strategy_) coordinator_->join();
-    for (size_t k = 0; k < each.size(); ++k) {
-      const auto [i, argument] = each[k];
-      note(name_of(i, argument), strategy_ ? values[k].fetch() : calls_[i](argument));
+    if (!strategy_) {
+      for (const auto& [i, argument] : each) note(name_of(i, argument), call_alone(i, argument));
+      return;
     }
+    const bool in_turns = strategy_->num_workers() > 1 && std::ranges::any_of(each, [&](const auto& one) {
+                            return plan_.functions[one.first].writes();
+                          });
+    std::vector<RemoteValue<Tensor>> values;
+    for (const auto& [i, argument] : each) {
+      values.push_back(coordinator_->schedule(served_[i], argument));
+      if (in_turns) coordinator_->join();
+    }
+    coordinator_->join();
+    for (size_t k = 0; k < each.size(); ++k) note(name_of(each[k].first, each[k].second), fetched(values[k]));
   }
 
   void look() {
@@ -498,6 +563,8 @@ class Program {
   std::vector<Tensor> views_;
   std::unique_ptr<ClusterCoordinator> coordinator_;
   std::vector<Call> calls_;
+  std::map<int, std::vector<Tensor>> gradients_;  // by worker, where LibTorch alone calls
+  size_t num_calls_ = 0;
   std::vector<WorkerFunction<Tensor(int64_t)>> served_;
   std::vector<Number> numbers_;
   bool has_saved_ = false;

@@ -28,6 +28,8 @@ struct Place {
   bool in_cluster = false;       // where LibTorch alone does what tasks do: each has gradients of its own, and what a
                                  // function that throws has written to buffers is not kept
   std::filesystem::path folder;  // for checkpoints
+  // The worker of each call, in order: what the chief notes on a strategy, and LibTorch alone reads.
+  std::vector<int>* workers = nullptr;
 };
 // Only the chief gets numbers. Throws: what a task sees of errors that no program should have.
 std::vector<Number> run_program(const Plan& plan, const Place& place);

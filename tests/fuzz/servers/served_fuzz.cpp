@@ -1,5 +1,6 @@
-// Programs for parameter servers put together at random: in one process, and on a chief, a worker and servers, they
-// give what LibTorch alone gives, bit for bit.
+// Programs for parameter servers put together at random: in one process, and on a chief, workers and servers, they
+// give what LibTorch alone gives, bit for bit. Of several workers each has gradients of its own, and functions that
+// write follow one another.
 //   served_fuzz --programs 100 --seed 3
 //   tutti launch --chief --workers 1 --ps 2 --grace 5 served_fuzz --programs 100 --seed 3
 #include <CLI/CLI.hpp>
@@ -65,18 +66,20 @@ class Fuzzer {
     const Plan plan = plan_of(choice);
     std::string text;
     std::vector<Number> seen;
+    std::vector<int> workers;
     const bool in_cluster = strategy_.training() != nullptr;
     try {
-      seen = run_program(plan, {&strategy_, in_cluster, folder_ / "served"});
+      seen = run_program(plan, {&strategy_, in_cluster, folder_ / "served", &workers});
     } catch (const std::exception& error) {
       text = error.what();
       text = "throws " + text.substr(0, text.find("\nException raised"));
     }
     if (strategy_.is_coordinator()) {
       try {
-        const auto wanted = run_program(plan, {nullptr, in_cluster, folder_ / "plain"});
+        const auto wanted = run_program(plan, {nullptr, in_cluster, folder_ / "plain", &workers});
         if (text.empty()) text = difference(seen, wanted);
         num_results_ += static_cast<int64_t>(wanted.size());
+        for (size_t i = 1; i < workers.size(); ++i) num_changes_ += workers[i] != workers[i - 1];
       } catch (const std::exception& error) {
         text.clear();
         const std::string what = error.what();
@@ -115,16 +118,17 @@ class Fuzzer {
     }
     const auto passed = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start);
     if (strategy_.is_coordinator())
-      std::printf("%lld programs with %lld results in %lld ms, seed %llu: %zu findings\n",
+      std::printf("%lld programs with %lld results, %lld changes of the worker, in %lld ms, seed %llu: %zu findings\n",
                   static_cast<long long>(programs), static_cast<long long>(num_results_),
-                  static_cast<long long>(passed.count()), static_cast<unsigned long long>(seed), found.size());
+                  static_cast<long long>(num_changes_), static_cast<long long>(passed.count()),
+                  static_cast<unsigned long long>(seed), found.size());
     return found.empty() ? 0 : 1;
   }
 
  private:
   ParameterServerStrategy& strategy_;
   const std::filesystem::path folder_;
-  int64_t num_results_ = 0;
+  int64_t num_results_ = 0, num_changes_ = 0;
 };
 
 // Of this task's own.
