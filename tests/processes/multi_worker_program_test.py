@@ -97,6 +97,12 @@ class Program(unittest.TestCase):
                 "SLURM_STEP_NODELIST": "localhost", "SLURM_STEP_TASKS_PER_NODE": "2", "SLURM_NTASKS": "2"}
         self.check(self.run_all([(command, step | {"SLURM_PROCID": str(i)}) for i in range(2)]), 2)
 
+    def test_by_what_mpichs_mpiexec_sets_on_one_host(self):
+        """It names no job: the processes know each other by who started them, or a shell above them."""
+        command, shell = self.command(), ["sh", "-c", '"$0" "$@"; exit $?']
+        ranks = {"PMI_SIZE": "2", "MPI_LOCALNRANKS": "2"}
+        self.check(self.run_all([(command, ranks | {"PMI_RANK": "0"}), ([*shell, *command], ranks | {"PMI_RANK": "1"})]), 2)
+
     @unittest.skipUnless(shutil.which("mpirun"), "mpirun is not here")
     def test_by_mpirun(self):
         self.check(self.run_all([(["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2", *self.command()],

@@ -293,6 +293,10 @@ TEST(NetworkPlan, MeetsWithoutAPortWhereTheLauncherSaysOneHost) {
                                    {"PMIX_NAMESPACE", "../1@x"}});
   EXPECT_TRUE(mpi.is_on_one_host);
   EXPECT_EQ(mpi.leader_address, str("unix:/tmp/tutti-", geteuid(), "/___1_x-worker-0"));
+  Variables mpich{{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"MPI_LOCALNRANKS", "2"}};
+  EXPECT_EQ(plan(2, mpich).leader_address, str("unix:/tmp/tutti-", geteuid(), "/of-", getppid(), "-worker-0"));
+  mpich["MPI_LOCALNRANKS"] = "1";
+  EXPECT_THAT(error_of([&] { plan(2, mpich); }), HasSubstr("set TUTTI_LEADER=host:port for all processes"));
   const ClusterSpec torch = ClusterSpec::of_indexed({{"worker", {{0, "node1:29500"}, {1, ""}}}});
   const auto torchrun = [&](Variables more) {
     more.insert({{"RANK", "1"}, {"WORLD_SIZE", "2"}});

@@ -2,6 +2,10 @@
 
 #include <unistd.h>
 
+#include <cstdlib>
+#include <fstream>
+#include <string_view>
+
 #include "tutti/cluster/rpc/host_address.h"
 #include "tutti/cluster/told_address.h"
 #include "tutti/core/error.h"
@@ -51,6 +55,29 @@ std::string leader_address_of(const ClusterSpec& spec, const Task& leader, const
   return str(place.host, ':', place.port + 1);
 }
 
+bool was_started_with(int pid, const std::string& variable) {
+  std::ifstream variables(str("/proc/", pid, "/environ"));
+  for (std::string entry; std::getline(variables, entry, '\0');)
+    if (entry.starts_with(variable + '=')) return true;
+  return false;
+}
+
+int parent_of(int pid) {
+  constexpr std::string_view kParent = "PPid:";
+  std::ifstream status(str("/proc/", pid, "/status"));
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with(kParent)) return std::atoi(line.c_str() + kParent.size());
+  return 0;
+}
+
+// The process that started those of this job here: the nearest one above this that is none of them, as it lacks their
+// variable. A shell that is started for each of them is one of them. 0: it is out of sight.
+int starter_of_job(const std::string& variable) {
+  int pid = getppid();
+  while (pid > 0 && was_started_with(pid, variable)) pid = parent_of(pid);
+  return pid;
+}
+
 // What the tasks of one job on one host have in common, and no other job has.
 std::string name_of_job(const std::string& leader_address, const Environment& environment) {
   if (!leader_address.empty()) return std::to_string(rpc::parse_host_port(leader_address).port);
@@ -60,7 +87,8 @@ std::string name_of_job(const std::string& leader_address, const Environment& en
       for (const char c : environment.text(name)) text += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
       return text.substr(0, 60);
     }
-  return {};
+  const int starter = environment.has("PMI_RANK") ? starter_of_job("PMI_RANK") : 0;  // MPICH's mpiexec names no job
+  return starter > 0 ? str("of-", starter) : std::string();
 }
 
 }  // namespace
