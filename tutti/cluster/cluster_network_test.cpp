@@ -25,7 +25,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using testing::AllOf;
-using testing::ElementsAre;
 using testing::HasSubstr;
 using Variables = Environment::Variables;
 

@@ -46,7 +46,7 @@ std::string leader_address_of(const ClusterSpec& spec, const Task& leader, const
     check_told_address("TUTTI_LEADER", leader, environment.text("TUTTI_LEADER"));
     return environment.text("TUTTI_LEADER");
   }
-  const std::string address = spec.address(leader);
+  const std::string& address = spec.address(leader);
   if (address.empty()) return {};
   const bool has_agent = environment.has("TORCHELASTIC_USE_AGENT_STORE") &&
                          environment.text("TORCHELASTIC_USE_AGENT_STORE") == "True" && environment.has("RANK");
