@@ -688,6 +688,18 @@ TEST(Views, OfComplexNumbersTakePiecesWithoutElements) {
   }
 }
 
+// The strides of the whole decide, not those of a piece without elements.
+TEST(Views, CopiesOfComplexNumbersTakeTensorsWithoutElements) {
+  for (const bool merge : {true, false}) {
+    const Layout layout = layout_on(line_of(2, merge), kCut);
+    const Tensor x = distribute_tensor(torch::ones({2}), layout).expand({0, 2});
+    EXPECT_EQ(at::view_as_complex_copy(x).sizes(), (std::vector<int64_t>{0}));
+    const Tensor y = distribute_tensor(torch::ones({0, 5}), layout_on(line_of(2, merge), kRowsCut)).slice(1, 0, 2);
+    EXPECT_THAT(error_of([&] { at::view_as_complex_copy(y); }),
+                testing::HasSubstr("must have a stride divisible by 2"));
+  }
+}
+
 // LibTorch makes views of plain tensors without a function that repeats them, unless the program asks for those.
 TEST(Views, OfPiecesWithoutElementsKeepALazyConjugate) {
   const Tensor one = torch::complex(torch::ones({1}), torch::ones({1}));

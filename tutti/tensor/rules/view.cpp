@@ -1,5 +1,6 @@
 // Views: ops that show the elements of a tensor under other axes, and the backward ops of those that show a part.
 
+#include <ATen/ops/view_as_complex.h>
 #include <c10/core/WrapDimMinimal.h>
 #include <c10/util/accumulate.h>
 
@@ -86,6 +87,11 @@ std::optional<std::vector<IValue>> decompose_view_copy(at::ArrayRef<IValue> argu
   if (!arguments[1].isInt()) return {};
   const Tensor view = arguments[0].toTensor().view(arguments[1].toScalarType());
   return std::vector<IValue>{view.clone(at::MemoryFormat::Contiguous)};
+}
+
+// view_as_complex_copy(self): the strides of the whole say whether there is such a view.
+std::optional<std::vector<IValue>> decompose_complex_copy(at::ArrayRef<IValue> arguments) {
+  return std::vector<IValue>{at::view_as_complex(arguments[0].toTensor()).clone(at::MemoryFormat::Contiguous)};
 }
 
 // expand(self, size): axes of size 1 grow whole.
@@ -324,6 +330,7 @@ void add_view_rules(RuleTable& table) {
 void add_view_decompositions(DecompositionTable& table) {
   table["_reshape_alias"] = decompose_reshape_alias;
   table["squeeze"] = decompose_squeeze;
+  table["view_as_complex_copy"] = decompose_complex_copy;
   table["view_copy"] = decompose_view_copy;
 }
 
