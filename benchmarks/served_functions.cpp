@@ -1,13 +1,18 @@
 // What handing functions to workers costs in a cluster: empty ones, a call whose result is waited for before the next
 // one, and steps of an MLP (57,794 parameters, batch 64) by Keras's SGD on the servers; beside that, gradients of such
-// an MLP of each worker's own, ten in a call: what the steps' computation alone allows.
+// an MLP of each worker's own, ten in a call: what the steps' computation alone allows. Then steps on 64 rows of a
+// table of a million, of which workers have no copy.
 //
 //   OMP_NUM_THREADS=1 tutti launch --chief --workers 2 --ps 1 served_functions [ROUNDS [sockets]]
 //
 // The chief prints, over rounds: the median, and the 10 % and 90 % quantiles.
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/embedding.h>
 #include <ATen/ops/rand.h>
 #include <ATen/ops/relu.h>
+#include <ATen/ops/zeros.h>
+#include <torch/nn/modules/embedding.h>
 #include <torch/nn/modules/linear.h>
 
 #include <algorithm>
@@ -21,6 +26,7 @@
 #include "tutti/core/tune_allocator.h"
 #include "tutti/device/logical_devices.h"
 #include "tutti/distribute/gradients.h"
+#include "tutti/keras/optimizers/adagrad.h"
 #include "tutti/keras/optimizers/sgd.h"
 
 namespace tutti::benchmarks {
@@ -58,7 +64,14 @@ void measure(const char* what, const char* unit, int rounds, const std::function
 }
 
 void run(int rounds, bool shares_memory) {
-  ParameterServerStrategy strategy({.devices = configure_logical_cpus(1), .shares_memory = shares_memory});
+  ParameterServerStrategy strategy(
+      {.devices = configure_logical_cpus(1), .largest_copy_bytes = 16 << 20, .shares_memory = shares_memory});
+  const auto [table, table_optimizer] = strategy.build([] {
+    const torch::nn::Embedding made(torch::nn::EmbeddingOptions(1'000'000, 16)._weight(at::zeros({1'000'000, 16})));
+    keras::optimizers::Adagrad adagrad({.learning_rate = 0.01});
+    adagrad.build(made->parameters());
+    return std::pair(made->weight, adagrad);
+  });
   const auto [net, optimizer] = strategy.build([] {
     auto made = std::make_shared<Mlp>();
     keras::optimizers::SGD sgd({.learning_rate = 0.01});
@@ -80,6 +93,12 @@ void run(int rounds, bool shares_memory) {
     for (int i = 0; i < kGradientsOfCall; ++i)
       strategy.run([&] { gradients(mlp->forward(x).square().mean(), mlp->parameters()); });
   });
+  const auto look_up =
+      coordinator.function("look up", [&, &table = table, &optimizer = table_optimizer](int64_t first) {
+        const Tensor ids = (at::arange(first, first + 64) * 15'485'863).remainder(table.size(0));
+        strategy.run(
+            [&] { optimizer.apply_gradients(gradients(at::embedding(table, ids).square().mean(), {table}), {table}); });
+      });
   coordinator.run([&] {
     std::printf("%d rounds, through %s\n", rounds, shares_memory ? "shared memory" : "sockets");
     std::fflush(stdout);
@@ -101,6 +120,9 @@ void run(int rounds, bool shares_memory) {
             many(kSteps, [&] { coordinator.schedule(step, batch); }));
     measure("their computation", "per s", rounds, per_second(kSteps),
             many(kSteps / kGradientsOfCall, [&] { coordinator.schedule(compute, own, batch); }));
+    int64_t first = 0;
+    measure("steps on 64 rows", "per s", rounds, per_second(kSteps),
+            many(kSteps, [&] { coordinator.schedule(look_up, first += 64); }));
   });
 }
 

@@ -32,7 +32,11 @@ class TorchStepper final : public Stepper {
   TorchStepper(const std::vector<Tensor>& parameters, const Options& options, bool two_groups)
       : optimizer_(Torch(groups(parameters, options, two_groups), options)) {}
   void zero_grad() const override { optimizer_.zero_grad(); }
-  void step() const override { optimizer_.step(); }
+  void step() const override {
+    for (const auto& group : optimizer_.get().param_groups())
+      for (const Tensor& parameter : group.params()) join_rows(parameter);
+    optimizer_.step();
+  }
   bool tells_graphs() const override { return !std::is_same_v<Torch, torch::optim::SGD>; }
   void set_rate(double rate) const override {
     for (auto& group : optimizer_.get().param_groups()) {
@@ -43,6 +47,11 @@ class TorchStepper final : public Stepper {
   checkpoint::NamedTrackable in_checkpoint(const std::string& name) const override { return {name, optimizer_}; }
 
  private:
+  // As a worker does, whose rows travel once.
+  static void join_rows(const Tensor& parameter) {
+    if (const Tensor& gradient = parameter.grad(); gradient.defined() && gradient.is_sparse())
+      parameter.mutable_grad() = gradient.coalesce();
+  }
   // The second group's learning rate is half as large.
   template <class Options>
   static std::vector<torch::optim::OptimizerParamGroup> groups(const std::vector<Tensor>& parameters, Options options,
@@ -167,7 +176,8 @@ std::unique_ptr<Stepper> make_keras(const OptimizerPlan& plan, const std::vector
 
 bool takes_sparse(const OptimizerPlan& plan) {
   const TorchChoice choice(plan);
-  return plan.kind > 5 || (plan.kind <= 1 && choice.decay == 0 && choice.momentum == 0);
+  const bool is_adagrad = plan.kind == 4, is_plain_sgd = plan.kind <= 1 && choice.momentum == 0;
+  return plan.kind > 5 || (choice.decay == 0 && (is_adagrad || is_plain_sgd));
 }
 
 bool takes_complex(const OptimizerPlan& plan) { return plan.kind <= 1; }

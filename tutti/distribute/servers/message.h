@@ -28,6 +28,10 @@ enum class Kind : int64_t {
 };
 constexpr int64_t kLastKind = static_cast<int64_t>(Kind::postponed);
 
+// What comes of a gradient: all of a server's rows, or some, outside of which a dense one is zero.
+enum class GradientForm : int64_t { whole, rows_of_dense, rows_of_sparse };
+constexpr int64_t kLastGradientForm = static_cast<int64_t>(GradientForm::rows_of_sparse);
+
 inline ByteWriter message_of(Kind kind) {
   ByteWriter writer;
   writer.number(static_cast<int64_t>(kind));

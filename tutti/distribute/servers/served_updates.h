@@ -27,6 +27,9 @@ struct ServedOptimizer {
   // In global view; without variables where this server has no part. Like the next ones they throw failed_precondition
   // once the optimizer is gone.
   std::function<void(std::span<const at::Tensor> gradients, std::span<const at::Tensor> variables, double scale)> apply;
+  // Whether `apply` takes the gradient of a table of which rows have come as a sparse tensor, with the numbers of one
+  // device. `is_sparse`: so is the program's own; else it is dense there, and zero in other rows.
+  std::function<bool(bool is_sparse)> takes_rows = [](bool) { return false; };
   // The rest of its state: options, and counts of steps, which grow. A server that has no part in some updates has
   // smaller ones.
   std::function<std::vector<double>()> numbers;

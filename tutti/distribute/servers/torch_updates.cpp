@@ -137,6 +137,7 @@ struct TorchUpdates::State {
   const OptimizerOptions& options(size_t group) const { return optimizer->param_groups()[group].options(); }
 
   void take_slots();
+  bool takes_sparse() const;
   void apply(std::span<const Tensor> gradients, std::span<const Tensor> variables);
   std::vector<double> numbers() const;
   void set_numbers(std::span<const double> numbers);
@@ -182,6 +183,14 @@ void TorchUpdates::State::take_slots() {
       *own[i] = parameter.slots[i];
     }
   }
+}
+
+// Without making sparse tensors of its state.
+bool TorchUpdates::State::takes_sparse() const {
+  return of->takes_sparse && std::ranges::all_of(optimizer->param_groups(), [](const auto& group) {
+           const auto* sgd = dynamic_cast<const torch::optim::SGDOptions*>(&group.options());
+           return !sgd || sgd->momentum() == 0;
+         });
 }
 
 void TorchUpdates::State::apply(std::span<const Tensor> gradients, std::span<const Tensor> variables) {
@@ -252,6 +261,7 @@ ServedOptimizer TorchUpdates::State::serve(const std::shared_ptr<State>& self, s
   to_serve.is_alive = [weak = std::weak_ptr(self)] { return !weak.expired(); };
   to_serve.settle = [alive] { alive()->take_slots(); };
   to_serve.apply = [alive](auto gradients, auto variables, double) { alive()->apply(gradients, variables); };
+  to_serve.takes_rows = [alive](bool is_sparse) { return is_sparse && alive()->takes_sparse(); };
   to_serve.numbers = [alive] { return alive()->numbers(); };
   to_serve.set_numbers = [alive](std::span<const double> numbers) { alive()->set_numbers(numbers); };
   return to_serve;

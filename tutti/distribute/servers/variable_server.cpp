@@ -1,8 +1,10 @@
 #include "tutti/distribute/servers/variable_server.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/_sparse_coo_tensor_unsafe.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/CPUAllocator.h>
 
@@ -139,10 +141,13 @@ void VariableServer::pull_rows(ByteReader& reader, LongMessage& message) {
     message.raw(from + static_cast<size_t>(row) * row_bytes, row_bytes);
 }
 
-// Of the whole tensor; zero in rows that did not come.
-Tensor VariableServer::read_gradient(ByteReader& reader, const Incoming& request, int number) {
+// Of the whole tensor: dense, and zero in rows that did not come, or sparse where the optimizer takes it so.
+Tensor VariableServer::read_gradient(ByteReader& reader, const Incoming& request, int number,
+                                     const ServedOptimizer& by) {
   const ServedTensor& of = state_[number];
-  const bool has_rows = reader.number_in(0, 1) == 1;
+  const auto form = static_cast<GradientForm>(reader.number_in(0, kLastGradientForm));
+  const bool has_rows = form != GradientForm::whole;
+  if (has_rows && of.sizes.empty()) reader.damaged(str("rows of tensor ", number, ", which has none"));
   if (!has_rows && state_.bytes_on(number, server_) > reader.left()) reader.damaged("a gradient ends too early");
   const auto all_bytes = static_cast<size_t>(of.num_rows * of.row_bytes);
   if (!has_rows && of.shards.size() == 1 && all_bytes > 0) {
@@ -152,16 +157,22 @@ Tensor VariableServer::read_gradient(ByteReader& reader, const Incoming& request
     std::memcpy(gradient.mutable_data_ptr(), bytes, all_bytes);
     return gradient;
   }
-  Tensor gradient = at::zeros(of.sizes, at::TensorOptions(at::kCPU).dtype(of.dtype));
-  auto* const memory = static_cast<char*>(gradient.mutable_data_ptr());
+  const auto options = at::TensorOptions(at::kCPU).dtype(of.dtype);
   if (!has_rows) {
-    state_.take(reader, number, server_, memory);
+    Tensor gradient = at::zeros(of.sizes, options);
+    state_.take(reader, number, server_, static_cast<char*>(gradient.mutable_data_ptr()));
     return gradient;
   }
-  const auto row_bytes = static_cast<size_t>(of.row_bytes);
-  for (const int64_t row : read_rows(reader, number))
-    std::memcpy(memory + static_cast<size_t>(row) * row_bytes, reader.raw(row_bytes), row_bytes);
-  return gradient;
+  const std::vector<int64_t> rows = read_rows(reader, number);
+  const auto num_bytes = static_cast<size_t>(of.row_bytes) * rows.size();
+  const uint8_t* const bytes = reader.raw(num_bytes);
+  std::vector<int64_t> sizes = of.sizes;
+  sizes[0] = static_cast<int64_t>(rows.size());
+  Tensor values = at::empty(sizes, options);
+  if (num_bytes > 0) std::memcpy(values.mutable_data_ptr(), bytes, num_bytes);
+  const Tensor sparse = at::_sparse_coo_tensor_unsafe(at::tensor(rows, at::kLong).unsqueeze(0), values, of.sizes,
+                                                      options.layout(at::kSparse), /*is_coalesced=*/true);
+  return by.takes_rows(form == GradientForm::rows_of_sparse) ? sparse : sparse.to_dense();
 }
 
 // A server has no part in some updates of a call, but sees those that it has in their order.
@@ -206,7 +217,7 @@ void VariableServer::update(ByteReader& reader, const Incoming& request, int opt
   for (int64_t left = reader.count(2 * sizeof(int64_t)); left > 0; --left) {
     numbers.push_back(read_tensor_number(reader));
     variables.push_back(state_.tensor(numbers.back()));
-    gradients.push_back(read_gradient(reader, request, numbers.back()));
+    gradients.push_back(read_gradient(reader, request, numbers.back(), state_.optimizer(optimizer)));
   }
   reader.finish();
   const at::NoGradGuard no_grad;
@@ -219,7 +230,8 @@ void VariableServer::update(ByteReader& reader, const Incoming& request, int opt
   } catch (...) {
     failure = std::current_exception();
   }
-  for (const Tensor& gradient : gradients) leave_message(gradient);
+  for (const Tensor& gradient : gradients)
+    if (!gradient.is_sparse()) leave_message(gradient);
   if (failure) std::rethrow_exception(failure);
 }
 

@@ -177,6 +177,42 @@ TEST_F(Served, AGradientThatAnOptimizerKeepsHasMemoryOfItsOwn) {
   for (const Tensor& gradient : kept) EXPECT_TRUE(at::equal(gradient, at::ones({20})));
 }
 
+TEST_F(Served, RowsStaySparseForAnOptimizerThatTakesThem) {
+  ServedState whole(1, {});
+  whole.add_variable(w);
+  whole.add_variable(scalar);
+  std::vector<bool> asked;
+  whole.add_optimizer({.name = "takes rows",
+                       .variables = {w, scalar},
+                       .slots = {{}, {}},
+                       .apply =
+                           [&](auto gradients, auto variables, double) {
+                             EXPECT_EQ(gradients[0].is_sparse() && gradients[0].is_coalesced(), asked.back());
+                             Tensor(variables[0]).sub_(gradients[0].to_dense());
+                           },
+                       .takes_rows =
+                           [&](bool is_sparse) {
+                             asked.push_back(is_sparse);
+                             return is_sparse;
+                           }});
+  VariableServer alone(whole, 0);
+  const auto answer = [&](int64_t call, int64_t tensor, int64_t form) {
+    ByteWriter writer = push(call, 0, 1);
+    for (const int64_t each : {int64_t{1}, tensor, form, int64_t{2}, int64_t{4}, int64_t{9}}) writer.number(each);
+    const std::vector<float> ones(4, 1);
+    writer.raw(ones.data(), ones.size() * sizeof(float));
+    const Bytes bytes = alone.answer(writer.bytes()).bytes();
+    ByteReader reader(bytes, "an answer");
+    return error_of([&] { require_done(reader); });
+  };
+  EXPECT_EQ(answer(1, 0, 1), "no error");
+  EXPECT_EQ(answer(2, 0, 2), "no error");
+  EXPECT_EQ(asked, (std::vector<bool>{false, true}));
+  EXPECT_THAT((std::vector{at(3), at(4), at(9)}), ElementsAre(0, -2, -2));
+  EXPECT_THAT(answer(3, 0, 3), HasSubstr("data_loss"));
+  EXPECT_THAT(answer(4, 1, 1), HasSubstr("rows of tensor 1, which has none"));
+}
+
 TEST_F(Served, CallsThatAreOverCountNoMore) {
   error_of_answer(push_rows(9, 0, 9, {0}));
   EXPECT_EQ(error_of_answer(push_rows(8, 0, 3, {0})), "no error");

@@ -281,7 +281,10 @@ void WorkerCopies::append_gradient(LongMessage& message, int server, const Pushe
   const Tensor& gradient = pushed.gradient;
   const std::vector<int64_t>& rows = pushed.rows;
   const bool has_rows = gradient.is_sparse() || !rows.empty();
-  message.number(has_rows);
+  const GradientForm form = !has_rows                                  ? GradientForm::whole
+                            : gradient.is_sparse() && !of.is_elsewhere ? GradientForm::rows_of_sparse
+                                                                       : GradientForm::rows_of_dense;
+  message.number(static_cast<int64_t>(form));
   if (!has_rows)
     return state_.append_rows(message, pushed.number, server, gradient.const_data_ptr(), kept_alive(gradient));
   std::vector<int64_t> here;

@@ -8,6 +8,7 @@ namespace {
 struct AdagradRule {
   static constexpr size_t kNumSlots = 1;
   std::array<double, kNumSlots> initial_slots() const { return {initial_value}; }
+  bool keeps_still() const { return initial_value + epsilon > 0; }  // else it divides by zero
 
   template <class Number>
   auto at(const UpdateStep& step) const {

@@ -38,6 +38,8 @@ void for_elements(const TypedUpdate<T>& elements, const Change& change) {
 //   std::array<double, kNumSlots> initial_slots() const
 //   template <class Number> auto at(const UpdateStep& step) const: a function of (variable, gradient, array of slots)
 //       that changes the variable and the slots, and whose constants are of type Number.
+// and may have
+//   bool keeps_still() const: as OptimizerImpl
 template <class Rule>
 class ElementwiseImpl final : public OptimizerImpl {
  public:
@@ -53,6 +55,12 @@ class ElementwiseImpl final : public OptimizerImpl {
   }
 
   bool is_elementwise() const override { return true; }
+  bool keeps_still() const override {
+    if constexpr (requires { rule_.keeps_still(); })
+      return rule_.keeps_still();
+    else
+      return false;
+  }
 
   void update_buffers(std::span<const BufferUpdate> updates, const UpdateStep& step) const override {
     const auto in_float = rule_.template at<float>(step);

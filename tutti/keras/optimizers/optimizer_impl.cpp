@@ -68,13 +68,17 @@ double checked_rate(const std::string& name, double rate) {
   return rate;
 }
 
-// The gradient as a dense tensor of the variable's dtype, layout and mesh.
-Tensor fitted(const std::string& name, Tensor gradient, const Tensor& variable, size_t position) {
+// The gradient as a dense tensor of the variable's dtype, layout and mesh, or, where rows are taken, as a sparse one.
+Tensor fitted(const std::string& name, Tensor gradient, const Tensor& variable, size_t position, bool takes_rows) {
   if (gradient.sizes() != variable.sizes())
     throw Error(ErrorCode::invalid_argument,
                 str(name, ".apply_gradients: gradient ", position, " has shape ", str_list(gradient.sizes()),
                     ", its variable has ", str_list(variable.sizes()), "; they must be equal"));
-  if (!sparse_values_of(gradient).empty()) gradient = gather(gradient).to_dense();
+  if (!sparse_values_of(gradient).empty()) {
+    gradient = gather(gradient);
+    if (takes_rows && gradient.sparse_dim() == 1) return gradient.to(variable.scalar_type()).coalesce();
+    gradient = gradient.to_dense();
+  }
   if (gradient.scalar_type() != variable.scalar_type()) gradient = gradient.to(variable.scalar_type());
   return in_layout_of(variable, std::move(gradient));
 }
@@ -163,6 +167,7 @@ void OptimizerImpl::Scratch::serve(OptimizerImpl& optimizer, const std::shared_p
     if (variables.empty()) return make_update_of_others(*alive());
     alive()->apply(gradients, variables, scale);
   };
+  to_serve.takes_rows = [](bool) { return true; };  // apply makes dense ones of them where it has to
   to_serve.numbers = [alive] {
     const auto self = alive();
     std::vector<double> numbers{static_cast<double>(self->num_calls_)};
@@ -304,7 +309,7 @@ void OptimizerImpl::list_updates(std::span<const Tensor> gradients, std::span<co
     VariableState& state = state_of(variables[i], i);
     in_order = in_order && i < states_.size() && &state == &states_[i];
     if (gradients[i].defined())
-      scratch_->updates.push_back({&state, fitted(name(), gradients[i], state.variable, i), scale});
+      scratch_->updates.push_back({&state, fitted(name(), gradients[i], state.variable, i, takes_rows(state)), scale});
     else if (!std::exchange(warned_of_missing_gradients_, true))
       warn(str(name(), ": some variables have no gradient and stay as they are"));
   }
@@ -312,6 +317,13 @@ void OptimizerImpl::list_updates(std::span<const Tensor> gradients, std::span<co
     throw Error(ErrorCode::invalid_argument,
                 str(name(), ".apply_gradients: no variable has a gradient; does the loss depend on them?"));
   if (!in_order) require_distinct(variables);
+}
+
+// Whether a sparse gradient's rows alone need to be looked at.
+bool OptimizerImpl::takes_rows(const VariableState& state) const {
+  const bool looks_at_all = options_.clipnorm || options_.global_clipnorm || options_.gradient_accumulation_steps ||
+                            (options_.weight_decay && state.decays);
+  return keeps_still() && !looks_at_all;
 }
 
 // A pass over the buffers may not meet one twice.
@@ -358,12 +370,12 @@ void OptimizerImpl::update(const UpdateStep& step) {
   auto& copies = scratch_->copies;
   const double limit = options_.clipvalue.value_or(std::numeric_limits<double>::infinity());
   const double decayed = 1 - options_.weight_decay.value_or(0) * step.learning_rate;
-  for (const auto& [state, gradient, scale] : updates) {
+  for (const auto& [state, given, scale] : updates) {
     const UpdateScaling scaling{
         .gradient_scale = scale, .gradient_limit = limit, .variable_scale = state->decays ? decayed : 1};
-    if (is_elementwise() &&
-        add_buffer_updates(state->variable, gradient, state->slots, scaling, buffer_updates, copies))
-      continue;
+    const auto& add = given.is_sparse() ? add_row_updates : add_buffer_updates;
+    if (is_elementwise() && add(state->variable, given, state->slots, scaling, buffer_updates, copies)) continue;
+    const Tensor gradient = given.is_sparse() ? in_layout_of(state->variable, given.to_dense()) : given;
     Tensor seen = scale == 1 ? gradient : gradient * scale;
     if (options_.clipvalue) seen = seen.clamp(-limit, limit);
     if (scaling.variable_scale != 1) state->variable.mul_(scaling.variable_scale);

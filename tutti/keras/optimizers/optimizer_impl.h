@@ -116,6 +116,8 @@ class OptimizerImpl : public Savable, public std::enable_shared_from_this<Optimi
   // For ElementwiseImpl: the same rule in one pass over buffers, and, where a function is compiled, by operations whose
   // numbers are elements of a tensor (StepNumbers).
   virtual bool is_elementwise() const { return false; }
+  // Whether it leaves an element and its slots as they are where the gradient is zero.
+  virtual bool keeps_still() const { return false; }
   virtual void update_buffers(std::span<const BufferUpdate>, const UpdateStep&) const {}
   struct CompiledUpdate {
     Tensor gradient, variable;
@@ -148,6 +150,7 @@ class OptimizerImpl : public Savable, public std::enable_shared_from_this<Optimi
   VariableState& state_of(const Tensor& variable, size_t expected_position);
   void list_updates(std::span<const Tensor> gradients, std::span<const Tensor> variables, double scale);
   void require_distinct(std::span<const Tensor> variables) const;
+  bool takes_rows(const VariableState& state) const;
   bool accumulate();
   void clip();
   void update(const UpdateStep& step);

@@ -9,6 +9,7 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/rand.h>
+#include <ATen/ops/sparse_coo_tensor.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
@@ -19,6 +20,7 @@
 
 #include "tests/support/collected_warnings.h"
 #include "tests/support/error_of.h"
+#include "tutti/keras/optimizers/adagrad.h"
 #include "tutti/keras/optimizers/adam.h"
 #include "tutti/keras/optimizers/sgd.h"
 
@@ -133,6 +135,32 @@ TEST(Optimizer, TakesGradientsOfAnotherDtypeOrderOrSparse) {
   EXPECT_TRUE(at::equal(w, -2 * dense));
   optimizer.apply_gradients({dense.to_sparse()}, {w});
   EXPECT_TRUE(at::equal(w, -3 * dense));
+}
+
+// Of SGD and Adagrad the rows of a sparse gradient alone are looked at, unless an option looks at all.
+TEST(Optimizer, GivesTheBitsOfADenseGradientForASparseOne) {
+  const Tensor start = at::rand({9, 5}), ids = at::tensor({7, 2, 7, 0}), values = at::rand({4, 5});
+  const Tensor gradient = at::sparse_coo_tensor(ids.unsqueeze(0), values, {9, 5});
+  const auto expect_alike = [&](const Optimizer& sparse, const Optimizer& dense, at::ScalarType dtype) {
+    const Tensor a = start.to(dtype), b = start.to(dtype);
+    for (int step = 0; step < 3; ++step) {
+      sparse.apply_gradients({gradient.to(dtype)}, {a});
+      dense.apply_gradients({gradient.to(dtype).to_dense()}, {b});
+    }
+    EXPECT_TRUE(at::equal(a, b)) << sparse.name() << ' ' << dtype;
+    for (size_t i = 0; i < sparse.state().size(); ++i) EXPECT_TRUE(at::equal(sparse.state()[i], dense.state()[i]));
+  };
+  const auto twice = [&](const auto& make) {
+    for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kHalf}) expect_alike(make(), make(), dtype);
+  };
+  twice([] { return SGD({.learning_rate = 0.1}); });
+  twice([] { return SGD({.learning_rate = 0.1, .momentum = 0.5}); });
+  twice([] { return SGD({.learning_rate = 0.1, .weight_decay = 0.5}); });
+  twice([] { return SGD({.learning_rate = 0.1, .clipvalue = 0.3, .use_ema = true}); });
+  twice([] { return SGD({.learning_rate = 0.1, .gradient_accumulation_steps = 2}); });
+  twice([] { return Adagrad({.learning_rate = 0.1}); });
+  twice([] { return Adagrad({.learning_rate = 0.1, .clipnorm = 0.5}); });
+  twice([] { return Adam({.learning_rate = 0.1}); });
 }
 
 TEST(Optimizer, RefusesOptionsOutOfRange) {

@@ -8,6 +8,7 @@ namespace {
 struct Plain {
   static constexpr size_t kNumSlots = 0;
   std::array<double, kNumSlots> initial_slots() const { return {}; }
+  bool keeps_still() const { return true; }
 
   template <class Number>
   auto at(const UpdateStep& step) const {

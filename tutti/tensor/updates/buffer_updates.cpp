@@ -19,45 +19,83 @@ bool are_alike(const Tensor& a, const Tensor& b) {
   return a.sizes() == b.sizes() && a.scalar_type() == b.scalar_type();
 }
 
+// Whether its buffers are such as the variable's, in host memory.
+bool fits(const Tensor& other, const Tensor& variable) {
+  return in_host_buffers(other) && std::ranges::equal(buffers_of(other), buffers_of(variable), are_alike);
+}
+
+bool are_updatable(const Tensor& variable, std::span<const Tensor> slots) {
+  const auto is_slot = [&](const Tensor& slot) {
+    return fits(slot, variable) && std::ranges::equal(buffers_of(slot), buffers_of(variable), lie_alike);
+  };
+  return slots.size() <= kMaxUpdateSlots && in_host_buffers(variable) && std::ranges::all_of(slots, is_slot);
+}
+
+void begin_write(const Tensor& variable) {
+  if (is_mesh_tensor(variable)) mesh_impl(variable).write();
+  if (!variable.is_inference()) variable.unsafeGetTensorImpl()->bump_version();
+}
+
+struct Elements {
+  int64_t begin, end;
+};
+
+// Of elements of the variable's buffer `i`, and of the slots'.
+BufferUpdate update_of(const Tensor& target, std::span<const Tensor> slots, size_t i, Elements elements,
+                       const void* gradient, const UpdateScaling& scaling) {
+  const auto first = [&](const Tensor& buffer) {
+    return static_cast<std::byte*>(buffer.mutable_data_ptr()) +
+           static_cast<size_t>(elements.begin) * buffer.element_size();
+  };
+  BufferUpdate update{.dtype = target.scalar_type(),
+                      .count = elements.end - elements.begin,
+                      .variable = first(target),
+                      .gradient = gradient,
+                      .slots = {},
+                      .gradient_scale = scaling.gradient_scale,
+                      .gradient_limit = scaling.gradient_limit,
+                      .variable_scale = scaling.variable_scale};
+  for (size_t slot = 0; slot < slots.size(); ++slot) update.slots[slot] = first(buffers_of(slots[slot])[i]);
+  return update;
+}
+
 }  // namespace
 
 bool add_buffer_updates(const Tensor& variable, const Tensor& gradient, std::span<const Tensor> slots,
                         const UpdateScaling& scaling, std::vector<BufferUpdate>& updates, std::vector<Tensor>& copies) {
-  const auto targets = buffers_of(variable);
-  const auto fits = [&](const Tensor& other) {
-    const auto buffers = buffers_of(other);
-    if (buffers.size() != targets.size() || !in_host_buffers(other)) return false;
-    for (size_t i = 0; i < targets.size(); ++i)
-      if (!are_alike(buffers[i], targets[i])) return false;
-    return true;
-  };
-  const auto is_ordered = [&](const Tensor& slot) {
-    for (size_t i = 0; i < targets.size(); ++i)
-      if (!lie_alike(buffers_of(slot)[i], targets[i])) return false;
-    return true;
-  };
-  if (slots.size() > kMaxUpdateSlots || !in_host_buffers(variable) || !fits(gradient) ||
-      !std::ranges::all_of(slots, fits) || !std::ranges::all_of(slots, is_ordered))
-    return false;
-  if (is_mesh_tensor(variable)) mesh_impl(variable).write();
-  if (!variable.is_inference()) variable.unsafeGetTensorImpl()->bump_version();
-  const auto gradients = read_buffers_of(gradient);
+  if (!are_updatable(variable, slots) || !fits(gradient, variable)) return false;
+  begin_write(variable);
+  const auto targets = buffers_of(variable), gradients = read_buffers_of(gradient);
   for (size_t i = 0; i < targets.size(); ++i) {
     const Tensor& target = targets[i];
     const bool ordered = lie_alike(gradients[i], target);
     if (!ordered) copies.push_back(at::empty_like(target).copy_(gradients[i]));
-    BufferUpdate update{.dtype = target.scalar_type(),
-                        .count = target.numel(),
-                        .variable = target.mutable_data_ptr(),
-                        .gradient = (ordered ? gradients[i] : copies.back()).const_data_ptr(),
-                        .slots = {},
-                        .gradient_scale = scaling.gradient_scale,
-                        .gradient_limit = scaling.gradient_limit,
-                        .variable_scale = scaling.variable_scale};
-    for (size_t slot = 0; slot < slots.size(); ++slot)
-      update.slots[slot] = buffers_of(slots[slot])[i].mutable_data_ptr();
-    updates.push_back(update);
+    const Tensor& fitted = ordered ? gradients[i] : copies.back();
+    updates.push_back(update_of(target, slots, i, {0, target.numel()}, fitted.const_data_ptr(), scaling));
   }
+  return true;
+}
+
+bool add_row_updates(const Tensor& variable, const Tensor& gradient, std::span<const Tensor> slots,
+                     const UpdateScaling& scaling, std::vector<BufferUpdate>& updates, std::vector<Tensor>& copies) {
+  const Tensor rows = gradient.indices()[0].contiguous(), values = gradient.values().contiguous();
+  const auto lies_in_rows = [&](const Tensor& target) {
+    return target.sizes() == gradient.sizes() && target.is_contiguous() && target.scalar_type() == values.scalar_type();
+  };
+  if (!are_updatable(variable, slots) || !std::ranges::all_of(buffers_of(variable), lies_in_rows) ||
+      !in_host_buffers(values))
+    return false;
+  begin_write(variable);
+  copies.push_back(values);
+  const auto targets = buffers_of(variable);
+  const int64_t row_length = values.numel() / std::max<int64_t>(values.size(0), 1);
+  const auto* const bytes = static_cast<const std::byte*>(values.const_data_ptr());
+  for (size_t i = 0; i < targets.size(); ++i)
+    for (int64_t k = 0; k < rows.numel(); ++k) {
+      const int64_t begin = rows.const_data_ptr<int64_t>()[k] * row_length;
+      updates.push_back(update_of(targets[i], slots, i, {begin, begin + row_length},
+                                  bytes + static_cast<size_t>(k * row_length) * values.element_size(), scaling));
+    }
   return true;
 }
 

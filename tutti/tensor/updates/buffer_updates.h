@@ -26,6 +26,11 @@ struct UpdateScaling {
 // kMaxUpdateSlots slots, or where a buffer of one of them lies elsewhere than in_host_buffers() says.
 bool add_buffer_updates(const Tensor& variable, const Tensor& gradient, std::span<const Tensor> slots,
                         const UpdateScaling& scaling, std::vector<BufferUpdate>& updates, std::vector<Tensor>& copies);
+// The same for the rows of a gradient that is a sparse, coalesced tensor of one sparse dimension, where the rule leaves
+// an element without a gradient as it is: those of other rows are not looked at. False also where the variable is not
+// whole in each of its buffers, row by row.
+bool add_row_updates(const Tensor& variable, const Tensor& gradient, std::span<const Tensor> slots,
+                     const UpdateScaling& scaling, std::vector<BufferUpdate>& updates, std::vector<Tensor>& copies);
 // Ends the write, once the updates were made.
 void finish_buffer_updates(const Tensor& variable);
 

@@ -10,6 +10,8 @@
 #include <ATen/ops/imag.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/rand.h>
+#include <ATen/ops/sparse_coo_tensor.h>
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
@@ -113,6 +115,61 @@ TEST(BufferUpdates, DoNothingToWhatLiesElsewhere) {
   const std::vector<Tensor> too_many(kMaxUpdateSlots + 1, some);
   EXPECT_FALSE(add_buffer_updates(some, some, too_many, {.gradient_limit = kInfinity}, updates, copies));
   EXPECT_TRUE(updates.empty());
+}
+
+// Of ones.
+Tensor sparse_rows(const std::vector<int64_t>& rows, at::IntArrayRef sizes, at::ScalarType dtype = at::kFloat) {
+  std::vector<int64_t> of_values = sizes.vec();
+  of_values[0] = static_cast<int64_t>(rows.size());
+  return at::sparse_coo_tensor(at::tensor(rows, at::kLong).unsqueeze(0), at::ones(of_values, dtype), sizes).coalesce();
+}
+
+bool update_rows(const Tensor& variable, const Tensor& gradient, const Tensor& slot) {
+  std::vector<BufferUpdate> updates;
+  std::vector<Tensor> copies;
+  const UpdateScaling scaling{.gradient_limit = kInfinity};
+  if (!add_row_updates(variable, gradient, {&slot, 1}, scaling, updates, copies)) return false;
+  run(updates);
+  finish_buffer_updates(variable);
+  return true;
+}
+
+TEST(RowUpdates, LookAtTheRowsOfTheGradientAlone) {
+  const Tensor counts = at::tensor({1.0, 0.0, 0.0, 1.0, 0.0}).to(at::kFloat);
+  for (const auto& sizes : {std::vector<int64_t>{5, 3}, {5}, {5, 2, 2}, {5, 0}}) {
+    std::vector<int64_t> ones(sizes.size(), 1);
+    ones[0] = 5;
+    const Tensor expected = counts.view(ones).expand(sizes), start = at::rand(sizes);
+    const Tensor gradient = sparse_rows({3, 0}, sizes);
+    const Tensor plain = start.clone(), slot = at::zeros(sizes);
+    ASSERT_TRUE(update_rows(plain, gradient, slot));
+    EXPECT_TRUE(at::equal(slot, expected));
+    EXPECT_TRUE(at::equal(plain, start - expected / 2));
+    const Mesh mesh = four_devices(/*merge=*/false);
+    const auto copied = [&](const Tensor& value) {
+      return distribute_tensor(value, Layout(std::vector<std::string>(sizes.size(), kUnsharded), mesh));
+    };
+    const Tensor variable = copied(start), slots = copied(at::zeros(sizes));
+    ASSERT_TRUE(update_rows(variable, gradient, slots));
+    EXPECT_TRUE(at::equal(gather(slots), expected));
+    EXPECT_TRUE(at::equal(gather(variable), start - expected / 2));
+  }
+  const Tensor none = at::rand({5, 3});
+  EXPECT_TRUE(update_rows(none, sparse_rows({}, {5, 3}), at::zeros({5, 3})));
+}
+
+TEST(RowUpdates, DoNothingWhereRowsDoNotLieInARow) {
+  const auto is_left = [](const Tensor& variable, const Tensor& gradient, const Tensor& slot) {
+    const auto version = variable._version();
+    return !update_rows(variable, gradient, slot) && variable._version() == version;
+  };
+  const Tensor some = at::ones({4, 4}), gradient = sparse_rows({1}, {4, 4});
+  EXPECT_TRUE(is_left(some.t(), gradient, some.clone().t()));
+  EXPECT_TRUE(is_left(some, gradient, some.clone().t()));
+  EXPECT_TRUE(is_left(some, sparse_rows({1}, {4, 4}, at::kDouble), some.clone()));
+  EXPECT_TRUE(is_left(some.to(at::kLong), gradient, some.clone()));
+  const Mesh mesh = four_devices(/*merge=*/false);
+  EXPECT_TRUE(is_left(rows_on(mesh, some), gradient, rows_on(mesh, some)));
 }
 
 TEST(FusedUpdate, OfSixteenBitNumbersRoundsOnce) {
