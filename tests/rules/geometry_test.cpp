@@ -1,5 +1,6 @@
 // Strides, aliases and memory: what a program reads off a mesh tensor fits what it gets when the value is gathered.
 #include <c10/core/AutogradState.h>
+#include <gmock/gmock.h>
 
 #include "like_one_device.h"
 #include "tests/support/collected_warnings.h"

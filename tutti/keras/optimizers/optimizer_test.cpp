@@ -139,7 +139,7 @@ TEST(Optimizer, TakesGradientsOfAnotherDtypeOrderOrSparse) {
 
 // Of SGD and Adagrad the rows of a sparse gradient alone are looked at, unless an option looks at all.
 TEST(Optimizer, GivesTheBitsOfADenseGradientForASparseOne) {
-  const Tensor start = at::rand({9, 5}), ids = at::tensor({7, 2, 7, 0}), values = at::rand({4, 5});
+  const Tensor start = at::rand({9, 5}), ids = at::tensor({7, 2, 7, 0}, at::kLong), values = at::rand({4, 5});
   const Tensor gradient = at::sparse_coo_tensor(ids.unsqueeze(0), values, {9, 5});
   const auto expect_alike = [&](const Optimizer& sparse, const Optimizer& dense, at::ScalarType dtype) {
     const Tensor a = start.to(dtype), b = start.to(dtype);
