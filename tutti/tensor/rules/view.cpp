@@ -312,7 +312,7 @@ void add_view_rules(RuleTable& table) {
   table["expand"] = {expand, kRewritten};
   table["view"] = table["_unsafe_view"] = table["_reshape_alias"] = table["view_copy"] = {view, kRewritten};
   table["view_as_real"] = {view_as_real, kNone};
-  table["view_as_complex"] = {view_as_complex, kNone};
+  table["view_as_complex"] = table["view_as_complex_copy"] = {view_as_complex, kNone};
   table["select"] = {select, kUnaffected};
   table["unbind"] = {select, kNone};
   table["select_backward"] = {select_backward, kRewritten};
