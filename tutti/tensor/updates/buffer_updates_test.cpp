@@ -51,11 +51,12 @@ void run(const std::vector<BufferUpdate>& updates) {
   fused_update(updates, {.num_slots = 1, .in_float = in_float, .in_double = in_double});
 }
 
-bool update(const Tensor& variable, const Tensor& gradient, const Tensor& slot) {
+bool update(const Tensor& variable, const Tensor& gradient, const Tensor& slot,
+            decltype(add_buffer_updates)& add = add_buffer_updates) {
   std::vector<BufferUpdate> updates;
   std::vector<Tensor> copies;
   const UpdateScaling scaling{.gradient_limit = kInfinity};
-  if (!add_buffer_updates(variable, gradient, {&slot, 1}, scaling, updates, copies)) return false;
+  if (!add(variable, gradient, {&slot, 1}, scaling, updates, copies)) return false;
   run(updates);
   finish_buffer_updates(variable);
   return true;
@@ -125,13 +126,7 @@ Tensor sparse_rows(const std::vector<int64_t>& rows, at::IntArrayRef sizes, at::
 }
 
 bool update_rows(const Tensor& variable, const Tensor& gradient, const Tensor& slot) {
-  std::vector<BufferUpdate> updates;
-  std::vector<Tensor> copies;
-  const UpdateScaling scaling{.gradient_limit = kInfinity};
-  if (!add_row_updates(variable, gradient, {&slot, 1}, scaling, updates, copies)) return false;
-  run(updates);
-  finish_buffer_updates(variable);
-  return true;
+  return update(variable, gradient, slot, add_row_updates);
 }
 
 TEST(RowUpdates, LookAtTheRowsOfTheGradientAlone) {
