@@ -36,26 +36,18 @@ void begin_write(const Tensor& variable) {
   if (!variable.is_inference()) variable.unsafeGetTensorImpl()->bump_version();
 }
 
-struct Elements {
-  int64_t begin, end;
-};
-
-// Of elements of the variable's buffer `i`, and of the slots'.
-BufferUpdate update_of(const Tensor& target, std::span<const Tensor> slots, size_t i, Elements elements,
-                       const void* gradient, const UpdateScaling& scaling) {
-  const auto first = [&](const Tensor& buffer) {
-    return static_cast<std::byte*>(buffer.mutable_data_ptr()) +
-           static_cast<size_t>(elements.begin) * buffer.element_size();
-  };
+// Of the variable's buffer `i` and the slots'.
+BufferUpdate update_of(const Tensor& target, std::span<const Tensor> slots, size_t i, const void* gradient,
+                       const UpdateScaling& scaling) {
   BufferUpdate update{.dtype = target.scalar_type(),
-                      .count = elements.end - elements.begin,
-                      .variable = first(target),
+                      .count = target.numel(),
+                      .variable = target.mutable_data_ptr(),
                       .gradient = gradient,
                       .slots = {},
                       .gradient_scale = scaling.gradient_scale,
                       .gradient_limit = scaling.gradient_limit,
                       .variable_scale = scaling.variable_scale};
-  for (size_t slot = 0; slot < slots.size(); ++slot) update.slots[slot] = first(buffers_of(slots[slot])[i]);
+  for (size_t slot = 0; slot < slots.size(); ++slot) update.slots[slot] = buffers_of(slots[slot])[i].mutable_data_ptr();
   return update;
 }
 
@@ -71,7 +63,7 @@ bool add_buffer_updates(const Tensor& variable, const Tensor& gradient, std::spa
     const bool ordered = lie_alike(gradients[i], target);
     if (!ordered) copies.push_back(at::empty_like(target).copy_(gradients[i]));
     const Tensor& fitted = ordered ? gradients[i] : copies.back();
-    updates.push_back(update_of(target, slots, i, {0, target.numel()}, fitted.const_data_ptr(), scaling));
+    updates.push_back(update_of(target, slots, i, fitted.const_data_ptr(), scaling));
   }
   return true;
 }
@@ -88,14 +80,20 @@ bool add_row_updates(const Tensor& variable, const Tensor& gradient, std::span<c
   begin_write(variable);
   copies.push_back(values);
   const auto targets = buffers_of(variable);
-  const int64_t row_length = values.numel() / std::max<int64_t>(values.size(0), 1);
-  const auto* const bytes = static_cast<const std::byte*>(values.const_data_ptr());
-  for (size_t i = 0; i < targets.size(); ++i)
-    for (int64_t k = 0; k < rows.numel(); ++k) {
-      const int64_t begin = rows.const_data_ptr<int64_t>()[k] * row_length;
-      updates.push_back(update_of(targets[i], slots, i, {begin, begin + row_length},
-                                  bytes + static_cast<size_t>(k * row_length) * values.element_size(), scaling));
+  const auto num_rows = static_cast<size_t>(rows.numel());
+  const size_t row_bytes = num_rows > 0 ? values.nbytes() / num_rows : 0;
+  const auto row_at = [&](void* buffer, size_t row) { return static_cast<std::byte*>(buffer) + row * row_bytes; };
+  for (size_t i = 0; i < targets.size(); ++i) {
+    const BufferUpdate whole = update_of(targets[i], slots, i, nullptr, scaling);
+    for (size_t k = 0; k < num_rows; ++k) {
+      const auto row = static_cast<size_t>(rows.const_data_ptr<int64_t>()[k]);
+      BufferUpdate& update = updates.emplace_back(whole);
+      update.count = static_cast<int64_t>(row_bytes / values.element_size());
+      update.variable = row_at(whole.variable, row);
+      update.gradient = static_cast<const std::byte*>(values.const_data_ptr()) + k * row_bytes;
+      for (size_t slot = 0; slot < slots.size(); ++slot) update.slots[slot] = row_at(whole.slots[slot], row);
     }
+  }
   return true;
 }
 
