@@ -39,7 +39,7 @@ class CountingServer {
         }) {
     state.add_variable(counts);
     ServedOptimizer adds{.name = "adds", .variables = {counts}, .slots = {{}}};
-    adds.apply = [](auto gradients, auto variables, double) { Tensor(variables[0]).add_(gradients[0]); };
+    adds.apply = [](auto gradients, auto variables, double) { Tensor(variables[0]).add_(gradients[0].value); };
     state.add_optimizer(adds);
     thread_ = std::thread([this] { serve(); });
   }

@@ -700,6 +700,54 @@ TEST(Views, CopiesOfComplexNumbersTakeTensorsWithoutElements) {
   }
 }
 
+TEST(Views, CopiesAreMadeOfThePiecesOfTheirViews) {
+  const std::vector<TensorFunction> copies = {
+      [](const Tensor& x) { return at::transpose_copy(x, 0, 1); },
+      [](const Tensor& x) {
+        return at::permute_copy(x, {2, 0, 1});
+      },
+      [](const Tensor& x) { return at::t_copy(x.select(1, 0)); },
+      [](const Tensor& x) { return at::unsqueeze_copy(x, 0); },
+      [](const Tensor& x) { return at::squeeze_copy(x.slice(1, 0, 1)); },
+      [](const Tensor& x) { return at::squeeze_copy(x.slice(1, 0, 1), 1); },
+      [](const Tensor& x) {
+        return at::expand_copy(x, {2, 4, 2, 6});
+      },
+      [](const Tensor& x) {
+        return at::view_copy(x, {4, 12});
+      },
+      [](const Tensor& x) { return at::view_copy(x, torch::kInt); },
+      [](const Tensor& x) { return at::view_as_real_copy(torch::complex(x, x)); },
+      [](const Tensor& x) { return at::select_copy(x, 1, 1); },
+      [](const Tensor& x) { return at::unbind_copy(x, 1)[1]; },
+      [](const Tensor& x) { return at::slice_copy(x, 2, 1, 5, 2); },
+      [](const Tensor& x) { return at::split_copy(x, 4, 2)[1]; },
+      [](const Tensor& x) {
+        return at::split_with_sizes_copy(x, {1, 5}, 2)[1];
+      },
+      [](const Tensor& x) { return at::diagonal_copy(x, 0, 1, 2); },
+      [](const Tensor& x) { return at::unfold_copy(x, 2, 3, 2); },
+      [](const Tensor& x) { return at::alias_copy(x.transpose(1, 2)); },
+      [](const Tensor& x) { return at::detach_copy(x); },
+      [](const Tensor& x) { return at::_conj_copy(torch::complex(x, x)); },
+      [](const Tensor& x) { return at::_neg_view_copy(x); },
+  };
+  const Tensor x = torch::randn({4, 2, 6});
+  for (size_t i = 0; i < copies.size(); ++i) {
+    SCOPED_TRACE(i);
+    for (const int devices : {2, 8})
+      expect_like_one_device(
+          x, {"x", "-", "-"},
+          [&](const Tensor& t) {
+            const StrictMode strict;
+            const Tensor copy = copies[i](t);
+            EXPECT_EQ(copy.strides(), copies[i](x).strides());
+            return copy;
+          },
+          devices);
+  }
+}
+
 // LibTorch makes views of plain tensors without a function that repeats them, unless the program asks for those.
 TEST(Views, OfPiecesWithoutElementsKeepALazyConjugate) {
   const Tensor one = torch::complex(torch::ones({1}), torch::ones({1}));

@@ -1,11 +1,10 @@
 #include "tutti/distribute/reduce.h"
 
-#include <ATen/ops/_sparse_coo_tensor_unsafe.h>
-#include <ATen/ops/cat.h>
 #include <ATen/ops/sum.h>
 
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
+#include "tutti/tensor/sparse_tensor.h"
 #include "tutti/tensor/sum_buffers.h"
 
 namespace tutti {
@@ -71,16 +70,9 @@ Tensor reduce_tensors(ReduceOp op, const std::vector<Tensor>& values) {
 }
 
 Tensor concatenate_sparse(ReduceOp op, std::span<const Tensor> values) {
-  std::vector<Tensor> indices, elements;
-  for (const Tensor& value : values) {
-    indices.push_back(value._indices().to(values[0].device()));
-    elements.push_back(value._values().to(values[0].device()));
-  }
-  if (op == ReduceOp::mean) elements = for_mean(std::move(elements));
-  Tensor joined = at::cat(elements);
-  if (op == ReduceOp::mean) joined = joined.div(static_cast<double>(values.size()));
-  return at::_sparse_coo_tensor_unsafe(at::cat(indices, 1), joined, values[0].sizes(),
-                                       joined.options().layout(at::kSparse), /*is_coalesced=*/false);
+  SparseTerms terms = terms_of(values, values[0].device());
+  if (op == ReduceOp::mean) terms.values = for_mean({terms.values})[0].div(static_cast<double>(values.size()));
+  return sparse_tensor(terms.indices, terms.values, values[0].sizes(), /*is_coalesced=*/false);
 }
 
 AxisSums sum_over_axes(ReduceOp op, std::span<const Tensor> values, const Axes& axes) {

@@ -2,7 +2,6 @@
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/_sparse_coo_tensor_unsafe.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
@@ -22,6 +21,7 @@
 #include "tutti/tensor/dtype_of.h"
 #include "tutti/tensor/of_meshes.h"
 #include "tutti/tensor/packed.h"
+#include "tutti/tensor/sparse_tensor.h"
 #include "tutti/tensor/spec.h"
 #include "tutti/tensor/tensor_bytes.h"
 
@@ -55,22 +55,16 @@ Tensor& reusable(Tensor& pack, int64_t bytes, at::ScalarType dtype, c10::Device 
 }
 
 void sum_sparse(Processes& processes, BufferSum& item, const char* name, std::source_location where) {
+  const SparseTerms terms = terms_of(item.values, at::kCPU);
+  const Tensor own[] = {terms.indices, terms.values};
   std::vector<Tensor> indices, values;
-  for (const Tensor& value : item.values) {
-    indices.push_back(value._indices().cpu());
-    values.push_back(value._values().cpu());
-  }
-  const Tensor own[] = {at::cat(indices, 1), at::cat(values)};
-  indices.clear();
-  values.clear();
   for (auto& parts : gather_tensors(processes, own, name, where)) {
     indices.push_back(parts[0]);
     values.push_back(parts[1]);
   }
   Tensor joined = at::cat(values);
   if (item.divisor != 1) joined = joined.div(item.divisor);
-  item.result = at::_sparse_coo_tensor_unsafe(at::cat(indices, 1), joined, item.values[0].sizes(),
-                                              joined.options().layout(at::kSparse), /*is_coalesced=*/false);
+  item.result = sparse_tensor(at::cat(indices, 1), joined, item.values[0].sizes(), /*is_coalesced=*/false);
 }
 
 // The items of one dtype that are summed in one place, in the order in which they come.

@@ -2,7 +2,6 @@
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <ATen/ops/_sparse_coo_tensor_unsafe.h>
 #include <ATen/ops/empty.h>
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -14,6 +13,7 @@
 #include "tutti/tensor/mesh_tensor.h"
 #include "tutti/tensor/remote_reads.h"
 #include "tutti/tensor/rules/op_traits.h"
+#include "tutti/tensor/sparse_tensor.h"
 #include "tutti/tensor/view.h"
 
 namespace tutti {
@@ -36,10 +36,9 @@ struct RowsFunction : torch::autograd::Function<RowsFunction> {
     const Tensor numbers = context->saved_data["numbers"].toTensor();
     const bool is_sparse = gradient.is_sparse();  // the op was asked for that
     const Tensor rows = is_sparse ? numbers.index_select(0, gradient._indices()[0]) : numbers;
-    return {at::_sparse_coo_tensor_unsafe(rows.unsqueeze(0), is_sparse ? gradient._values() : gradient,
-                                          context->saved_data["sizes"].toIntVector(),
-                                          gradient.options().layout(at::kSparse),
-                                          is_sparse ? gradient.is_coalesced() : true),
+    const auto sizes = context->saved_data["sizes"].toIntVector();
+    return {sparse_tensor(rows.unsqueeze(0), is_sparse ? gradient._values() : gradient, sizes,
+                          !is_sparse || gradient.is_coalesced()),
             Tensor(), Tensor()};
   }
 };

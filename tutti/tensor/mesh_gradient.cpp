@@ -2,7 +2,6 @@
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/_sparse_coo_tensor_unsafe.h>
 #include <ATen/ops/clone.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
@@ -20,6 +19,7 @@
 #include "tutti/tensor/copy_on_write.h"
 #include "tutti/tensor/gradient_reads.h"
 #include "tutti/tensor/leaf_hooks.h"
+#include "tutti/tensor/sparse_tensor.h"
 #include "tutti/tensor/sum_of.h"
 #include "tutti/tensor/updates/buffer_updates.h"
 #include "tutti/tensor/view.h"
@@ -44,11 +44,6 @@ BufferSum take_gradients(c10::ArrayRef<Tensor> leaves, ReduceOp op) {
                                                    : std::move(gradient));
   }
   return sum;
-}
-
-int64_t bytes_of(const Tensor& gradient) {
-  return static_cast<int64_t>(gradient.is_sparse() ? gradient._indices().nbytes() + gradient._values().nbytes()
-                                                   : gradient.nbytes());
 }
 
 // What processes tell each other of a variable's gradients. The sum over the processes says how many have one, in how
@@ -88,9 +83,8 @@ class GradientKinds {
   static Tensor sparse_without_rows(const Tensor& zeros, int64_t sparse_dim) {
     std::vector<int64_t> sizes = zeros.sizes().slice(static_cast<size_t>(sparse_dim)).vec();
     sizes.insert(sizes.begin(), 0);
-    return at::_sparse_coo_tensor_unsafe(at::empty({sparse_dim, 0}, zeros.options().dtype(at::kLong)),
-                                         at::empty(sizes, zeros.options()), zeros.sizes(),
-                                         zeros.options().layout(at::kSparse), /*is_coalesced=*/false);
+    return sparse_tensor(at::empty({sparse_dim, 0}, zeros.options().dtype(at::kLong)),
+                         at::empty(sizes, zeros.options()), zeros.sizes(), /*is_coalesced=*/false);
   }
 
   int64_t sum_;
@@ -155,7 +149,7 @@ void GradientGroup::reduce() {
   int64_t bytes = 0;
   if (!sums.empty()) reduction_(sums);
   for (size_t i = 0; i < pending.size(); ++i) {
-    if (processes_ || pending[i]->leaves_.size() > 1) bytes += bytes_of(sums[i].result);
+    if (processes_ || pending[i]->leaves_.size() > 1) bytes += bytes_in(sums[i].result);
     pending[i]->accumulate(on_mesh(pending[i]->self_->mesh_shape(), sums[i]));
   }
   if (bytes > 0) communicated(counter_, bytes);

@@ -11,6 +11,12 @@
 
 namespace tutti {
 
+// What has come of a gradient: dense, or sparse and coalesced, of those rows of a table that have come.
+struct ServedGradient {
+  at::Tensor value;
+  bool is_sparse = false;  // so is the program's own; else that is zero in rows that have not come
+};
+
 // An optimizer as the servers see it, which make its updates. Every task has made it, and knows it by its number.
 struct ServedOptimizer {
   std::string name;
@@ -26,10 +32,8 @@ struct ServedOptimizer {
   std::function<void()> settle = [] {};                  // brings into the slots what the program did to its state
   // In global view; without variables where this server has no part. Like the next ones they throw failed_precondition
   // once the optimizer is gone.
-  std::function<void(std::span<const at::Tensor> gradients, std::span<const at::Tensor> variables, double scale)> apply;
-  // Whether `apply` takes the gradient of a table of which rows have come as a sparse tensor, with the numbers of one
-  // device. `is_sparse`: so is the program's own; else it is dense there, and zero in other rows.
-  std::function<bool(bool is_sparse)> takes_rows = [](bool) { return false; };
+  std::function<void(std::span<const ServedGradient> gradients, std::span<const at::Tensor> variables, double scale)>
+      apply;
   // The rest of its state: options, and counts of steps, which grow. A server that has no part in some updates has
   // smaller ones.
   std::function<std::vector<double>()> numbers;

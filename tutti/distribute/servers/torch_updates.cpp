@@ -74,16 +74,21 @@ void set_step(torch::optim::SGDParamState&, double) {}
 struct OptimizerClass {
   const char* name;
   bool takes_sparse;  // gradients
+  std::unique_ptr<Optimizer> (*make)(torch::optim::OptimizerParamGroup group);
   std::unique_ptr<OptimizerParamState> (*make_state)();
   StateTensors (*tensors)(OptimizerParamState& state, const OptimizerOptions& options);
   double (*step)(const OptimizerParamState& state);
   void (*set_step)(OptimizerParamState& state, double step);
 };
 
-template <class State, class Options>
+template <class Class, class State, class Options>
 OptimizerClass class_of(const char* name, bool takes_sparse) {
   return {.name = name,
           .takes_sparse = takes_sparse,
+          .make = [](torch::optim::OptimizerParamGroup group) -> std::unique_ptr<Optimizer> {
+            const auto options = static_cast<const Options&>(group.options());
+            return std::make_unique<Class>(std::vector{std::move(group)}, options);
+          },
           .make_state = []() -> std::unique_ptr<OptimizerParamState> { return std::make_unique<State>(); },
           .tensors =
               [](OptimizerParamState& state, const OptimizerOptions& options) {
@@ -96,11 +101,13 @@ OptimizerClass class_of(const char* name, bool takes_sparse) {
 OptimizerClass class_of(const Optimizer& optimizer) {
   using namespace torch::optim;
   const std::type_info& type = typeid(optimizer);  // of a class that is derived from one of these the steps are its own
-  if (type == typeid(SGD)) return class_of<SGDParamState, SGDOptions>("torch::optim::SGD", true);
-  if (type == typeid(Adam)) return class_of<AdamParamState, AdamOptions>("torch::optim::Adam", false);
-  if (type == typeid(AdamW)) return class_of<AdamWParamState, AdamWOptions>("torch::optim::AdamW", false);
-  if (type == typeid(Adagrad)) return class_of<AdagradParamState, AdagradOptions>("torch::optim::Adagrad", true);
-  if (type == typeid(RMSprop)) return class_of<RMSpropParamState, RMSpropOptions>("torch::optim::RMSprop", false);
+  if (type == typeid(SGD)) return class_of<SGD, SGDParamState, SGDOptions>("torch::optim::SGD", true);
+  if (type == typeid(Adam)) return class_of<Adam, AdamParamState, AdamOptions>("torch::optim::Adam", false);
+  if (type == typeid(AdamW)) return class_of<AdamW, AdamWParamState, AdamWOptions>("torch::optim::AdamW", false);
+  if (type == typeid(Adagrad))
+    return class_of<Adagrad, AdagradParamState, AdagradOptions>("torch::optim::Adagrad", true);
+  if (type == typeid(RMSprop))
+    return class_of<RMSprop, RMSpropParamState, RMSpropOptions>("torch::optim::RMSprop", false);
   if (type == typeid(LBFGS))
     throw Error(ErrorCode::unimplemented,
                 "ParameterServerStrategy: torch::optim::LBFGS cannot be on servers: a step of it computes the loss "
@@ -110,6 +117,14 @@ OptimizerClass class_of(const Optimizer& optimizer) {
       str("ParameterServerStrategy: an optimizer of type ", type.name(),
           " cannot be on servers; torch::optim's SGD, Adam, AdamW, Adagrad and RMSprop can, and those of Keras"));
 }
+
+double number_of(const OptimizerOptions& options, std::string_view name, double otherwise) {
+  for (const auto& [each, number] : checkpoint::option_numbers(options))
+    if (each == name) return number;
+  return otherwise;
+}
+
+bool decays(const OptimizerOptions& options) { return number_of(options, "weight_decay", 0) != 0; }
 
 // Where servers make the updates of the strategy that this thread is under; else null.
 std::shared_ptr<ServedUpdates> updates_of_current_strategy() {
@@ -137,8 +152,11 @@ struct TorchUpdates::State {
   const OptimizerOptions& options(size_t group) const { return optimizer->param_groups()[group].options(); }
 
   void take_slots();
-  bool takes_sparse() const;
-  void apply(std::span<const Tensor> gradients, std::span<const Tensor> variables);
+  bool takes_sparse(size_t group) const;
+  bool keeps_still(size_t group) const;
+  const Parameter& parameter_of(const Tensor& variable) const;
+  void step_rows(const Parameter& parameter, const Tensor& gradient);
+  void apply(std::span<const ServedGradient> gradients, std::span<const Tensor> variables);
   std::vector<double> numbers() const;
   void set_numbers(std::span<const double> numbers);
   std::pair<std::vector<Tensor>, std::vector<Tensor>> gradients_and_variables(const ServedUpdates& servers) const;
@@ -186,17 +204,55 @@ void TorchUpdates::State::take_slots() {
 }
 
 // Without making sparse tensors of its state.
-bool TorchUpdates::State::takes_sparse() const {
-  return of->takes_sparse && std::ranges::all_of(optimizer->param_groups(), [](const auto& group) {
-           const auto* sgd = dynamic_cast<const torch::optim::SGDOptions*>(&group.options());
-           return !sgd || sgd->momentum() == 0;
-         });
+bool TorchUpdates::State::takes_sparse(size_t group) const {
+  return of->takes_sparse && number_of(options(group), "momentum", 0) == 0;
 }
 
-void TorchUpdates::State::apply(std::span<const Tensor> gradients, std::span<const Tensor> variables) {
+// Whether elements whose gradient is 0, and what is kept of them, stay as they are.
+bool TorchUpdates::State::keeps_still(size_t group) const {
+  return takes_sparse(group) && !decays(options(group)) && number_of(options(group), "eps", 1) != 0;  // 0 / 0
+}
+
+const TorchUpdates::State::Parameter& TorchUpdates::State::parameter_of(const Tensor& variable) const {
+  return *std::ranges::find_if(parameters, [&](const auto& each) { return each.variable.is_same(variable); });
+}
+
+// The step of the gradient's rows alone, with the bits of a dense one: that of an optimizer of them and their state.
+void TorchUpdates::State::step_rows(const Parameter& parameter, const Tensor& gradient) {
+  const Tensor rows = gradient._indices()[0];
+  const auto rows_of = [&](const Tensor& whole) { return whole.index_select(0, rows); };
+  Tensor variable = parameter.variable, part = rows_of(variable);
+  part.mutable_grad() = in_layout_of(part, gradient._values());
+  const auto alone = of->make({{part}, options(parameter.group).clone()});
+  OptimizerParamState* const state = find(parameter);
+  StateTensors whole_state, state_of_rows;
+  OptimizerParamState* alone_state = nullptr;
+  if (state) {
+    auto& copied = alone->state()[part.unsafeGetTensorImpl()] = state->clone();
+    alone_state = copied.get();
+    whole_state = tensors(parameter, *state);
+    state_of_rows = tensors(parameter, *alone_state);
+    for (Tensor* const each : state_of_rows) *each = rows_of(*each);
+  }
+  alone->step();
+  variable.index_copy_(0, rows, part);
+  for (size_t i = 0; i < whole_state.size(); ++i) whole_state[i]->index_copy_(0, rows, *state_of_rows[i]);
+  if (state) of->set_step(*state, of->step(*alone_state));
+}
+
+void TorchUpdates::State::apply(std::span<const ServedGradient> gradients, std::span<const Tensor> variables) {
   const GlobalViewGuard global_view;
   optimizer->zero_grad();
-  for (size_t i = 0; i < variables.size(); ++i) variables[i].mutable_grad() = in_layout_of(variables[i], gradients[i]);
+  for (size_t i = 0; i < variables.size(); ++i) {
+    const auto& [gradient, is_sparse] = gradients[i];
+    const Parameter& parameter = parameter_of(variables[i]);
+    if (gradient.is_sparse() && !is_sparse && keeps_still(parameter.group)) {
+      step_rows(parameter, gradient);
+    } else {
+      const bool stays = is_sparse && takes_sparse(parameter.group);
+      variables[i].mutable_grad() = in_layout_of(variables[i], stays ? gradient : gradient.to_dense());
+    }
+  }
   optimizer->step();
   optimizer->zero_grad();
   take_slots();
@@ -261,7 +317,6 @@ ServedOptimizer TorchUpdates::State::serve(const std::shared_ptr<State>& self, s
   to_serve.is_alive = [weak = std::weak_ptr(self)] { return !weak.expired(); };
   to_serve.settle = [alive] { alive()->take_slots(); };
   to_serve.apply = [alive](auto gradients, auto variables, double) { alive()->apply(gradients, variables); };
-  to_serve.takes_rows = [alive](bool is_sparse) { return is_sparse && alive()->takes_sparse(); };
   to_serve.numbers = [alive] { return alive()->numbers(); };
   to_serve.set_numbers = [alive](std::span<const double> numbers) { alive()->set_numbers(numbers); };
   return to_serve;
@@ -274,11 +329,9 @@ std::pair<std::vector<Tensor>, std::vector<Tensor>> TorchUpdates::State::gradien
     for (const Tensor& variable : group.params()) {
       const Tensor& gradient = variable.grad();
       if (!gradient.defined()) continue;
-      const bool decays = std::ranges::any_of(checkpoint::option_numbers(group.options()), [](const auto& option) {
-        return option.first == std::string_view("weight_decay") && option.second != 0;
-      });
-      if (gradient.is_sparse() && (decays || !of->takes_sparse) && !servers.is_elsewhere(variable))
-        throw Error(ErrorCode::unimplemented, str(of->name, decays ? " with weight_decay" : "",
+      const bool with_decay = decays(group.options());
+      if (gradient.is_sparse() && (with_decay || !of->takes_sparse) && !servers.is_elsewhere(variable))
+        throw Error(ErrorCode::unimplemented, str(of->name, with_decay ? " with weight_decay" : "",
                                                   " takes no sparse gradients; make the table without sparse(true)"));
       both.first.push_back(gradient);
       both.second.push_back(variable);

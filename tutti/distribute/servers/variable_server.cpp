@@ -1,7 +1,6 @@
 #include "tutti/distribute/servers/variable_server.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/_sparse_coo_tensor_unsafe.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/tensor.h>
@@ -12,6 +11,7 @@
 
 #include "tutti/core/str.h"
 #include "tutti/tensor/mesh_tensor.h"
+#include "tutti/tensor/sparse_tensor.h"
 
 namespace tutti::servers {
 namespace {
@@ -141,9 +141,7 @@ void VariableServer::pull_rows(ByteReader& reader, LongMessage& message) {
     message.raw(from + static_cast<size_t>(row) * row_bytes, row_bytes);
 }
 
-// Of the whole tensor: dense, and zero in rows that did not come, or sparse where the optimizer takes it so.
-Tensor VariableServer::read_gradient(ByteReader& reader, const Incoming& request, int number,
-                                     const ServedOptimizer& by) {
+ServedGradient VariableServer::read_gradient(ByteReader& reader, const Incoming& request, int number) {
   const ServedTensor& of = state_[number];
   const auto form = static_cast<GradientForm>(reader.number_in(0, kLastGradientForm));
   const bool has_rows = form != GradientForm::whole;
@@ -152,16 +150,16 @@ Tensor VariableServer::read_gradient(ByteReader& reader, const Incoming& request
   const auto all_bytes = static_cast<size_t>(of.num_rows * of.row_bytes);
   if (!has_rows && of.shards.size() == 1 && all_bytes > 0) {
     const uint8_t* const bytes = read_part(reader, all_bytes);
-    if (reinterpret_cast<uintptr_t>(bytes) % c10::elementSize(of.dtype) == 0) return in_place(request, bytes, of);
+    if (reinterpret_cast<uintptr_t>(bytes) % c10::elementSize(of.dtype) == 0) return {in_place(request, bytes, of)};
     Tensor gradient = at::empty(of.sizes, at::TensorOptions(at::kCPU).dtype(of.dtype));
     std::memcpy(gradient.mutable_data_ptr(), bytes, all_bytes);
-    return gradient;
+    return {gradient};
   }
   const auto options = at::TensorOptions(at::kCPU).dtype(of.dtype);
   if (!has_rows) {
     Tensor gradient = at::zeros(of.sizes, options);
     state_.take(reader, number, server_, static_cast<char*>(gradient.mutable_data_ptr()));
-    return gradient;
+    return {gradient};
   }
   const std::vector<int64_t> rows = read_rows(reader, number);
   const auto num_bytes = static_cast<size_t>(of.row_bytes) * rows.size();
@@ -170,9 +168,8 @@ Tensor VariableServer::read_gradient(ByteReader& reader, const Incoming& request
   sizes[0] = static_cast<int64_t>(rows.size());
   Tensor values = at::empty(sizes, options);
   if (num_bytes > 0) std::memcpy(values.mutable_data_ptr(), bytes, num_bytes);
-  const Tensor sparse = at::_sparse_coo_tensor_unsafe(at::tensor(rows, at::kLong).unsqueeze(0), values, of.sizes,
-                                                      options.layout(at::kSparse), /*is_coalesced=*/true);
-  return by.takes_rows(form == GradientForm::rows_of_sparse) ? sparse : sparse.to_dense();
+  return {sparse_tensor(at::tensor(rows, at::kLong).unsqueeze(0), values, of.sizes, /*is_coalesced=*/true),
+          form == GradientForm::rows_of_sparse};
 }
 
 // A server has no part in some updates of a call, but sees those that it has in their order.
@@ -213,11 +210,12 @@ void VariableServer::push(ByteReader& reader, const Incoming& request, LongMessa
 
 void VariableServer::update(ByteReader& reader, const Incoming& request, int optimizer, double scale) {
   std::vector<int> numbers;
-  std::vector<Tensor> gradients, variables;
+  std::vector<ServedGradient> gradients;
+  std::vector<Tensor> variables;
   for (int64_t left = reader.count(2 * sizeof(int64_t)); left > 0; --left) {
     numbers.push_back(read_tensor_number(reader));
     variables.push_back(state_.tensor(numbers.back()));
-    gradients.push_back(read_gradient(reader, request, numbers.back(), state_.optimizer(optimizer)));
+    gradients.push_back(read_gradient(reader, request, numbers.back()));
   }
   reader.finish();
   const at::NoGradGuard no_grad;
@@ -230,8 +228,8 @@ void VariableServer::update(ByteReader& reader, const Incoming& request, int opt
   } catch (...) {
     failure = std::current_exception();
   }
-  for (const Tensor& gradient : gradients)
-    if (!gradient.is_sparse()) leave_message(gradient);
+  for (const ServedGradient& gradient : gradients)
+    if (!gradient.value.is_sparse()) leave_message(gradient.value);
   if (failure) std::rethrow_exception(failure);
 }
 

@@ -36,7 +36,7 @@ class VariableServer {
   bool is_new(const Push& push);
   void update(ByteReader& reader, const Incoming& request, int optimizer, double scale);
   void write_buffers(ByteReader& reader);
-  at::Tensor read_gradient(ByteReader& reader, const Incoming& request, int number, const ServedOptimizer& by);
+  ServedGradient read_gradient(ByteReader& reader, const Incoming& request, int number);
   at::Tensor read_rows_of(ByteReader& reader, int number, const at::Tensor& others);
   void assign(ByteReader& reader);
   std::vector<int64_t> read_rows(ByteReader& reader, int number) const;

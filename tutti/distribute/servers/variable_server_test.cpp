@@ -34,7 +34,7 @@ class Served : public testing::Test {
     ServedOptimizer sgd{.name = "sgd", .variables = {w, scalar}, .slots = {{}, {}}};
     sgd.apply = [this](auto gradients, auto variables, double scale) {
       if (rate < 0) throw Error(ErrorCode::invalid_argument, "a rate below 0");
-      for (size_t i = 0; i < variables.size(); ++i) Tensor(variables[i]).sub_(gradients[i], scale);
+      for (size_t i = 0; i < variables.size(); ++i) Tensor(variables[i]).sub_(gradients[i].value.to_dense(), scale);
     };
     sgd.numbers = [this] { return std::vector<double>{rate}; };
     sgd.set_numbers = [this](std::span<const double> numbers) { rate = numbers[0]; };
@@ -152,9 +152,9 @@ TEST_F(Served, AGradientThatAnOptimizerKeepsHasMemoryOfItsOwn) {
   std::vector<Tensor> kept;
   bool throws = false;
   whole.add_optimizer({.name = "keeps", .variables = {w}, .slots = {{}}, .apply = [&](auto gradients, auto, double) {
-                         const auto* const bytes = static_cast<const char*>(gradients[0].const_data_ptr());
+                         const auto* const bytes = static_cast<const char*>(gradients[0].value.const_data_ptr());
                          EXPECT_TRUE(bytes > begin && bytes < begin + 1000) << "it was copied";
-                         kept.push_back(gradients[0].view({20}));
+                         kept.push_back(gradients[0].value.view({20}));
                          if (throws) throw Error(ErrorCode::internal, "after all");
                        }});
   VariableServer alone(whole, 0);
@@ -177,24 +177,19 @@ TEST_F(Served, AGradientThatAnOptimizerKeepsHasMemoryOfItsOwn) {
   for (const Tensor& gradient : kept) EXPECT_TRUE(at::equal(gradient, at::ones({20})));
 }
 
-TEST_F(Served, RowsStaySparseForAnOptimizerThatTakesThem) {
+TEST_F(Served, RowsComeAsSparseGradientsThatTellWhetherTheProgramsAre) {
   ServedState whole(1, {});
   whole.add_variable(w);
   whole.add_variable(scalar);
-  std::vector<bool> asked;
+  std::vector<bool> are_sparse;
   whole.add_optimizer({.name = "takes rows",
                        .variables = {w, scalar},
                        .slots = {{}, {}},
-                       .apply =
-                           [&](auto gradients, auto variables, double) {
-                             EXPECT_EQ(gradients[0].is_sparse() && gradients[0].is_coalesced(), asked.back());
-                             Tensor(variables[0]).sub_(gradients[0].to_dense());
-                           },
-                       .takes_rows =
-                           [&](bool is_sparse) {
-                             asked.push_back(is_sparse);
-                             return is_sparse;
-                           }});
+                       .apply = [&](auto gradients, auto variables, double) {
+                         EXPECT_TRUE(gradients[0].value.is_sparse() && gradients[0].value.is_coalesced());
+                         are_sparse.push_back(gradients[0].is_sparse);
+                         Tensor(variables[0]).sub_(gradients[0].value.to_dense());
+                       }});
   VariableServer alone(whole, 0);
   const auto answer = [&](int64_t call, int64_t tensor, int64_t form) {
     ByteWriter writer = push(call, 0, 1);
@@ -207,7 +202,7 @@ TEST_F(Served, RowsStaySparseForAnOptimizerThatTakesThem) {
   };
   EXPECT_EQ(answer(1, 0, 1), "no error");
   EXPECT_EQ(answer(2, 0, 2), "no error");
-  EXPECT_EQ(asked, (std::vector<bool>{false, true}));
+  EXPECT_EQ(are_sparse, (std::vector<bool>{false, true}));
   EXPECT_THAT((std::vector{at(3), at(4), at(9)}), ElementsAre(0, -2, -2));
   EXPECT_THAT(answer(3, 0, 3), HasSubstr("data_loss"));
   EXPECT_THAT(answer(4, 1, 1), HasSubstr("rows of tensor 1, which has none"));

@@ -34,7 +34,7 @@ struct Twin {
     state.add_variable(w);
     state.add_variable(buffer);
     ServedOptimizer sgd{.name = "sgd", .variables = {w}, .slots = {{}}};
-    sgd.apply = [](auto gradients, auto variables, double) { Tensor(variables[0]).sub_(gradients[0]); };
+    sgd.apply = [](auto gradients, auto variables, double) { Tensor(variables[0]).sub_(gradients[0].value); };
     state.add_optimizer(sgd);
   }
 

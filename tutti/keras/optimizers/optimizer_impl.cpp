@@ -165,9 +165,10 @@ void OptimizerImpl::Scratch::serve(OptimizerImpl& optimizer, const std::shared_p
   to_serve.is_alive = [weak = optimizer.weak_from_this()] { return !weak.expired(); };
   to_serve.apply = [alive](auto gradients, auto variables, double scale) {
     if (variables.empty()) return make_update_of_others(*alive());
-    alive()->apply(gradients, variables, scale);
+    std::vector<Tensor> values;
+    for (const ServedGradient& gradient : gradients) values.push_back(gradient.value);
+    alive()->apply(values, variables, scale);
   };
-  to_serve.takes_rows = [](bool) { return true; };  // apply makes dense ones of them where it has to
   to_serve.numbers = [alive] {
     const auto self = alive();
     std::vector<double> numbers{static_cast<double>(self->num_calls_)};

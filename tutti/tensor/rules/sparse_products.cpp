@@ -1,9 +1,9 @@
 #include "tutti/tensor/rules/sparse_products.h"
 
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/_sparse_coo_tensor_unsafe.h>
 
 #include "tutti/core/error.h"
+#include "tutti/tensor/sparse_tensor.h"
 
 namespace tutti {
 namespace {
@@ -12,8 +12,7 @@ using at::Tensor;
 using torch::jit::Stack;
 
 Tensor with_values(const Tensor& coalesced, const Tensor& values) {
-  return at::_sparse_coo_tensor_unsafe(coalesced._indices(), values, coalesced.sizes(),
-                                       values.options().layout(at::kSparse), /*is_coalesced=*/true);
+  return sparse_tensor(coalesced._indices(), values, coalesced.sizes(), /*is_coalesced=*/true);
 }
 
 void give_sum(Stack& stack, const Tensor& sparse_terms) {

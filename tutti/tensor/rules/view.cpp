@@ -82,6 +82,12 @@ std::optional<std::vector<IValue>> decompose_squeeze(at::ArrayRef<IValue> argume
   return std::vector<IValue>{self.squeeze(ones)};
 }
 
+std::optional<std::vector<IValue>> decompose_squeeze_copy(at::ArrayRef<IValue> arguments) {
+  auto squeezed = decompose_squeeze(arguments);
+  if (squeezed) squeezed->front() = squeezed->front().toTensor().clone(at::MemoryFormat::Contiguous);
+  return squeezed;
+}
+
 // view_copy(self, dtype), as LibTorch composes it.
 std::optional<std::vector<IValue>> decompose_view_copy(at::ArrayRef<IValue> arguments) {
   if (!arguments[1].isInt()) return {};
@@ -310,9 +316,9 @@ void add_view_rules(RuleTable& table) {
   table["unsqueeze"] = {unsqueeze, kNone};
   table["squeeze"] = {squeeze, kNone};
   table["expand"] = {expand, kRewritten};
-  table["view"] = table["_unsafe_view"] = table["_reshape_alias"] = table["view_copy"] = {view, kRewritten};
+  table["view"] = table["_unsafe_view"] = table["_reshape_alias"] = {view, kRewritten};
   table["view_as_real"] = {view_as_real, kNone};
-  table["view_as_complex"] = table["view_as_complex_copy"] = {view_as_complex, kNone};
+  table["view_as_complex"] = {view_as_complex, kNone};
   table["select"] = {select, kUnaffected};
   table["unbind"] = {select, kNone};
   table["select_backward"] = {select_backward, kRewritten};
@@ -325,11 +331,16 @@ void add_view_rules(RuleTable& table) {
   table["diag_embed"] = {diag_embed, kNone};
   table["unfold"] = {unfold, kNone};
   table["unfold_backward"] = {unfold_backward, kRewritten};
+  for (const char* name :
+       {"t", "transpose", "permute", "unsqueeze", "squeeze", "expand", "view", "view_as_real", "view_as_complex",
+        "select", "unbind", "slice", "split", "split_with_sizes", "diagonal", "unfold"})
+    table[std::string(name) + "_copy"] = table.at(name);
 }
 
 void add_view_decompositions(DecompositionTable& table) {
   table["_reshape_alias"] = decompose_reshape_alias;
   table["squeeze"] = decompose_squeeze;
+  table["squeeze_copy"] = decompose_squeeze_copy;
   table["view_as_complex_copy"] = decompose_complex_copy;
   table["view_copy"] = decompose_view_copy;
 }
