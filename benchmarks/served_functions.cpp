@@ -1,7 +1,7 @@
 // What handing functions to workers costs in a cluster: empty ones, a call whose result is waited for before the next
 // one, and steps of an MLP (57,794 parameters, batch 64) by Keras's SGD on the servers; beside that, gradients of such
 // an MLP of each worker's own, ten in a call: what the steps' computation alone allows. Then steps on 64 rows of a
-// table of a million, of which workers have no copy.
+// table of a million, of which workers have no copy, by Adagrad: Keras's, and LibTorch's.
 //
 //   OMP_NUM_THREADS=1 tutti launch --chief --workers 2 --ps 1 served_functions [ROUNDS [sockets]]
 //
@@ -14,6 +14,7 @@
 #include <ATen/ops/zeros.h>
 #include <torch/nn/modules/embedding.h>
 #include <torch/nn/modules/linear.h>
+#include <torch/optim/adagrad.h>
 
 #include <algorithm>
 #include <chrono>
@@ -26,6 +27,7 @@
 #include "tutti/core/tune_allocator.h"
 #include "tutti/device/logical_devices.h"
 #include "tutti/distribute/gradients.h"
+#include "tutti/distribute/optimizer.h"
 #include "tutti/keras/optimizers/adagrad.h"
 #include "tutti/keras/optimizers/sgd.h"
 
@@ -66,11 +68,18 @@ void measure(const char* what, const char* unit, int rounds, const std::function
 void run(int rounds, bool shares_memory) {
   ParameterServerStrategy strategy(
       {.devices = configure_logical_cpus(1), .largest_copy_bytes = 16 << 20, .shares_memory = shares_memory});
-  const auto [table, table_optimizer] = strategy.build([] {
-    const torch::nn::Embedding made(torch::nn::EmbeddingOptions(1'000'000, 16)._weight(at::zeros({1'000'000, 16})));
+  const auto make_table = [] {
+    return torch::nn::Embedding(torch::nn::EmbeddingOptions(1'000'000, 16)._weight(at::zeros({1'000'000, 16})));
+  };
+  const auto [table, table_optimizer] = strategy.build([&] {
+    const auto made = make_table();
     keras::optimizers::Adagrad adagrad({.learning_rate = 0.01});
     adagrad.build(made->parameters());
     return std::pair(made->weight, adagrad);
+  });
+  const auto [torch_table, torch_optimizer] = strategy.build([&] {
+    const auto made = make_table();
+    return std::pair(made->weight, Optimizer(torch::optim::Adagrad(made->parameters(), 0.01)));
   });
   const auto [net, optimizer] = strategy.build([] {
     auto made = std::make_shared<Mlp>();
@@ -93,11 +102,21 @@ void run(int rounds, bool shares_memory) {
     for (int i = 0; i < kGradientsOfCall; ++i)
       strategy.run([&] { gradients(mlp->forward(x).square().mean(), mlp->parameters()); });
   });
+  const auto loss_of_rows = [](const Tensor& of, int64_t first) {
+    const Tensor ids = (at::arange(first, first + 64) * 15'485'863).remainder(of.size(0));
+    return at::embedding(of, ids).square().mean();
+  };
   const auto look_up =
       coordinator.function("look up", [&, &table = table, &optimizer = table_optimizer](int64_t first) {
-        const Tensor ids = (at::arange(first, first + 64) * 15'485'863).remainder(table.size(0));
-        strategy.run(
-            [&] { optimizer.apply_gradients(gradients(at::embedding(table, ids).square().mean(), {table}), {table}); });
+        strategy.run([&] { optimizer.apply_gradients(gradients(loss_of_rows(table, first), {table}), {table}); });
+      });
+  const auto torch_look_up =
+      coordinator.function("look up, LibTorch", [&, &table = torch_table, &optimizer = torch_optimizer](int64_t first) {
+        strategy.run([&] {
+          optimizer.zero_grad();
+          loss_of_rows(table, first).backward();
+          optimizer.step();
+        });
       });
   coordinator.run([&] {
     std::printf("%d rounds, through %s\n", rounds, shares_memory ? "shared memory" : "sockets");
@@ -123,6 +142,8 @@ void run(int rounds, bool shares_memory) {
     int64_t first = 0;
     measure("steps on 64 rows", "per s", rounds, per_second(kSteps),
             many(kSteps, [&] { coordinator.schedule(look_up, first += 64); }));
+    measure("the same, LibTorch's", "per s", rounds, per_second(kSteps),
+            many(kSteps, [&] { coordinator.schedule(torch_look_up, first += 64); }));
   });
 }
 

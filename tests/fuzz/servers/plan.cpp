@@ -48,7 +48,9 @@ Plan make_plan(uint64_t number, const std::set<int>& without, bool rows_alone, i
             .partitioner = static_cast<int>(dice.below(5)),
             .sparse = dice.chance(25),
             .rows_alone = rows_alone};
-  plan.sparse = plan.sparse && plan.dtype < 2;  // LibTorch adds no others
+  if (rows_alone && plan.dtype >= 2)
+    plan.dtype = 0;  // LibTorch adds no other sparse gradients, as those of rows alone are
+  plan.sparse = plan.sparse && plan.dtype < 2;
   for (int64_t i = dice.between(1, 2); i > 0; --i)
     plan.optimizers.push_back({static_cast<int>(dice.below(num_kinds)), static_cast<uint64_t>(dice.below(1'000'000))});
   for (int64_t i = dice.between(1, 4); i > 0; --i)

@@ -121,7 +121,8 @@ class Program {
       std::vector<Tensor> parameters;
       for (const Tensor& parameter : all)
         if (dice.chance(70)) parameters.push_back(parameter);
-      if (!plan_.sparse || takes_sparse(of)) parameters.insert(parameters.end(), {net_->table, net_->words});
+      if (!plan_.sparse || takes_sparse(of, /*as_dense=*/plan_.rows_alone))
+        parameters.insert(parameters.end(), {net_->table, net_->words});
       if (takes_complex(of)) parameters.push_back(net_->phase);
       if (parameters.empty()) parameters.push_back(net_->weight);
       trained_.push_back(parameters);

@@ -174,9 +174,9 @@ std::unique_ptr<Stepper> make_keras(const OptimizerPlan& plan, const std::vector
 
 }  // namespace
 
-bool takes_sparse(const OptimizerPlan& plan) {
+bool takes_sparse(const OptimizerPlan& plan, bool as_dense) {
   const TorchChoice choice(plan);
-  const bool is_adagrad = plan.kind == 4, is_plain_sgd = plan.kind <= 1 && choice.momentum == 0;
+  const bool is_adagrad = plan.kind == 4 && !as_dense, is_plain_sgd = plan.kind <= 1 && choice.momentum == 0;
   return plan.kind > 5 || (choice.decay == 0 && (is_adagrad || is_plain_sgd));
 }
 

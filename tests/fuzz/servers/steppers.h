@@ -25,7 +25,7 @@ class Stepper {
 };
 
 constexpr int kNumStepperKinds = 15;
-bool takes_sparse(const OptimizerPlan& plan);
+bool takes_sparse(const OptimizerPlan& plan, bool as_dense);  // with the bits of a dense gradient, where that is asked
 bool takes_complex(const OptimizerPlan& plan);
 std::unique_ptr<Stepper> make_stepper(const OptimizerPlan& plan, const std::vector<at::Tensor>& parameters);
 
