@@ -286,7 +286,7 @@ TEST(MemoryStream, RandomDamageHarmsNobody) {
     std::mt19937_64 own(static_cast<uint64_t>(round));
     for (int i = 0; i < 20; ++i) {
       const SharedMemory::Ring ring = ends.seen->ring_from(static_cast<int>(own() % 2));
-      SharedMemory::Bell& bell = ends.seen->bell(static_cast<int>(own() % 2));
+      Bell& bell = ends.seen->bell(static_cast<int>(own() % 2));
       const uint64_t value = own() % 3 == 0 ? own() : own() % 5000;
       switch (own() % 6) {
         case 0: ring.head = value; break;

@@ -6,11 +6,11 @@
 #include <span>
 #include <utility>
 
+#include "tutti/cluster/rpc/bell.h"
 #include "tutti/coordinator/remote_workers.h"
 #include "tutti/core/error.h"
 #include "tutti/core/log.h"
 #include "tutti/core/str.h"
-#include "tutti/device/epoch.h"
 #include "tutti/distribute/current_worker.h"
 #include "tutti/distribute/servers/message.h"
 #include "tutti/tensor/remote_reads.h"
@@ -257,12 +257,9 @@ class WorkerService : TaskService {
 class ServerService : TaskService {
  public:
   ServerService(ServedTraining& training, const NamedFunctions& named) : TaskService(training, named) {
-    for_each_link([this](Link& link) {
-      link.on_event([this] {
-        news_.advance();
-        news_.wake();
-      });
-    });
+    const size_t num_bells = 2 + training.links().workers().size();
+    const bool waits_for_bells = num_bells <= rpc::kMostBells && rpc::can_wait_for_several();
+    for_each_link([&](Link& link) { link.on_event([this] { rpc::ring(news_, rpc::kMessages); }, waits_for_bells); });
   }
   ~ServerService() {
     for_each_link([](Link& link) { link.on_event(nullptr); });
@@ -271,7 +268,7 @@ class ServerService : TaskService {
   Bytes run() {
     const auto since = Link::Clock::now();
     while (true) {
-      const uint32_t seen = news_.value();
+      look_at_bells();
       bool has_come = false;
       if (const auto message = take_of_coordinator()) {
         has_come = true;
@@ -279,8 +276,8 @@ class ServerService : TaskService {
       }
       for (size_t i = 0; i < training_.links().workers().size(); ++i) has_come |= answer_worker(i);
       if (Link::Clock::now() >= look_at_) take_in_workers();
-      if (has_come) continue;
-      news_.wait_past(seen, std::chrono::nanoseconds(0), look_at_ - Link::Clock::now());
+      if (has_come || bells_.empty()) continue;
+      rpc::wait_past_any(bells_, look_at_);
       if (!coordinator_.is_new()) coordinator_.check_silence(since);
     }
   }
@@ -292,11 +289,21 @@ class ServerService : TaskService {
     for (const auto& worker : training_.links().workers()) f(*worker);
   }
 
+  void look_at_bells() {
+    bells_.clear();
+    const auto look_at = [&](rpc::Bell* bell) {
+      if (bell) bells_.push_back({bell, bell->count.load(std::memory_order_seq_cst)});
+    };
+    look_at(&news_);
+    for_each_link([&](Link& link) { look_at(link.bell()); });
+  }
+
   // The coordinator takes another connection when it next asks something, which may be long after.
   std::optional<servers::Incoming> take_of_coordinator() {
     try {
       return coordinator_.take();
     } catch (const Error& error) {
+      bells_.clear();
       connect_again(error);
       return {};
     }
@@ -312,6 +319,7 @@ class ServerService : TaskService {
 
   // Those who have come again, whether or not it is known here that their connections were lost.
   void take_in_workers() {
+    bells_.clear();
     for (size_t i = 0; i < lost_.size(); ++i)
       if (training_.renew_worker(static_cast<int>(i))) lost_[i] = false;
     const bool misses = std::ranges::find(lost_, true) != lost_.end();
@@ -327,6 +335,7 @@ class ServerService : TaskService {
       if (message) link.send(training_.server().answer(*message));
       return message.has_value();
     } catch (const Error& error) {
+      bells_.clear();
       link.cut(error.what());
       lost_[index] = true;
       look_at_ = Link::Clock::now();
@@ -334,7 +343,8 @@ class ServerService : TaskService {
     }
   }
 
-  Epoch news_;
+  rpc::Bell news_;                                        // of connections without one
+  std::vector<rpc::SeenBell> bells_;                      // empty where a connection, and its bell, may be gone
   Link::Clock::time_point look_at_ = Link::Clock::now();  // for workers that have come again
   std::vector<bool> lost_ = std::vector<bool>(training_.links().workers().size());
 };

@@ -389,7 +389,9 @@ class Program {
     try {
       make_act(act);
     } catch (const std::exception& error) {
-      const std::string text = error.what();
+      std::string text = error.what();
+      if (const size_t at = text.find(place_.folder.string()); at != std::string::npos)
+        text.erase(at, place_.folder.string().size());
       numbers_.push_back({str("throws ", text.substr(0, text.find('\n'))), {}});
     }
   }

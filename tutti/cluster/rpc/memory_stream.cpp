@@ -1,13 +1,7 @@
 #include "tutti/cluster/rpc/memory_stream.h"
 
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <climits>
 #include <cstring>
-#include <ctime>
 #include <deque>
 #include <mutex>
 #include <thread>
@@ -25,40 +19,7 @@ constexpr uint64_t kAlignment = 8;               // of a message and its size, s
 // Of a message that stays in the ring until who takes it lets it go; others are copied.
 constexpr uint64_t kLeastInPlace = uint64_t{4} << 10, kMostInPlace = kRingBytes / 2;
 constexpr const char* kClosed = "the other side has closed the connection";
-constexpr int kPauses = 16;  // before a thread sleeps: it may need the other one's core
-constexpr std::chrono::milliseconds kLongestSleep(100);
-using Clock = std::chrono::steady_clock;  // the kernel's monotonic one
-
-void pause_core() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
-}
-
-// What a thread that sleeps on a bell may be woken for.
-constexpr uint32_t kMessages = 1, kRoom = 2, kAnything = FUTEX_BITSET_MATCH_ANY;
-
-// No ring is lost: the kernel compares the count before somebody sleeps.
-void ring(SharedMemory::Bell& bell, uint32_t reason) {
-  bell.count.fetch_add(1, std::memory_order_seq_cst);
-  if (reason == kMessages && bell.is_sleeping.load(std::memory_order_seq_cst) == 0) return;
-  syscall(SYS_futex, &bell.count, FUTEX_WAKE_BITSET, INT_MAX, nullptr, nullptr, reason);
-}
-
-// The other process may write anything there: nobody sleeps for long.
-void wait_past(SharedMemory::Bell& bell, uint32_t seen, uint32_t reasons, Clock::time_point deadline) {
-  for (int i = 0; i < kPauses; ++i) {
-    if (bell.count.load(std::memory_order_acquire) != seen) return;
-    pause_core();
-  }
-  const auto until = std::min(deadline, Clock::now() + kLongestSleep).time_since_epoch();
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(until);
-  const timespec time{.tv_sec = seconds.count(), .tv_nsec = std::chrono::nanoseconds(until - seconds).count()};
-  const bool for_messages = (reasons & kMessages) != 0;
-  if (for_messages) bell.is_sleeping.fetch_add(1, std::memory_order_seq_cst);
-  syscall(SYS_futex, &bell.count, FUTEX_WAIT_BITSET, seen, &time, nullptr, reasons);
-  if (for_messages) bell.is_sleeping.fetch_sub(1, std::memory_order_seq_cst);
-}
+using Clock = std::chrono::steady_clock;
 
 [[noreturn]] void throw_damaged(const char* what) {
   throw Error(ErrorCode::data_loss, std::string("the shared memory of the connection is damaged: ") + what);
@@ -137,7 +98,7 @@ class RingWriter {
 class PassedPart : public std::enable_shared_from_this<PassedPart> {
  public:
   // `writer`: the bell of the end that writes the ring.
-  PassedPart(std::shared_ptr<SharedMemory> memory, SharedMemory::Ring ring, SharedMemory::Bell& writer)
+  PassedPart(std::shared_ptr<SharedMemory> memory, SharedMemory::Ring ring, Bell& writer)
       : memory_(std::move(memory)), ring_(ring), writer_(writer) {}
 
   // The next bytes, up to a position, are passed, and free.
@@ -179,7 +140,7 @@ class PassedPart : public std::enable_shared_from_this<PassedPart> {
 
   const std::shared_ptr<SharedMemory> memory_;
   const SharedMemory::Ring ring_;
-  SharedMemory::Bell& writer_;
+  Bell& writer_;
   std::mutex mutex_;
   std::deque<Piece> pieces_;
 };
@@ -311,6 +272,7 @@ class MemoryWire final : public Wire, public Source {
     bring();
   }
   void look() override { ring(own_, kAnything); }
+  Bell& bell() override { return own_; }
 
  private:
   // With the lock. Returns whether nothing is left to be written. Damage is the thread's to find.
@@ -391,7 +353,7 @@ class MemoryWire final : public Wire, public Source {
   }
 
   const std::shared_ptr<SharedMemory> memory_;
-  SharedMemory::Bell &own_, &other_;
+  Bell &own_, &other_;
   std::mutex writing_;  // guards the next two
   RingWriter writer_;
   bool is_finishing_ = false;

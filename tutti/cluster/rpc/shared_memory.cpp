@@ -30,7 +30,7 @@ struct Head {
 // What both ends write to beside the bytes of the rings, which follow in the file, each on pages of its own.
 struct Control {
   Head head;
-  SharedMemory::Bell bells[2];
+  Bell bells[2];
   struct {
     alignas(64) std::atomic<uint64_t> head;
     std::atomic<uint64_t> origin;
@@ -133,7 +133,7 @@ std::unique_ptr<SharedMemory> SharedMemory::open(const std::string& offer) {
       new SharedMemory(open_memory(str("/proc/", process, "/fd/", descriptor), key), key));
 }
 
-SharedMemory::Bell& SharedMemory::bell(int end) const { return reinterpret_cast<Control*>(data_)->bells[end]; }
+Bell& SharedMemory::bell(int end) const { return reinterpret_cast<Control*>(data_)->bells[end]; }
 
 SharedMemory::Ring SharedMemory::ring_from(int end) const {
   auto& ring = reinterpret_cast<Control*>(data_)->rings[end];

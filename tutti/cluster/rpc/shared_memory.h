@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "tutti/cluster/rpc/bell.h"
 #include "tutti/core/file_descriptor.h"
 
 namespace tutti::rpc {
@@ -27,11 +28,6 @@ class SharedMemory {
     std::atomic<uint32_t>& waits_for_room;  // who writes
     std::byte* bytes;                       // kRingBytes, and the same once more: what lies in a row is in one piece
   };
-  // What an end sleeps on.
-  struct Bell {
-    alignas(64) std::atomic<uint32_t> count;
-    std::atomic<uint32_t> is_sleeping;
-  };
 
   // Throws: resource_exhausted.
   static std::unique_ptr<SharedMemory> create();
@@ -45,7 +41,7 @@ class SharedMemory {
   std::string offer() const;
   void close_file() { file_.reset(); }  // once the other process has opened it
 
-  // Of end 0, which made it, and of end 1.
+  // What end 0, which made it, sleeps on, and end 1.
   Bell& bell(int end) const;
   Ring ring_from(int end) const;
 

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "tutti/cluster/rpc/bell.h"
 #include "tutti/cluster/rpc/message.h"
 
 namespace tutti::rpc {
@@ -41,6 +42,8 @@ class Source {
   // The same, and waits for it, or for the end. May return before either.
   virtual void wait(std::chrono::steady_clock::time_point deadline) = 0;
   virtual void look() = 0;  // whether somebody listens now
+  // Rings whenever something may have come, or the end: who waits for several streams at once sleeps on those of all.
+  virtual Bell& bell() = 0;
 };
 
 // What a stream's owner and its transport share. The transport calls the members below from threads of its own.
@@ -89,6 +92,8 @@ class Stream {
   Stream& operator=(const Stream&) = delete;
 
   Carriage carriage() const { return carriage_; }
+  // That of its source, or null.
+  Bell* bell() const { return source_ ? &source_->bell() : nullptr; }
   // Never blocks. Of a stream that has ended: does nothing.
   void send(Outgoing message);
   // The next message that has come.

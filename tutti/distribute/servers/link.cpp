@@ -64,10 +64,15 @@ Incoming::Incoming(Bytes bytes) {
 Link::Link(const cluster::Task& peer, std::unique_ptr<rpc::Stream> stream, std::chrono::milliseconds silence)
     : name_(to_string(peer)), silence_(silence), stream_(std::move(stream)) {}
 
-void Link::on_event(std::function<void()> call) {
+void Link::on_event(std::function<void()> call, bool waits_for_bells) {
   const std::lock_guard lock(sending_);
-  on_event_ = call;
-  if (stream_) stream_->on_event(std::move(call));
+  on_event_ = std::move(call);
+  waits_for_bells_ = waits_for_bells;
+  if (stream_) listen(*stream_);
+}
+
+void Link::listen(rpc::Stream& stream) const {
+  stream.on_event(waits_for_bells_ && stream.bell() ? nullptr : on_event_);
 }
 
 void Link::cut(const std::string& why) {
@@ -84,7 +89,7 @@ void Link::renew(std::unique_ptr<rpc::Stream> stream) {
   cut("");
   {
     const std::lock_guard lock(sending_);
-    stream->on_event(on_event_);
+    listen(*stream);
     stream_ = std::move(stream);
   }
   arriving_.clear();

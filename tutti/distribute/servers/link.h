@@ -68,14 +68,18 @@ class Link {
   // Throws: unavailable where nothing has come for too long since `since`, and since it was last looked for.
   void check_silence(Clock::time_point since) const;
 
-  // Is called whenever something has come, or the end, by a thread that it must not hold up.
-  void on_event(std::function<void()> call);
+  // How who waits for several links at once hears of what has come, and of the end: by a call, from a thread that it
+  // must not hold up, or, where it waits for bells, and the connection has one, by that.
+  void on_event(std::function<void()> call, bool waits_for_bells = false);
+  // For the thread that receives. Null: none, or one that it does not wait for.
+  rpc::Bell* bell() const { return stream_ && waits_for_bells_ ? stream_->bell() : nullptr; }
   // Waits until what was sent has come.
   bool close(std::chrono::milliseconds limit) { return stream_ && stream_->close(limit); }
 
  private:
   void send_parts(std::span<const rpc::Payload> parts);
   std::optional<Incoming> add(const rpc::Message& piece);
+  void listen(rpc::Stream& stream) const;
   [[noreturn]] void throw_lost(const std::string& why) const;
 
   const std::string name_;
@@ -84,6 +88,7 @@ class Link {
   std::unique_ptr<rpc::Stream> stream_;  // the receiving thread changes it, and reads it without the lock; null: cut
   std::string cut_;                      // why
   std::function<void()> on_event_;
+  bool waits_for_bells_ = false;
   Clock::time_point heard_ = Clock::now(), renewed_ = {};
   Bytes arriving_;
   uint64_t announced_ = 0;  // bytes of the message that is arriving

@@ -153,7 +153,7 @@ struct TorchUpdates::State {
 
   void take_slots();
   bool takes_sparse(size_t group) const;
-  bool keeps_still(size_t group) const;
+  bool keeps_still(const Parameter& parameter) const;
   const Parameter& parameter_of(const Tensor& variable) const;
   void step_rows(const Parameter& parameter, const Tensor& gradient);
   void apply(std::span<const ServedGradient> gradients, std::span<const Tensor> variables);
@@ -208,9 +208,14 @@ bool TorchUpdates::State::takes_sparse(size_t group) const {
   return of->takes_sparse && number_of(options(group), "momentum", 0) == 0;
 }
 
-// Whether elements whose gradient is 0, and what is kept of them, stay as they are.
-bool TorchUpdates::State::keeps_still(size_t group) const {
-  return takes_sparse(group) && !decays(options(group)) && number_of(options(group), "eps", 1) != 0;  // 0 / 0
+// Whether elements whose gradient is 0, and what is kept of them, stay as they are, and others become the same wherever
+// they lie: LibTorch rounds 16-bit numbers in another way at the end of a tensor.
+bool TorchUpdates::State::keeps_still(const Parameter& parameter) const {
+  const at::ScalarType dtype = parameter.variable.scalar_type();
+  const OptimizerOptions& by = options(parameter.group);
+  const bool divides_by_zero = static_cast<float>(number_of(by, "eps", 1)) == 0;
+  return (dtype == at::kFloat || dtype == at::kDouble) && takes_sparse(parameter.group) && !decays(by) &&
+         !divides_by_zero;
 }
 
 const TorchUpdates::State::Parameter& TorchUpdates::State::parameter_of(const Tensor& variable) const {
@@ -246,7 +251,7 @@ void TorchUpdates::State::apply(std::span<const ServedGradient> gradients, std::
   for (size_t i = 0; i < variables.size(); ++i) {
     const auto& [gradient, is_sparse] = gradients[i];
     const Parameter& parameter = parameter_of(variables[i]);
-    if (gradient.is_sparse() && !is_sparse && keeps_still(parameter.group)) {
+    if (gradient.is_sparse() && !is_sparse && keeps_still(parameter)) {
       step_rows(parameter, gradient);
     } else {
       const bool stays = is_sparse && takes_sparse(parameter.group);
