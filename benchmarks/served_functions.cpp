@@ -44,7 +44,7 @@ struct Mlp : torch::nn::Module {
   Tensor forward(const Tensor& x) { return out(at::relu(hidden(x))); }
 };
 
-constexpr int kGradientsOfCall = 10;
+constexpr int kGradientsOfCall = 10, kSteps = 200;
 
 // Prints what `figure` makes of the seconds that `round` took.
 void measure(const char* what, const char* unit, int rounds, const std::function<double(double seconds)>& figure,
@@ -65,22 +65,19 @@ void measure(const char* what, const char* unit, int rounds, const std::function
   std::fflush(stdout);
 }
 
-void run(int rounds, bool shares_memory) {
-  ParameterServerStrategy strategy(
-      {.devices = configure_logical_cpus(1), .largest_copy_bytes = 16 << 20, .shares_memory = shares_memory});
-  const auto make_table = [] {
-    return torch::nn::Embedding(torch::nn::EmbeddingOptions(1'000'000, 16)._weight(at::zeros({1'000'000, 16})));
+std::function<double(double)> per_second(int count) {
+  return [count](double seconds) { return count / seconds; };
+}
+
+template <class Schedule>
+auto many(ClusterCoordinator& coordinator, int count, const Schedule& schedule) {
+  return [&coordinator, count, schedule] {
+    for (int i = 0; i < count; ++i) schedule();
+    coordinator.join();
   };
-  const auto [table, table_optimizer] = strategy.build([&] {
-    const auto made = make_table();
-    keras::optimizers::Adagrad adagrad({.learning_rate = 0.01});
-    adagrad.build(made->parameters());
-    return std::pair(made->weight, adagrad);
-  });
-  const auto [torch_table, torch_optimizer] = strategy.build([&] {
-    const auto made = make_table();
-    return std::pair(made->weight, Optimizer(torch::optim::Adagrad(made->parameters(), 0.01)));
-  });
+}
+
+void measure_functions(ParameterServerStrategy& strategy, int rounds) {
   const auto [net, optimizer] = strategy.build([] {
     auto made = std::make_shared<Mlp>();
     keras::optimizers::SGD sgd({.learning_rate = 0.01});
@@ -102,49 +99,70 @@ void run(int rounds, bool shares_memory) {
     for (int i = 0; i < kGradientsOfCall; ++i)
       strategy.run([&] { gradients(mlp->forward(x).square().mean(), mlp->parameters()); });
   });
-  const auto loss_of_rows = [](const Tensor& of, int64_t first) {
+  coordinator.run([&] {
+    constexpr int kEmpty = 20'000, kFetched = 500;
+    measure("empty functions", "per s", rounds, per_second(kEmpty),
+            many(coordinator, kEmpty, [&] { coordinator.schedule(nothing); }));
+    int64_t sum = 0;
+    measure(
+        "schedule().fetch()", "us", rounds, [](double seconds) { return seconds / kFetched * 1e6; },
+        many(coordinator, kFetched, [&] { sum = coordinator.schedule(add, sum).fetch(); }));
+    measure("steps of an MLP", "per s", rounds, per_second(kSteps),
+            many(coordinator, kSteps, [&] { coordinator.schedule(step, batch); }));
+    measure("their computation", "per s", rounds, per_second(kSteps),
+            many(coordinator, kSteps / kGradientsOfCall, [&] { coordinator.schedule(compute, own, batch); }));
+  });
+}
+
+// In a run of its own: the chief looks at all variables, tables too, whenever functions begin.
+void measure_rows(ParameterServerStrategy& strategy, int rounds) {
+  const auto make_table = [] {
+    return torch::nn::Embedding(torch::nn::EmbeddingOptions(1'000'000, 16)._weight(at::zeros({1'000'000, 16})));
+  };
+  const auto [table, optimizer] = strategy.build([&] {
+    const auto made = make_table();
+    keras::optimizers::Adagrad adagrad({.learning_rate = 0.01});
+    adagrad.build(made->parameters());
+    return std::pair(made->weight, adagrad);
+  });
+  const auto [torch_table, torch_optimizer] = strategy.build([&] {
+    const auto made = make_table();
+    return std::pair(made->weight, Optimizer(torch::optim::Adagrad(made->parameters(), 0.01)));
+  });
+  const auto loss = [](const Tensor& of, int64_t first) {
     const Tensor ids = (at::arange(first, first + 64) * 15'485'863).remainder(of.size(0));
     return at::embedding(of, ids).square().mean();
   };
-  const auto look_up =
-      coordinator.function("look up", [&, &table = table, &optimizer = table_optimizer](int64_t first) {
-        strategy.run([&] { optimizer.apply_gradients(gradients(loss_of_rows(table, first), {table}), {table}); });
-      });
-  const auto torch_look_up =
-      coordinator.function("look up, LibTorch", [&, &table = torch_table, &optimizer = torch_optimizer](int64_t first) {
+  ClusterCoordinator coordinator(strategy);
+  const auto step = coordinator.function("step", [&, &table = table, &optimizer = optimizer](int64_t first) {
+    strategy.run([&] { optimizer.apply_gradients(gradients(loss(table, first), {table}), {table}); });
+  });
+  const auto torch_step =
+      coordinator.function("LibTorch's step", [&, &table = torch_table, &optimizer = torch_optimizer](int64_t first) {
         strategy.run([&] {
           optimizer.zero_grad();
-          loss_of_rows(table, first).backward();
+          loss(table, first).backward();
           optimizer.step();
         });
       });
   coordinator.run([&] {
-    std::printf("%d rounds, through %s\n", rounds, shares_memory ? "shared memory" : "sockets");
-    std::fflush(stdout);
-    const auto many = [&](int count, const auto& schedule) {
-      return [&coordinator, count, schedule] {
-        for (int i = 0; i < count; ++i) schedule();
-        coordinator.join();
-      };
-    };
-    const auto per_second = [](int count) { return [count](double seconds) { return count / seconds; }; };
-    constexpr int kEmpty = 20'000, kFetched = 500, kSteps = 200;
-    measure("empty functions", "per s", rounds, per_second(kEmpty),
-            many(kEmpty, [&] { coordinator.schedule(nothing); }));
-    int64_t sum = 0;
-    measure(
-        "schedule().fetch()", "us", rounds, [](double seconds) { return seconds / kFetched * 1e6; },
-        many(kFetched, [&] { sum = coordinator.schedule(add, sum).fetch(); }));
-    measure("steps of an MLP", "per s", rounds, per_second(kSteps),
-            many(kSteps, [&] { coordinator.schedule(step, batch); }));
-    measure("their computation", "per s", rounds, per_second(kSteps),
-            many(kSteps / kGradientsOfCall, [&] { coordinator.schedule(compute, own, batch); }));
     int64_t first = 0;
     measure("steps on 64 rows", "per s", rounds, per_second(kSteps),
-            many(kSteps, [&] { coordinator.schedule(look_up, first += 64); }));
+            many(coordinator, kSteps, [&] { coordinator.schedule(step, first += 64); }));
     measure("the same, LibTorch's", "per s", rounds, per_second(kSteps),
-            many(kSteps, [&] { coordinator.schedule(torch_look_up, first += 64); }));
+            many(coordinator, kSteps, [&] { coordinator.schedule(torch_step, first += 64); }));
   });
+}
+
+void run(int rounds, bool shares_memory) {
+  ParameterServerStrategy strategy(
+      {.devices = configure_logical_cpus(1), .largest_copy_bytes = 16 << 20, .shares_memory = shares_memory});
+  if (strategy.is_coordinator()) {
+    std::printf("%d rounds, through %s\n", rounds, shares_memory ? "shared memory" : "sockets");
+    std::fflush(stdout);
+  }
+  measure_functions(strategy, rounds);
+  measure_rows(strategy, rounds);
 }
 
 }  // namespace
