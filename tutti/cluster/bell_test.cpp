@@ -55,9 +55,8 @@ TEST(Bells, ThatHaveRungBeforeTheSleepAreNotMissed) {
 TEST(Bells, NobodyWaitsForThemPastTheDeadline) {
   std::vector<Bell> bells(2);
   const auto begin = Clock::now();
-  wait_past_any(seen_of(bells), begin + 5ms);
-  wait_past_any(seen_of(bells), begin - 5ms);
-  EXPECT_LT(Clock::now() - begin, 90ms);
+  for (int i = 0; i < 50; ++i) wait_past_any(seen_of(bells), Clock::now() + (i % 2 == 0 ? 5ms : -5ms));
+  EXPECT_LT(Clock::now() - begin, 50 * 50ms);
   EXPECT_EQ(bells[0].count, 0U);
 }
 

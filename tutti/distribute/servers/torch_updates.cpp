@@ -219,7 +219,11 @@ bool TorchUpdates::State::keeps_still(const Parameter& parameter) const {
 }
 
 const TorchUpdates::State::Parameter& TorchUpdates::State::parameter_of(const Tensor& variable) const {
-  return *std::ranges::find_if(parameters, [&](const auto& each) { return each.variable.is_same(variable); });
+  const auto is_it = [&](const Parameter& each) { return each.variable.is_same(variable); };
+  const auto found = std::ranges::find_if(parameters, is_it);
+  if (found == parameters.end())
+    throw Error(ErrorCode::data_loss, str(of->name, ": rows came of a gradient of a tensor that it does not train"));
+  return *found;
 }
 
 // The step of the gradient's rows alone, with the bits of a dense one: that of an optimizer of them and their state.
@@ -249,14 +253,16 @@ void TorchUpdates::State::apply(std::span<const ServedGradient> gradients, std::
   const GlobalViewGuard global_view;
   optimizer->zero_grad();
   for (size_t i = 0; i < variables.size(); ++i) {
-    const auto& [gradient, is_sparse] = gradients[i];
-    const Parameter& parameter = parameter_of(variables[i]);
-    if (gradient.is_sparse() && !is_sparse && keeps_still(parameter)) {
-      step_rows(parameter, gradient);
-    } else {
-      const bool stays = is_sparse && takes_sparse(parameter.group);
-      variables[i].mutable_grad() = in_layout_of(variables[i], stays ? gradient : gradient.to_dense());
+    Tensor gradient = gradients[i].value;
+    if (gradient.is_sparse()) {
+      const Parameter& parameter = parameter_of(variables[i]);
+      if (!gradients[i].is_sparse && keeps_still(parameter)) {
+        step_rows(parameter, gradient);
+        continue;
+      }
+      if (!gradients[i].is_sparse || !takes_sparse(parameter.group)) gradient = gradient.to_dense();
     }
+    variables[i].mutable_grad() = in_layout_of(variables[i], std::move(gradient));
   }
   optimizer->step();
   optimizer->zero_grad();
