@@ -1,12 +1,14 @@
-// The all-reduce of processes of one host over shared memory (float32, in place).
+// What the sum of processes of one host costs a step: each writes its values, they are summed in place over shared
+// memory (float32), and each uses the sums. Values of a pack's size lie where a step has them, in memory of the group;
+// those of MPI in memory of the process. The time is that of the step less that of one that only writes and uses.
 //
 //   all_reduce_processes [N]               N processes, 2 by default, started here
 //   all_reduce_processes N ring            the same over gRPC, as between hosts
 //   mpirun -n N all_reduce_processes       where MPI was found when it was built: beside MPI_Allreduce, in turns
 //   mpirun -n N all_reduce_processes mpi   the same of our sums by MPI
 //
-// Per size, over rounds: the median time of a sum, its 10 % and 90 % quantiles, the processor time of one process, and
-// with MPI its median and the median ratio of the rounds, ours / MPI's.
+// Per size, over rounds: the median time, its 10 % and 90 % quantiles, the processor time of one process, with MPI its
+// median and the median ratio of the rounds, ours / MPI's, and the median time of a step that does not sum.
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -30,11 +32,13 @@
 namespace tutti::benchmarks {
 namespace {
 
-using AllReduceInPlace = std::function<void(std::vector<float>&)>;
+using AllReduceInPlace = std::function<void(float* values, size_t count)>;
+
+constexpr size_t kSmallestShared = 4 << 10;  // as tensor/across_processes.cpp has it
 
 void print_head(bool has_mpi) {
-  std::printf("%12s %12s %12s %12s %12s%s\n", "bytes", "us", "p10", "p90", "cpu us",
-              has_mpi ? "       mpi us   ours/mpi" : "");
+  std::printf("%12s %12s %12s %12s %12s%s %12s\n", "bytes", "us", "p10", "p90", "cpu us",
+              has_mpi ? "       mpi us   ours/mpi" : "", "without us");
 }
 
 // Lets the processes begin together, and none of them with a time slice that it has used up.
@@ -45,22 +49,34 @@ void settle(Group& group) {
 
 void measure(Group& group, const AllReduceInPlace& mpi, size_t num_bytes) {
   const int steps = num_bytes <= 1 << 10 ? 2000 : num_bytes <= 1 << 16 ? 400 : num_bytes <= 1 << 20 ? 60 : 3;
-  std::vector<float> values(num_bytes / sizeof(float));
-  const auto ours = [&] {
+  const size_t count = num_bytes / sizeof(float);
+  std::vector<float> own(count), gradients(count, 1), weights(count);
+  const auto shared = num_bytes < kSmallestShared ? nullptr : group.allocate_shared(num_bytes);
+  float* const ours = shared ? reinterpret_cast<float*>(shared.get()) : own.data();
+  const auto sum = [&](float* values) {
     group.run({.kind = CollectiveKind::all_reduce,
-               .count = static_cast<int64_t>(values.size()),
-               .input = values.data(),
-               .output = values.data()});
+               .count = static_cast<int64_t>(count),
+               .input = values,
+               .output = values,
+               .place = shared ? BufferPlace::shared : BufferPlace::host});
   };
-  std::vector<double> our_seconds, mpi_seconds, ratios, processor;
+  const auto seconds_of = [&](float* values, const std::function<void()>& summing) {
+    settle(group);
+    const auto step = [&] {
+      for (size_t i = 0; i < count; ++i) values[i] = 2 * gradients[i];
+      if (summing) summing();
+      for (size_t i = 0; i < count; ++i) weights[i] -= values[i];
+    };
+    return seconds_per_step(step, steps);
+  };
+  std::vector<double> our_seconds, mpi_seconds, bare_seconds, ratios, processor;
   for (int round = 0; round < 25; ++round) {
-    settle(group);
+    bare_seconds.push_back(seconds_of(own.data(), {}));
     const double before = processor_seconds();
-    our_seconds.push_back(seconds_per_step(ours, steps));
-    processor.push_back((processor_seconds() - before) / steps);
+    our_seconds.push_back(seconds_of(ours, [&] { sum(ours); }) - bare_seconds.back());
+    processor.push_back((processor_seconds() - before) / steps - bare_seconds.back());
     if (!mpi) continue;
-    settle(group);
-    mpi_seconds.push_back(seconds_per_step([&] { mpi(values); }, steps));
+    mpi_seconds.push_back(seconds_of(own.data(), [&] { mpi(own.data(), count); }) - bare_seconds.back());
     ratios.push_back(our_seconds.back() / mpi_seconds.back());
   }
   if (group.rank() != 0) return;
@@ -68,7 +84,7 @@ void measure(Group& group, const AllReduceInPlace& mpi, size_t num_bytes) {
   std::printf("%12zu %12.2f %12.2f %12.2f %12.2f", num_bytes, us(our_seconds, 0.5), us(our_seconds, 0.1),
               us(our_seconds, 0.9), us(processor, 0.5));
   if (mpi) std::printf(" %12.2f %10.3f", us(mpi_seconds, 0.5), quantile(ratios, 0.5));
-  std::printf("\n");
+  std::printf(" %12.2f\n", us(bare_seconds, 0.5));
   std::fflush(stdout);
 }
 
@@ -117,8 +133,8 @@ int run_in_mpi(bool by_mpi) {
   MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
-  const AllReduceInPlace theirs = [](std::vector<float>& values) {
-    MPI_Allreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+  const AllReduceInPlace theirs = [](float* values, size_t count) {
+    MPI_Allreduce(MPI_IN_PLACE, values, static_cast<int>(count), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
   };
   if (by_mpi) {
     const auto cluster = cluster::Cluster::join();

@@ -87,6 +87,27 @@ TEST_F(MultiWorker, ReducesAndGathersOverAllReplicas) {
   EXPECT_EQ(numbers(strategy.gather(rows, 0)), expected);
 }
 
+// They lie in memory that the processes share, where there is such; each process keeps others of them.
+TEST_F(MultiWorker, SumsAreTheProcessesOwnWhileLaterOnesAreTaken) {
+  const double n = size() * kDevices;
+  std::vector<std::pair<Tensor, double>> kept;
+  for (int step = 0; step < 12; ++step) {
+    const auto values = strategy.run([&] {
+      const int id = get_replica_context().replica_id_in_sync_group();
+      return at::full({50'000}, static_cast<float>(step + id));
+    });
+    const Tensor sum = strategy.reduce(ReduceOp::sum, values);
+    kept.emplace_back(sum, n * step + n * (n - 1) / 2);
+    if (step % (rank() + 2) == 0) kept.erase(kept.begin());
+    for (auto& [tensor, value] : kept) {
+      EXPECT_TRUE(at::equal(tensor, at::full({50'000}, static_cast<float>(value)))) << step;
+      const at::NoGradGuard no_grad;
+      Tensor(tensor).add_(rank() + 1);
+      value += rank() + 1;
+    }
+  }
+}
+
 // The collectives of replicas and their gradients, of any strategy.
 std::vector<Tensor> collectives(Strategy& strategy) {
   const auto results = strategy.run([] {

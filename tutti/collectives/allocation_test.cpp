@@ -1,6 +1,7 @@
 // Counts the allocations of this binary: a step in the steady state makes none.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <new>
@@ -65,31 +66,51 @@ TEST(Allocations, AStepOfManyReplicasMakesNone) {
   EXPECT_EQ(gradients[3][49'999], 1);
 }
 
+// A member of a group that sums memory of its own, in more than one round, and a buffer of the group's.
+struct SummingMember {
+  SummingMember(const FileDescriptor& memory, int rank, float value)
+      : group(shared_memory_group(memory.number(), rank)),
+        shared(group->allocate_shared(kCount * sizeof(float))),
+        own(kCount, value) {
+    std::ranges::copy(own, in_buffer());
+  }
+  float* in_buffer() const { return reinterpret_cast<float*>(shared.get()); }
+  void sum() {
+    for (const bool is_shared : {false, true}) {
+      float* const values = is_shared ? in_buffer() : own.data();
+      group->run({.kind = CollectiveKind::all_reduce,
+                  .count = kCount,
+                  .input = values,
+                  .output = values,
+                  .place = is_shared ? BufferPlace::shared : BufferPlace::host,
+                  .divisor = 2,
+                  .name = "gradients"});
+    }
+  }
+
+  static constexpr int64_t kCount = 300'000;
+  std::unique_ptr<Group> group;
+  std::shared_ptr<std::byte> shared;
+  std::vector<float> own;
+};
+
 TEST(Allocations, ASumInSharedMemoryMakesNone) {
   constexpr int kWarm = 5, kCounted = 50;
   const FileDescriptor memory = create_group_memory(2);
-  const auto sum = [](Group& group, std::vector<float>& values) {
-    group.run({.kind = CollectiveKind::all_reduce,
-               .count = static_cast<int64_t>(values.size()),
-               .input = values.data(),
-               .output = values.data(),
-               .divisor = 2,
-               .name = "gradients"});
-  };
-  std::vector<float> one(300'000, 1), other(300'000, 3);  // more than one round
   std::thread second([&] {
-    const auto group = shared_memory_group(memory.number(), 1);
-    for (int i = 0; i < kWarm + kCounted; ++i) sum(*group, other);
-    group->run({});  // lives until it was counted
+    SummingMember other(memory, 1, 3);
+    for (int i = 0; i < kWarm + kCounted; ++i) other.sum();
+    other.group->run({});  // lives until it was counted
   });
-  const auto group = shared_memory_group(memory.number(), 0);
-  for (int i = 0; i < kWarm; ++i) sum(*group, one);
+  SummingMember one(memory, 0, 1);
+  for (int i = 0; i < kWarm; ++i) one.sum();
   const int64_t before = num_allocations;
-  for (int i = 0; i < kCounted; ++i) sum(*group, one);
+  for (int i = 0; i < kCounted; ++i) one.sum();
   EXPECT_EQ(num_allocations - before, 0);
-  group->run({});
+  one.group->run({});
   second.join();
-  EXPECT_EQ(one[299'999], 2);
+  EXPECT_EQ(one.own[299'999], 2);
+  EXPECT_EQ(one.in_buffer()[299'999], 2);
 }
 
 }  // namespace

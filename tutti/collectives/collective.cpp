@@ -39,6 +39,17 @@ bool overlap(const void* a, const void* b, size_t num_bytes) {
 
 }  // namespace
 
+// As it stands behind a call. Those who only meet do so for a device.
+std::string_view to_string(BufferPlace place) {
+  switch (place) {
+    case BufferPlace::host: return "";
+    case BufferPlace::shared: return ", in shared memory";
+    case BufferPlace::device:
+    case BufferPlace::nowhere: return ", in device memory";
+  }
+  return ", nowhere";
+}
+
 std::string_view to_string(CollectiveKind kind) {
   switch (kind) {
     case CollectiveKind::all_reduce: return "all_reduce";
@@ -63,7 +74,7 @@ std::string to_string(const Collective& call, const std::string& where) {
   if (call.kind != CollectiveKind::barrier) text += str(" of ", call.count, ' ', to_string(call.dtype));
   if (call.divisor != 1) text += str(" divided by ", call.divisor);
   if (*call.name != 0) text += str(" '", call.name, "'");
-  return str(text, " at ", where, call.place == BufferPlace::host ? "" : ", in device memory");
+  return str(text, " at ", where, to_string(call.place));
 }
 
 bool is_between_two(const Collective& call) {

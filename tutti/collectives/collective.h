@@ -30,6 +30,7 @@ std::string_view to_string(CollectiveKind kind);
 enum class BufferPlace : uint8_t {
   host,     // in the memory of the process
   device,   // in that of the group's device: Group::device
+  shared,   // in a buffer that Group::allocate_shared gave, at whose start they begin; of an all_reduce in place alone
   nowhere,  // there are none: the members meet and compare the call, and no byte moves
 };
 
@@ -49,8 +50,7 @@ struct Collective {
   std::source_location where = std::source_location::current();  // the line of user code, for messages
 };
 
-// "all_reduce of 12 float32 'gradients' at train.cpp:41", with ", in device memory" behind it where it is not the
-// host's.
+// "all_reduce of 12 float32 'gradients' at train.cpp:41", with ", in device memory" or ", in shared memory" behind it.
 std::string to_string(const Collective& call);
 // The same with another text for the line, where the call is another process's.
 std::string to_string(const Collective& call, const std::string& where);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,6 +31,14 @@ class Group {
   // The index of the GPU whose memory calls with BufferPlace::device name; none: the group moves host memory alone.
   virtual std::optional<int> device() const { return {}; }
 
+  // Memory of at least so many bytes, on a page of its own, that the other members reach: what is summed in place
+  // there, with BufferPlace::shared, need not be copied to travel. Between two calls it is this member's alone, and it
+  // may outlive the group. Null where a group has no such memory, for all members alike. Any thread may call it.
+  // Throws: resource_exhausted.
+  virtual std::shared_ptr<std::byte> allocate_shared(size_t /*bytes*/) { return nullptr; }
+  // Of the memory of this group that begins there: its bytes; 0 for any other memory.
+  virtual size_t shared_bytes(const void* /*data*/) const { return 0; }
+
   // Does this member's part; when it returns, the output is written and the input may be reused.
   // Throws: invalid_argument, unimplemented (this call cannot be made; the group goes on), failed_precondition (members
   // make different calls; both are named), unavailable (a member is lost), cancelled (one has given up),
@@ -51,6 +60,8 @@ class Group {
   virtual void execute(const Collective& call) = 0;
 
  private:
+  void require_shared(const Collective& call) const;
+
   const int rank_, size_;
 };
 

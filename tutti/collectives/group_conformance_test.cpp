@@ -174,6 +174,31 @@ TEST_P(GroupConformance, SumsEveryDtypeOnAllMembers) {
   }));
 }
 
+// Of which some groups have none, for all of their members.
+TEST_P(GroupConformance, SumsInSharedMemory) {
+  const Groups groups = make();
+  const bool has_such = std::get<0>(GetParam()).name.starts_with("shared_memory") && size() > 1;
+  expect_no_errors(on_all(groups, [&](Group& group) {
+    for (const Dtype dtype : kDtypes)
+      for (const int64_t count : {0, 1, 2, 31, 1009, 70'001}) {
+        const Bytes input = input_of(dtype, count, group.rank());
+        const auto memory = group.allocate_shared(input.size());
+        ASSERT_EQ(memory != nullptr, has_such);
+        if (!has_such) return;
+        EXPECT_GE(group.shared_bytes(memory.get()), input.size());
+        std::ranges::copy(input, memory.get());
+        group.run({.kind = Kind::all_reduce,
+                   .dtype = dtype,
+                   .count = count,
+                   .input = memory.get(),
+                   .output = memory.get(),
+                   .place = BufferPlace::shared});
+        EXPECT_TRUE(std::ranges::equal(sum_of(dtype, 0, count, size()), std::span(memory.get(), input.size())))
+            << to_string(dtype) << ' ' << count;
+      }
+  }));
+}
+
 TEST_P(GroupConformance, ScattersSums) {
   const Groups groups = make();
   expect_no_errors(on_all(groups, [&](Group& group) {
@@ -311,7 +336,17 @@ TEST_P(GroupConformance, SumsHaveTheSameBitsOnAllMembersAndInEveryRun) {
       std::normal_distribution<float> normal;
       std::vector<float> values(count);
       for (float& value : values) value = normal(random);
+      const auto shared = group.allocate_shared(count * sizeof(float));
+      if (shared) std::memcpy(shared.get(), values.data(), count * sizeof(float));
       group.run({.kind = Kind::all_reduce, .count = count, .input = values.data(), .output = values.data()});
+      if (shared) {
+        group.run({.kind = Kind::all_reduce,
+                   .count = count,
+                   .input = shared.get(),
+                   .output = shared.get(),
+                   .place = BufferPlace::shared});
+        EXPECT_EQ(std::memcmp(shared.get(), values.data(), count * sizeof(float)), 0);
+      }
       float* result = &results[static_cast<size_t>(group.rank()) * count];
       if (run > 0) {
         EXPECT_TRUE(std::equal(values.begin(), values.end(), result));

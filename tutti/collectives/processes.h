@@ -51,6 +51,9 @@ class Processes {
   bool is_chief() const { return rank() == 0; }
   // The GPU on which calls with BufferPlace::device add; none where values are brought to the host.
   std::optional<int> device() const { return group_->device(); }
+  // Memory in which this process sums with those of its host: see Group. None of it is for calls after a regroup().
+  std::shared_ptr<std::byte> allocate_shared(size_t bytes) { return group_->allocate_shared(bytes); }
+  size_t shared_bytes(const void* data) const { return group_->shared_bytes(data); }
   // "worker 1"
   std::string task_name() const { return task_name(rank()); }
   std::string task_name(int rank) const;

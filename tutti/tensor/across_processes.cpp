@@ -5,6 +5,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
+#include <c10/core/CPUAllocator.h>
 #include <c10/util/strides.h>
 
 #include <algorithm>
@@ -45,13 +46,36 @@ c10::Device place_of_sum(const Processes& processes, const Tensor& value) {
   return gpu_device(*processes.device());
 }
 
-// A buffer of so many bytes: the one of the last call, if nobody uses it any more.
-Tensor& reusable(Tensor& pack, int64_t bytes, at::ScalarType dtype, c10::Device device) {
+// Smaller packs are copied to travel: one meeting of the processes costs more than that.
+constexpr int64_t kSmallestShared = 4 << 10;
+
+// In memory that the processes share, where they have such: then only its sum moves.
+Tensor new_pack(Processes& processes, int64_t bytes, at::ScalarType dtype, c10::Device device) {
   const int64_t count = bytes / static_cast<int64_t>(c10::elementSize(dtype));
+  const auto options = at::TensorOptions(device).dtype(dtype);
+  using Memory = std::shared_ptr<std::byte>;
+  const bool may_share = device.is_cpu() && bytes >= kSmallestShared;
+  Memory memory = may_share ? processes.allocate_shared(static_cast<size_t>(bytes)) : nullptr;
+  if (!memory) return at::empty({count}, options);
+  void* const data = memory.get();
+  c10::DataPtr owner(
+      data, new Memory(std::move(memory)), [](void* context) { delete static_cast<Memory*>(context); }, device);
+  const c10::Storage storage(c10::Storage::use_byte_size_t(), static_cast<size_t>(bytes), std::move(owner),
+                             c10::GetAllocator(c10::kCPU), /*resizable=*/true);
+  return at::empty({0}, options).set_(storage, 0, {count});
+}
+
+// A buffer of so many bytes: the one of the last call, if nobody uses it any more.
+Tensor& reusable(Processes& processes, Tensor& pack, int64_t bytes, at::ScalarType dtype, c10::Device device) {
   const bool is_free = pack.defined() && pack.use_count() == 1 && pack.storage().use_count() == 1;
-  if (!is_free || pack.scalar_type() != dtype || pack.numel() != count || pack.device() != device)
-    pack = at::empty({count}, at::TensorOptions(device).dtype(dtype));
+  const bool fits = is_free && pack.scalar_type() == dtype && static_cast<int64_t>(pack.nbytes()) == bytes;
+  if (!fits || pack.device() != device) pack = new_pack(processes, bytes, dtype, device);
   return pack;
+}
+
+BufferPlace place_of(const Processes& processes, const Tensor& pack) {
+  if (!pack.is_cpu()) return BufferPlace::device;
+  return processes.shared_bytes(pack.const_data_ptr()) > 0 ? BufferPlace::shared : BufferPlace::host;
 }
 
 void sum_sparse(Processes& processes, BufferSum& item, const char* name, std::source_location where) {
@@ -117,6 +141,8 @@ void sum_now(Processes& processes, std::span<BufferSum> items, int64_t bytes_per
     if (item.is_whole) item.result = item.values[0];
     if (!item.is_whole && item.values[0].is_sparse()) sum_sparse(processes, item, name, where);
   }
+  const int64_t before = std::exchange(packs.regroupings, Processes::num_regroupings());
+  if (before != packs.regroupings) packs.packs.clear();  // others have none of the group that was
   size_t next_pack = 0;
   for (const Column& column : columns_of(processes, items)) {
     const Dtype dtype = required_dtype(name, items[column.items[0]].values[0]);
@@ -124,7 +150,7 @@ void sum_now(Processes& processes, std::span<BufferSum> items, int64_t bytes_per
       if (packs.packs.size() == next_pack) packs.packs.emplace_back();
       int64_t bytes = 0;
       for (const size_t member : members) bytes += column.bytes[member];
-      Tensor& pack = reusable(packs.packs[next_pack++], bytes, column.dtype, column.device);
+      Tensor& pack = reusable(processes, packs.packs[next_pack++], bytes, column.dtype, column.device);
       std::vector<BufferSum> sums;
       int64_t offset = 0;
       for (const size_t member : members) {
@@ -142,7 +168,7 @@ void sum_now(Processes& processes, std::span<BufferSum> items, int64_t bytes_per
                      .count = pack.numel(),
                      .input = pack.const_data_ptr(),
                      .output = pack.mutable_data_ptr(),
-                     .place = pack.is_cpu() ? BufferPlace::host : BufferPlace::device,
+                     .place = place_of(processes, pack),
                      .divisor = column.divisor,
                      .name = name,
                      .where = where});

@@ -26,6 +26,7 @@ std::shared_ptr<Processes> processes_of(const MeshShape& shape);
 struct SumPacks {
   std::vector<Tensor> packs;
   SumLists lists;
+  int64_t regroupings = 0;  // Processes::num_regroupings() when they were made
 };
 
 // What of sums has to be as it was when a function was recorded: all, or which are zero.

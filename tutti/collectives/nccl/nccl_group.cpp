@@ -106,6 +106,8 @@ class NcclGroup final : public Group {
   std::optional<int> device() const override { return device_.index(); }
   void abort(const std::string& cause) override { companion_->abort(cause); }
   std::optional<Error> obstacle_to(const Collective& call) override { return companion_->obstacle_to(call); }
+  std::shared_ptr<std::byte> allocate_shared(size_t bytes) override { return companion_->allocate_shared(bytes); }
+  size_t shared_bytes(const void* data) const override { return companion_->shared_bytes(data); }
 
  protected:
   void execute(const Collective& call) override;

@@ -19,7 +19,7 @@ std::string read_text(const char (&from)[64]) { return {from, strnlen(from, size
 
 }  // namespace
 
-void write_record(CallRecord& record, const Collective& call) {
+void write_record(CallRecord& record, const Collective& call, uint64_t buffer) {
   const std::string_view name = call.name, path = call.where.file_name();
   record.name_hash = fingerprint64(name);
   record.count = call.count;
@@ -29,6 +29,7 @@ void write_record(CallRecord& record, const Collective& call) {
   record.kind = call.kind;
   record.dtype = call.dtype;
   record.place = call.place;
+  record.buffer = buffer;
   write_text(record.name, name);
   write_text(record.file, path.substr(path.rfind('/') + 1));
 }

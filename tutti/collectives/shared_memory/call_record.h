@@ -6,7 +6,8 @@
 
 namespace tutti {
 
-void write_record(CallRecord& record, const Collective& call);
+// `buffer`: of a call in shared memory.
+void write_record(CallRecord& record, const Collective& call, uint64_t buffer = 0);
 
 // "all_reduce of 12 float32 'gradients' at train.cpp:41", as to_string of the call, with a name of at most 63 bytes.
 std::string to_string(const CallRecord& record);

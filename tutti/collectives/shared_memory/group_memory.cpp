@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <cerrno>
@@ -13,17 +14,26 @@
 namespace tutti {
 namespace {
 
-constexpr uint64_t kMagic = 0x3130'7075'6f72'6774;  // "tgroup01": another layout of the structs gets another number
+constexpr uint64_t kMagic = 0x3230'7075'6f72'6774;  // "tgroup02": another layout of the structs gets another number
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;  // a file that shrank would kill who reads it
 
+constexpr uint64_t kRoomBytes = uint64_t{1} << 56;
+
+// How a file begins, written by who creates it.
+struct FileHead {
+  uint64_t magic, size, room_bytes;
+};
+
 struct MemoryHeader {
-  uint64_t magic;
-  int64_t size;
+  FileHead head;
+  std::atomic<uint64_t> room_taken;
   FailureRecord failure;
   MemberState members[kMaxMembers];
 };
 
-constexpr size_t rounded(size_t bytes) { return (bytes + 4095) / 4096 * 4096; }
+constexpr size_t rounded(size_t bytes) {
+  return (bytes + GroupMemory::kPageBytes - 1) / GroupMemory::kPageBytes * GroupMemory::kPageBytes;
+}
 constexpr size_t kHeaderBytes = rounded(sizeof(MemoryHeader));
 
 constexpr size_t meeting_head_bytes(int num_sides) {
@@ -44,20 +54,34 @@ constexpr size_t total_bytes(int size) {
               str("file descriptor ", descriptor, " is not the shared memory of a group: ", what));
 }
 
-// The number of members, once it is sure that the file has all bytes of such a group and will keep them.
-int checked_size(int descriptor) {
+// No more than the file only looks as large as.
+uint64_t allowed_room_bytes() {
+  rlimit largest_file{};
+  return getrlimit(RLIMIT_FSIZE, &largest_file) == 0 && largest_file.rlim_cur / 2 < kRoomBytes ? 0 : kRoomBytes;
+}
+
+// How the file begins, once it is sure that it has all bytes of such a group and will keep them.
+FileHead checked_head(int descriptor) {
   struct stat status {};
   if (fstat(descriptor, &status) != 0) refuse_descriptor(descriptor, std::strerror(errno));
   const int seals = fcntl(descriptor, F_GET_SEALS);
   if (seals < 0 || (seals & kSeals) != kSeals) refuse_descriptor(descriptor, "it is no sealed memory");
-  uint64_t head[2] = {};
-  if (pread(descriptor, head, sizeof head, 0) != sizeof head || head[0] != kMagic)
+  FileHead head{};
+  if (pread(descriptor, &head, sizeof head, 0) != sizeof head || head.magic != kMagic)
     refuse_descriptor(descriptor, "it does not begin as one of this version does");
-  if (head[1] < 1 || head[1] > kMaxMembers ||
-      static_cast<size_t>(status.st_size) != total_bytes(static_cast<int>(head[1])))
-    refuse_descriptor(descriptor, str("it has ", status.st_size, " bytes and claims ", head[1], " members"));
-  return static_cast<int>(head[1]);
+  if (head.size < 1 || head.size > kMaxMembers || head.room_bytes > kRoomBytes ||
+      static_cast<size_t>(status.st_size) != total_bytes(static_cast<int>(head.size)) + head.room_bytes)
+    refuse_descriptor(descriptor, str("it has ", status.st_size, " bytes and claims ", head.size, " members"));
+  return head;
 }
+
+std::byte* mapped(const FileDescriptor& file, uint64_t place, size_t bytes) {
+  void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.number(), static_cast<off_t>(place));
+  if (data == MAP_FAILED) throw_no_room("mmap");
+  return static_cast<std::byte*>(data);
+}
+
+MemoryHeader& header(std::byte* data) { return *reinterpret_cast<MemoryHeader*>(data); }
 
 Meeting meeting_at(std::byte* at, int num_sides, size_t area_bytes) {
   return {.state = reinterpret_cast<MeetingState*>(at),
@@ -75,24 +99,48 @@ FileDescriptor GroupMemory::create(int size) {
                 str("a group of processes on one host has 1 to ", kMaxMembers, " members, not ", size));
   FileDescriptor file(memfd_create("tutti-group", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!file) throw_no_room("memfd_create");
-  const uint64_t head[2] = {kMagic, static_cast<uint64_t>(size)};
-  if (ftruncate(file.number(), static_cast<off_t>(total_bytes(size))) != 0) throw_no_room("ftruncate");
-  if (pwrite(file.number(), head, sizeof head, 0) != sizeof head) throw_no_room("pwrite");
+  const FileHead head{kMagic, static_cast<uint64_t>(size), allowed_room_bytes()};
+  if (ftruncate(file.number(), static_cast<off_t>(total_bytes(size) + head.room_bytes)) != 0)
+    throw_no_room("ftruncate");
+  if (pwrite(file.number(), &head, sizeof head, 0) != sizeof head) throw_no_room("pwrite");
   if (fcntl(file.number(), F_ADD_SEALS, kSeals) != 0) throw_no_room("F_ADD_SEALS");
   return file;
 }
 
-GroupMemory::GroupMemory(int descriptor) : size_(checked_size(descriptor)) {
-  void* mapped = mmap(nullptr, total_bytes(size_), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
-  if (mapped == MAP_FAILED) throw_no_room("mmap");
-  data_ = static_cast<std::byte*>(mapped);
+GroupMemory::GroupMemory(int descriptor) {
+  const FileHead head = checked_head(descriptor);
+  size_ = static_cast<int>(head.size);
+  room_bytes_ = head.room_bytes;
+  file_ = FileDescriptor(fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
+  if (!file_) throw_no_room("F_DUPFD_CLOEXEC");
+  data_ = mapped(file_, 0, total_bytes(size_));
 }
 
 GroupMemory::~GroupMemory() { munmap(data_, total_bytes(size_)); }
 
-FailureRecord& GroupMemory::failure() const { return reinterpret_cast<MemoryHeader*>(data_)->failure; }
+FailureRecord& GroupMemory::failure() const { return header(data_).failure; }
 
-MemberState& GroupMemory::member(int rank) const { return reinterpret_cast<MemoryHeader*>(data_)->members[rank]; }
+MemberState& GroupMemory::member(int rank) const { return header(data_).members[rank]; }
+
+std::optional<uint64_t> GroupMemory::take_room(size_t bytes) {
+  if (room_bytes_ == 0) return {};
+  std::atomic<uint64_t>& taken = header(data_).room_taken;
+  uint64_t begin = taken.load(std::memory_order_relaxed);
+  do
+    if (begin > room_bytes_ || bytes > room_bytes_ - begin)
+      throw Error(ErrorCode::resource_exhausted,
+                  str("shared memory of a group: ", bytes, " bytes behind ", begin, " of ", room_bytes_));
+  while (!taken.compare_exchange_weak(begin, begin + rounded(bytes), std::memory_order_relaxed));
+  return total_bytes(size_) + begin;
+}
+
+std::byte* GroupMemory::map(uint64_t place, size_t bytes) const {
+  const uint64_t first = total_bytes(size_);
+  if (place % kPageBytes != 0 || place < first || place - first > room_bytes_ || bytes > room_bytes_ - (place - first))
+    throw Error(ErrorCode::data_loss,
+                str("shared memory of a group: a member has ", bytes, " bytes at ", place, ", where no buffer is"));
+  return mapped(file_, place, bytes);
+}
 
 Meeting GroupMemory::all() const { return meeting_at(data_ + kHeaderBytes, size_, kAreaBytes); }
 

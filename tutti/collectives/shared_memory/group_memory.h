@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "tutti/collectives/collective.h"
 #include "tutti/core/file_descriptor.h"
@@ -25,6 +26,7 @@ struct CallRecord {
   CollectiveKind kind;
   Dtype dtype;
   BufferPlace place;
+  uint64_t buffer;          // GroupMemory::map; of BufferPlace::shared
   char name[64], file[64];  // their first bytes, their last bytes
 };
 
@@ -67,7 +69,8 @@ struct Meeting {
 };
 
 // The memory, mapped: an anonymous file that is there as long as a process has it open or mapped. Nothing is left
-// behind, whatever ends the processes. Pages that nobody touches take no room.
+// behind, whatever ends the processes. Pages that nobody touches take no room. Behind what all have mapped there is
+// room for the buffers of each member, more than ever is given out: no place of it is given out twice.
 class GroupMemory {
  public:
   // Throws: invalid_argument for a size out of 1 … kMaxMembers, resource_exhausted.
@@ -86,8 +89,17 @@ class GroupMemory {
   // Of sends from one member to another. The sender is side 0 and the only one that has data.
   Meeting pair(int from, int to) const;
 
+  static constexpr size_t kPageBytes = 4096;
+  // A place for so many bytes, of whole pages, that nobody has had; none where the system lets files have no such room.
+  std::optional<uint64_t> take_room(size_t bytes);
+  // The memory there, which may be what another member says that it has. Throws: data_loss for what cannot be such a
+  // place, resource_exhausted.
+  std::byte* map(uint64_t place, size_t bytes) const;
+
  private:
+  FileDescriptor file_;
   int size_ = 0;
+  uint64_t room_bytes_ = 0;
   std::byte* data_ = nullptr;
 };
 

@@ -56,9 +56,9 @@ bool MeetingPlace::has_come(const Seat& seat, uint64_t round) const {
   return seat.meeting.state->arrivals.load(std::memory_order_acquire) >= arrivals_of(seat.meeting, round);
 }
 
-void MeetingPlace::meet(const Seat& seat, const Collective& call, uint64_t round) {
+void MeetingPlace::meet(const Seat& seat, const Collective& call, uint64_t round, uint64_t buffer) {
   MeetingSide& own = seat.meeting.sides[seat.own];
-  write_record(own.calls[round & 1], call);
+  write_record(own.calls[round & 1], call, buffer);
   own.round.store(round, std::memory_order_release);
   std::atomic<uint64_t>& arrivals = seat.meeting.state->arrivals;
   uint64_t seen = arrivals.load(std::memory_order_relaxed);

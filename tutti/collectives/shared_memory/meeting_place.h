@@ -36,8 +36,8 @@ class MeetingPlace {
     return seat.meeting.sides[seat.own].round.load(std::memory_order_relaxed) + 1;
   }
   // Comes to a round, behind whatever was written for it, and waits for the others. What they wrote can then be read.
-  // Throws: the group's failure, found here or recorded before.
-  void meet(const Seat& seat, const Collective& call, uint64_t round);
+  // `buffer`: as of CallRecord. Throws: the group's failure, found here or recorded before.
+  void meet(const Seat& seat, const Collective& call, uint64_t round, uint64_t buffer = 0);
 
   // Records a failure, if it is the first, and wakes who waits.
   void record(ErrorCode code, const std::string& text);

@@ -10,11 +10,14 @@
 #include "tutti/collectives/local/reduce_kernel.h"
 #include "tutti/collectives/shared_memory/call_record.h"
 #include "tutti/collectives/shared_memory/meeting_place.h"
+#include "tutti/collectives/shared_memory/shared_buffers.h"
 #include "tutti/core/error.h"
 #include "tutti/core/str.h"
 
 namespace tutti {
 namespace {
+
+constexpr size_t kLineBytes = 64;  // of caches: of each, one member sums all
 
 void copy_bytes(void* to, const void* from, size_t num_bytes) {
   if (num_bytes > 0 && to != from) std::memcpy(to, from, num_bytes);
@@ -41,14 +44,19 @@ struct Stretch {
 // A call is cut into stretches that fit the members' areas. For each, a member writes its input to its own area, meets
 // the others, and reads from theirs what its output needs. A sum is taken by every member for itself, over all inputs
 // in rank order: the bits are equal, and one meeting is enough.
+//
+// In shared buffers each member takes the sum of a part, straight from the buffers of all and into all of them, between
+// two meetings: a line of another processor's cache is brought here once, to be read and written.
 class SharedMemoryGroup final : public Group {
  public:
-  SharedMemoryGroup(std::unique_ptr<GroupMemory> memory, int rank, const SharedMemoryGroupOptions& options)
+  SharedMemoryGroup(std::shared_ptr<GroupMemory> memory, int rank, const SharedMemoryGroupOptions& options)
       : Group(rank, memory->size()),
         memory_(std::move(memory)),
+        buffers_(std::make_shared<SharedBuffers>(memory_)),
         place_(*memory_, rank, options.timeout),
         ranks_(static_cast<size_t>(size())),
-        inputs_(ranks_.size()) {
+        inputs_(ranks_.size()),
+        outputs_(ranks_.size()) {
     std::iota(ranks_.begin(), ranks_.end(), 0);
     int32_t nobody = 0;
     if (!memory_->member(rank).pid.compare_exchange_strong(nobody, getpid()))
@@ -57,6 +65,10 @@ class SharedMemoryGroup final : public Group {
   }
   ~SharedMemoryGroup() override { memory_->member(rank()).has_left.store(1, std::memory_order_release); }
 
+  std::shared_ptr<std::byte> allocate_shared(size_t bytes) override {
+    return size() > 1 ? buffers_->allocate(bytes) : nullptr;
+  }
+  size_t shared_bytes(const void* data) const override { return buffers_->find(data).bytes; }
   void abort(const std::string& cause) override {
     place_.record(ErrorCode::cancelled, str("rank ", rank(), " has given up: ", cause));
   }
@@ -71,6 +83,8 @@ class SharedMemoryGroup final : public Group {
     place_.throw_if_failed(call.where);
     if (is_between_two(call))
       run_between_two(call);
+    else if (call.place == BufferPlace::shared)
+      sum_in_buffers(call);
     else
       run_together(call);
   }
@@ -85,13 +99,17 @@ class SharedMemoryGroup final : public Group {
   void put(const Stretch& stretch, std::byte* own) const;
   void take(const Stretch& stretch, const Meeting& all);
   void sum(const Stretch& stretch, const Meeting& all, int part);
+  void sum_in_buffers(const Collective& call);
+  void find_buffers(const Meeting& all, const Collective& call, uint64_t round);
   void check_all(const Meeting& all, const Collective& call, uint64_t round);
   void check_pair(const MeetingPlace::Seat& seat, const Collective& call, uint64_t round);
 
-  const std::unique_ptr<GroupMemory> memory_;
+  const std::shared_ptr<GroupMemory> memory_;
+  const std::shared_ptr<SharedBuffers> buffers_;
   MeetingPlace place_;
   std::vector<int> ranks_;           // 0, 1, …
   std::vector<const void*> inputs_;  // of a sum, by rank
+  std::vector<void*> outputs_;       // of a sum in shared buffers
 };
 
 template <class Round>
@@ -176,6 +194,35 @@ void SharedMemoryGroup::sum(const Stretch& stretch, const Meeting& all, int part
   reduce_kernel(item.dtype)(item, 0, stretch.bytes());
 }
 
+void SharedMemoryGroup::sum_in_buffers(const Collective& call) {
+  const MeetingPlace::Seat seat = seat_of_all();
+  const uint64_t round = MeetingPlace::next_round(seat);
+  place_.meet(seat, call, round, buffers_->find(call.output).place);
+  check_all(seat.meeting, call, round);
+  find_buffers(seat.meeting, call, round);
+  const auto bytes = static_cast<size_t>(call.count) * size_of(call.dtype);
+  const size_t part = (bytes / ranks_.size() / kLineBytes + 1) * kLineBytes;
+  const size_t begin = std::min(bytes, static_cast<size_t>(rank()) * part), end = std::min(bytes, begin + part);
+  const ReductionItem item{
+      .dtype = call.dtype, .inputs = inputs_, .outputs = outputs_, .count = call.count, .divisor = call.divisor};
+  if (begin < end) reduce_kernel(item.dtype)(item, begin, end);
+  place_.meet(seat, call, MeetingPlace::next_round(seat));
+}
+
+// Those of all members, as this one sees them.
+void SharedMemoryGroup::find_buffers(const Meeting& all, const Collective& call, uint64_t round) try {
+  const auto bytes = static_cast<size_t>(call.count) * size_of(call.dtype);
+  buffers_->expect_others(ranks_.size());
+  for (const int other : ranks_) {
+    const CallRecord& record = all.sides[other].calls[round & 1];
+    void* const data = other == rank() ? call.output : buffers_->of_other(record.buffer, bytes);
+    inputs_[static_cast<size_t>(other)] = outputs_[static_cast<size_t>(other)] = data;
+  }
+} catch (const Error& error) {
+  place_.record(error.code(), str("rank ", rank(), ", at ", to_string(call), ": ", error.what()));
+  place_.throw_failure(call.where);
+}
+
 // All members come to the same verdict, each for itself.
 void SharedMemoryGroup::check_all(const Meeting& all, const Collective& call, uint64_t round) {
   const CallRecord& first = all.sides[0].calls[round & 1];
@@ -215,7 +262,7 @@ void SharedMemoryGroup::check_pair(const MeetingPlace::Seat& seat, const Collect
 FileDescriptor create_group_memory(int size) { return GroupMemory::create(size); }
 
 std::unique_ptr<Group> shared_memory_group(int memory, int rank, const SharedMemoryGroupOptions& options) {
-  auto mapped = std::make_unique<GroupMemory>(memory);
+  auto mapped = std::make_shared<GroupMemory>(memory);
   if (rank < 0 || rank >= mapped->size())
     throw Error(ErrorCode::invalid_argument, str("a group of ", mapped->size(), " has no rank ", rank));
   return std::make_unique<SharedMemoryGroup>(std::move(mapped), rank, options);

@@ -20,7 +20,7 @@ FileDescriptor create_group_memory(int size);
 // This process as a member of the group in that memory. The descriptor may be closed afterwards. A process that ends,
 // whatever ends it, is a lost member: those that wait for it, or come to, throw unavailable within 30 ms.
 // Either all members finish a call or none does, up to what one that fails has written to its own output. A call that
-// all have come to, lost members too, is finished.
+// all have come to, to a sum in shared buffers the second time, is finished, by lost members too.
 // Throws: invalid_argument for a descriptor of anything else and a rank that is not there, already_exists for a rank
 // that is taken.
 std::unique_ptr<Group> shared_memory_group(int memory, int rank, const SharedMemoryGroupOptions& options = {});
