@@ -345,7 +345,8 @@ TEST_P(GroupConformance, SumsHaveTheSameBitsOnAllMembersAndInEveryRun) {
                    .input = shared.get(),
                    .output = shared.get(),
                    .place = BufferPlace::shared});
-        EXPECT_EQ(std::memcmp(shared.get(), values.data(), count * sizeof(float)), 0);
+        EXPECT_TRUE(
+            std::ranges::equal(std::as_bytes(std::span(values)), std::span(shared.get(), count * sizeof(float))));
       }
       float* result = &results[static_cast<size_t>(group.rank()) * count];
       if (run > 0) {
