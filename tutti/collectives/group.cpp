@@ -18,7 +18,8 @@ void Group::run(const Collective& call) {
 
 void Group::require_shared(const Collective& call) const {
   const bool sums_in_place = call.kind == CollectiveKind::all_reduce && call.input == call.output;
-  if (sums_in_place && shared_bytes(call.output) >= static_cast<size_t>(call.count) * size_of(call.dtype)) return;
+  const size_t room = shared_bytes(call.output);
+  if (sums_in_place && room > 0 && room >= static_cast<size_t>(call.count) * size_of(call.dtype)) return;
   throw Error(ErrorCode::invalid_argument,
               str("rank ", rank_, " of ", size_, ", ", to_string(call),
                   ": what is done there is an all_reduce in place, of what begins with a buffer of the group's own"),

@@ -102,19 +102,6 @@ TEST_F(ReplicaGradients, OfAllVariablesAreThereForEveryThreadThatAsks) {
   }
 }
 
-// On what global view has read too: 1e8 and -1e8 come first, and the 1 is not lost between them.
-TEST(OneReplica, AddsItsGradientsOneAfterTheOther) {
-  MirroredStrategy strategy({.devices = configure_logical_cpus(1)});
-  const Tensor w = strategy.build([] { return at::ones({}).set_requires_grad(true); });
-  strategy.run([&] { (w * 1e8).backward(); });
-  EXPECT_THAT(numbers(gather(w.grad())), ElementsAre(1e8));
-  strategy.run([&] {
-    (w * -1e8).backward();
-    w.backward();
-  });
-  EXPECT_THAT(numbers(gather(w.grad())), ElementsAre(1));
-}
-
 TEST_F(ReplicaGradients, ThatAreSparseStaySparse) {
   auto embedding = strategy.build([] { return torch::nn::Embedding(torch::nn::EmbeddingOptions(10, 2).sparse(true)); });
   const Tensor before = gather(embedding->weight.detach()).clone();

@@ -203,13 +203,8 @@ void MeshMeta::make_leaves() {
 const Tensor& MeshMeta::leaf(const ThreadView& view) {
   const auto replica = static_cast<size_t>(view.replica);
   const LeafState* states = states_.load(std::memory_order_acquire);
-  if (!states || states[replica].period != view.mesh->clock.period() || !values_->is_current()) {
-    const Tensor& own = first_look(replica);
-    // What an only replica's backward passes add is added to that, one after the other, as on one device.
-    if (leaves_.size() == 1 && !group_->is_of_processes() && global_.load(std::memory_order_acquire))
-      take_global_gradient(replica);
-    return own;
-  }
+  if (!states || states[replica].period != view.mesh->clock.period() || !values_->is_current())
+    return first_look(replica);
   if (requires_grad_ != known_flag_.load(std::memory_order_relaxed)) check_flag();
   return leaves_[replica];
 }

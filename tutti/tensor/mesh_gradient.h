@@ -71,8 +71,7 @@ class GradientGroup {
 // grad() is the replica's own gradient in replica view. In global view it is the reduction over the replicas, which is
 // made when grad() is first called. A gradient that global view has when replicas run again is kept, and counts once:
 // of a sum it becomes a part of the first replica's gradient, of a mean a part of every replica's. So zero_grad() in
-// the replicas clears it too. An only replica takes it when it first sees the variable: its gradients are added to it
-// one after the other, as on one device.
+// the replicas clears it too.
 //
 // requires_grad_() and register_hook(), called in a replica, are for that replica alone. Back in global view the tensor
 // requires a gradient if the first replica's leaf does. What global view sets holds for all replicas.

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <limits>
 
 namespace tutti {
 namespace {
@@ -11,8 +12,8 @@ constexpr size_t kMostSpare = 4;
 constexpr size_t kMostOthers = 4096;  // a process may have 65,530 mappings
 
 size_t whole_pages(size_t bytes) {
-  constexpr size_t page = GroupMemory::kPageBytes;
-  return std::max<size_t>((bytes + page - 1) / page, 1) * page;
+  constexpr size_t page = GroupMemory::kPageBytes, most = std::numeric_limits<size_t>::max() / page;
+  return std::clamp<size_t>(bytes / page + (bytes % page > 0 ? 1 : 0), 1, most) * page;
 }
 
 void release(const SharedBuffers::Buffer& buffer) {

@@ -272,6 +272,7 @@ TEST(SharedBuffers, AreAllThatIsSummedInSharedMemory) {
   const auto refusal = [&](Collective call) { return error_of([&] { group.run(call); }); };
   const auto is_refused = AllOf(HasSubstr("invalid_argument"), HasSubstr(", in shared memory: what is done there"));
   EXPECT_THAT(refusal(sum_in(foreign, 1)), is_refused);
+  EXPECT_THAT(refusal(sum_in(foreign, 0)), is_refused);
   EXPECT_THAT(refusal(sum_in(buffer, 1025)), is_refused);
   Collective other = sum_in(buffer, 1);
   other.kind = CollectiveKind::broadcast;
@@ -317,6 +318,8 @@ TEST(SharedBuffers, AreUsedAgainAndGiveTheirPagesBack) {
     std::memset(buffer.get(), 1, bytes);
     return buffer;
   };
+  EXPECT_THAT(error_of([&] { group.allocate_shared(~size_t{0}); }), HasSubstr("resource_exhausted"));
+  EXPECT_THAT(error_of([&] { group.allocate_shared(size_t{1} << 57); }), HasSubstr("resource_exhausted"));
   const std::byte* const first = filled(1 << 20).get();
   EXPECT_EQ(filled((1 << 20) - 5).get(), first);
   const auto before = pages();
