@@ -31,13 +31,10 @@ struct MemoryHeader {
   MemberState members[kMaxMembers];
 };
 
-constexpr size_t rounded(size_t bytes) {
-  return (bytes + GroupMemory::kPageBytes - 1) / GroupMemory::kPageBytes * GroupMemory::kPageBytes;
-}
-constexpr size_t kHeaderBytes = rounded(sizeof(MemoryHeader));
+constexpr size_t kHeaderBytes = GroupMemory::whole_pages(sizeof(MemoryHeader));
 
 constexpr size_t meeting_head_bytes(int num_sides) {
-  return rounded(sizeof(MeetingState) + static_cast<size_t>(num_sides) * sizeof(MeetingSide));
+  return GroupMemory::whole_pages(sizeof(MeetingState) + static_cast<size_t>(num_sides) * sizeof(MeetingSide));
 }
 constexpr size_t all_bytes(int size) { return meeting_head_bytes(size) + 2 * static_cast<size_t>(size) * kAreaBytes; }
 constexpr size_t kPairBytes = meeting_head_bytes(2) + 2 * kPairAreaBytes;
@@ -130,7 +127,7 @@ std::optional<uint64_t> GroupMemory::take_room(size_t bytes) {
     if (begin > room_bytes_ || bytes > room_bytes_ - begin)
       throw Error(ErrorCode::resource_exhausted,
                   str("shared memory of a group: ", bytes, " bytes behind ", begin, " of ", room_bytes_));
-  while (!taken.compare_exchange_weak(begin, begin + rounded(bytes), std::memory_order_relaxed));
+  while (!taken.compare_exchange_weak(begin, begin + bytes, std::memory_order_relaxed));
   return total_bytes(size_) + begin;
 }
 

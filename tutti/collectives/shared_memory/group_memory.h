@@ -1,8 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 
 #include "tutti/collectives/collective.h"
@@ -90,7 +92,12 @@ class GroupMemory {
   Meeting pair(int from, int to) const;
 
   static constexpr size_t kPageBytes = 4096;
-  // A place for so many bytes, of whole pages, that nobody has had; none where the system lets files have no such room.
+  // The bytes of the pages that so many bytes take, at least one. More than there can be stay more.
+  static constexpr size_t whole_pages(size_t bytes) {
+    constexpr size_t most = std::numeric_limits<size_t>::max() / kPageBytes;
+    return std::clamp<size_t>(bytes / kPageBytes + (bytes % kPageBytes > 0 ? 1 : 0), 1, most) * kPageBytes;
+  }
+  // A place for so many whole pages' bytes that nobody has had; none where the system lets files have no such room.
   std::optional<uint64_t> take_room(size_t bytes);
   // The memory there, which may be what another member says that it has. Throws: data_loss for what cannot be such a
   // place, resource_exhausted.

@@ -3,18 +3,12 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <limits>
 
 namespace tutti {
 namespace {
 
 constexpr size_t kMostSpare = 4;
 constexpr size_t kMostOthers = 4096;  // a process may have 65,530 mappings
-
-size_t whole_pages(size_t bytes) {
-  constexpr size_t page = GroupMemory::kPageBytes, most = std::numeric_limits<size_t>::max() / page;
-  return std::clamp<size_t>(bytes / page + (bytes % page > 0 ? 1 : 0), 1, most) * page;
-}
 
 void release(const SharedBuffers::Buffer& buffer) {
   madvise(buffer.data, buffer.bytes, MADV_REMOVE);  // its pages, whoever else has mapped them
@@ -29,7 +23,7 @@ SharedBuffers::~SharedBuffers() {
 }
 
 std::shared_ptr<std::byte> SharedBuffers::allocate(size_t bytes) {
-  const size_t whole = whole_pages(bytes);
+  const size_t whole = GroupMemory::whole_pages(bytes);
   const std::lock_guard lock(mutex_);
   Buffer buffer;
   if (const auto found = std::ranges::find(spare_, whole, &Buffer::bytes); found != spare_.end()) {
@@ -65,7 +59,8 @@ std::byte* SharedBuffers::of_other(uint64_t place, size_t bytes) {
   if (known.bytes >= bytes) return known.data;
   if (known.data) munmap(known.data, known.bytes);
   known = {};
-  known = {memory_->map(place, whole_pages(bytes)), place, whole_pages(bytes)};
+  const size_t whole = GroupMemory::whole_pages(bytes);
+  known = {memory_->map(place, whole), place, whole};
   return known.data;
 }
 
