@@ -436,6 +436,36 @@ TEST(FunctionOnDevices, GradientsThatReplicasLeaveAreAddedToThoseThatAreThere) {
   }
 }
 
+// 1e8 and -1e8 come first, and the 1 is not lost between them.
+TEST(FunctionOnDevices, AnOnlyReplicaAddsItsGradientsOneAfterTheOther) {
+  MirroredStrategy strategy({.devices = test_devices(1)});
+  const Tensor w = strategy.build([] { return torch::ones({}, torch::requires_grad()); });
+  const Tensor other = strategy.build([] { return torch::ones({}, torch::requires_grad()); });
+  const auto add = [&] {
+    (w * -1e8).backward();
+    w.backward();
+  };
+  const auto in_replica = function(add);
+  const auto with_run = function([&] { strategy.run(add); });
+  const std::vector<std::function<void()>> ways = {[&] { strategy.run([&] { in_replica(); }); }, [&] { with_run(); },
+                                                   [&] { strategy.run(add); }};
+  for (size_t way = 0; way < ways.size(); ++way)
+    for (const bool reads : {true, false}) {
+      SCOPED_TRACE(testing::Message() << "way " << way << (reads ? ", read in global view" : ""));
+      for (int i = 0; i < 6; ++i) {
+        strategy.run([&] { (w * 1e8 + other).backward(); });
+        if (reads) {
+          EXPECT_EQ(w.grad().item<float>(), 1e8);
+        }
+        ways[way]();
+        EXPECT_EQ(w.grad().item<float>(), 1) << i;
+        EXPECT_EQ(other.grad().item<float>(), i + 1);
+        w.mutable_grad().reset();
+      }
+      other.mutable_grad().reset();
+    }
+}
+
 TEST(FunctionOnDevices, AReplicaThatAddsToItsOwnGradientIsRefused) {
   Leaving net(2, ReduceOp::sum);
   const auto pass = function([&](const PerReplica<Tensor>& batch) { return net.pass(batch); }, {.name = "pass"});

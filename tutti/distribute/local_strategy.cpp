@@ -176,8 +176,8 @@ std::unique_ptr<StrategyScope> LocalStrategy::scope(BuildOptions options, std::s
 void LocalStrategy::run_replicas(FunctionRef<void(int replica)> function, const RunOptions& options) {
   if (!current_rendezvous()) refuse_other_strategy("run");  // the runner refuses a run in a run
   if (state_->made && !current_rendezvous()) state_->made->settle();
-  state_->sum->note_run();
-  state_->mean->note_run();
+  state_->sum->begin_run();
+  state_->mean->begin_run();
   state_->runner->run(function, options, state_->sum);
 }
 

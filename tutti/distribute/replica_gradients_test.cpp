@@ -6,6 +6,7 @@
 #include <ATen/ops/randn.h>
 #include <ATen/ops/tensor.h>
 #include <gmock/gmock.h>
+#include <torch/csrc/autograd/autograd.h>
 #include <torch/nn/modules/embedding.h>
 #include <torch/optim/adagrad.h>
 #include <torch/optim/adam.h>
@@ -100,6 +101,28 @@ TEST_F(ReplicaGradients, OfAllVariablesAreThereForEveryThreadThatAsks) {
         EXPECT_EQ(gather(gradient)[0].item<float>(), 3);
       });
   }
+}
+
+// On what global view has read too: 1e8 and -1e8 come first, and the 1 is not lost between them.
+TEST(OneReplica, AddsItsGradientsOneAfterTheOther) {
+  MirroredStrategy strategy({.devices = configure_logical_cpus(1)});
+  const Tensor w = strategy.build([] { return at::ones({}).set_requires_grad(true); });
+  strategy.run([&] { (w * 1e8).backward(); });
+  EXPECT_THAT(numbers(gather(w.grad())), ElementsAre(1e8));
+  strategy.run([&] {
+    (w * -1e8).backward();
+    w.backward();
+  });
+  EXPECT_THAT(numbers(gather(w.grad())), ElementsAre(1));
+}
+
+TEST(OneReplica, LeavesAGradientWithAGraphToGlobalView) {
+  MirroredStrategy strategy({.devices = configure_logical_cpus(1)});
+  const Tensor w = strategy.build([] { return at::full({}, 3.).set_requires_grad(true); });
+  const Tensor in_global_view = torch::autograd::grad({w * w}, {w}, {}, {}, /*create_graph=*/true)[0];
+  w.mutable_grad() = in_global_view;
+  strategy.run([&] { w.mul(2).detach(); });
+  EXPECT_TRUE(w.grad().is_same(in_global_view));
 }
 
 TEST_F(ReplicaGradients, ThatAreSparseStaySparse) {

@@ -46,7 +46,7 @@ std::string indented(const std::string& lines) {
 const Tensor& gradient_of(const Tensor& leaf) {
   const MeshMeta* const meta = is_mesh_tensor(leaf) ? mesh_impl(leaf).mesh_meta() : nullptr;
   const bool only_looks = meta && (in_replica_view() || meta->group()->is_of_processes());
-  return only_looks ? meta->grad_ : leaf.grad();
+  return only_looks ? meta->unreduced_gradient() : leaf.grad();
 }
 
 at::ArrayRef<Tensor> gradient_pieces(const Tensor& leaf) {

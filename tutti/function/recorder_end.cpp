@@ -153,10 +153,12 @@ void Recorder::refuse_resized_arguments() {
   }
 }
 
-// Who asks for the variable's gradient after the call would have them reduced then.
+// Who asks for the variable's gradient after the call would have them reduced then. What an only replica found is all
+// of the gradient, and its own.
 void Recorder::reduce_gradients_of_replicas() {
   for (const ReplicaLeaf& met : replica_leaves_)
-    if (!met.had_gradient() && met.has_new_gradient()) met.variable().grad();
+    if (met.has_new_gradient() && (!met.had_gradient() || mesh_impl(met.variable()).mesh_meta()->has_only_replica()))
+      met.variable().grad();
 }
 
 // A replay, in which no replica runs, leaves them so, too: what is reduced next is the same in all processes.

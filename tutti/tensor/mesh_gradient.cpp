@@ -159,6 +159,12 @@ void GradientGroup::reduce() {
   sums_ = std::move(sums);
 }
 
+void GradientGroup::begin_run() {
+  note_run();
+  const std::lock_guard lock(mutex_);
+  for (MeshMeta* member : members_) member->give_only_replica();
+}
+
 void GradientGroup::drop() {
   const std::lock_guard lock(mutex_);
   ran_.store(false, std::memory_order_relaxed);
@@ -200,11 +206,24 @@ void MeshMeta::make_leaves() {
   states_.store(owned_states_.get(), std::memory_order_release);
 }
 
+// Not one with a graph of its own, to which LibTorch, too, adds no gradient in place.
+void MeshMeta::give_only_replica() {
+  if (has_only_replica() && global_.load(std::memory_order_acquire) && !(grad_.defined() && grad_.requires_grad()))
+    take_global_gradient(0);
+}
+
+const Tensor& MeshMeta::unreduced_gradient() const {
+  return grad_.defined() || !has_only_replica() ? grad_ : leaves_[0].grad();
+}
+
 const Tensor& MeshMeta::leaf(const ThreadView& view) {
   const auto replica = static_cast<size_t>(view.replica);
   const LeafState* states = states_.load(std::memory_order_acquire);
-  if (!states || states[replica].period != view.mesh->clock.period() || !values_->is_current())
-    return first_look(replica);
+  if (!states || states[replica].period != view.mesh->clock.period() || !values_->is_current()) {
+    const Tensor& own = first_look(replica);
+    if (!states) give_only_replica();
+    return own;
+  }
   if (requires_grad_ != known_flag_.load(std::memory_order_relaxed)) check_flag();
   return leaves_[replica];
 }

@@ -34,7 +34,10 @@ class GradientGroup {
       ReduceOp op, Reduction reduction = [](std::span<BufferSum> items) { sum_buffers(items); },
       std::shared_ptr<Processes> processes = {});
   ReduceOp op() const { return op_; }
-  // To be called before replicas run.
+  // Replicas are about to run. An only one takes the gradients that global view has, so that what its backward passes
+  // add is added to these, one after the other, as on one device.
+  void begin_run();
+  // They ran, as the replay of a recording tells.
   void note_run() { ran_.store(processes_ != nullptr, std::memory_order_relaxed); }
   // Whether they did since the last reduction, in which all processes take part.
   bool has_run() const { return ran_.load(std::memory_order_relaxed); }
@@ -71,7 +74,7 @@ class GradientGroup {
 // grad() is the replica's own gradient in replica view. In global view it is the reduction over the replicas, which is
 // made when grad() is first called. A gradient that global view has when replicas run again is kept, and counts once:
 // of a sum it becomes a part of the first replica's gradient, of a mean a part of every replica's. So zero_grad() in
-// the replicas clears it too.
+// the replicas clears it too. The only replica of a process alone has it from the beginning.
 //
 // requires_grad_() and register_hook(), called in a replica, are for that replica alone. Back in global view the tensor
 // requires a gradient if the first replica's leaf does. What global view sets holds for all replicas.
@@ -91,6 +94,10 @@ class MeshMeta final : public torch::autograd::AutogradMeta {
   // In global view: the leaves of all replicas.
   c10::ArrayRef<Tensor> leaves();
   const std::shared_ptr<GradientGroup>& group() const { return group_; }
+  // Whether it has one replica, in this process alone.
+  bool has_only_replica() const { return leaves_.size() == 1 && !group_->is_of_processes(); }
+  // In any view: what global view has, or the only replica has taken of it. Reduces nothing.
+  const Tensor& unreduced_gradient() const;
 
   // What Tensor::requires_grad_() does: in a replica, and after it was called in global view.
   void set_requires_grad_in(const ThreadView& view, bool requires_grad);
@@ -122,6 +129,7 @@ class MeshMeta final : public torch::autograd::AutogradMeta {
   [[noreturn]] void refuse_switch() const;
   Tensor& grad_in(const ThreadView& view);
   void take_global_gradient(size_t replica);
+  void give_only_replica();
   bool moves_to_first() const { return group_->op() == ReduceOp::sum || leaves_.size() == 1; }
   Tensor rest_of_global_gradient() const;
   void set_global_gradient(Tensor gradient);
