@@ -22,37 +22,115 @@ struct PlainAccess {
   at::NoGradGuard no_grad;
 };
 
-}  // namespace
+// So many bytes have a checksum of their own: few that did not change are looked at beside a row that did.
+constexpr size_t kBlockBytes = 1024;
 
-uint32_t CoordinatorCopies::checksum(int number) const {
-  const auto& buffer = mesh_impl(state_.tensor(number)).read()[0];
-  return crc32c(buffer.const_data_ptr(), buffer.nbytes());
+std::span<const uint8_t> bytes_of(const Tensor& buffer) {
+  return {static_cast<const uint8_t*>(buffer.const_data_ptr()), buffer.nbytes()};
 }
+
+uint32_t checksum(std::span<const uint8_t> bytes, size_t block) {
+  const auto rest = bytes.subspan(block * kBlockBytes);
+  return crc32c(rest.data(), std::min(rest.size(), kBlockBytes));
+}
+
+std::vector<uint32_t> checksums_of(std::span<const uint8_t> bytes) {
+  std::vector<uint32_t> all((bytes.size() + kBlockBytes - 1) / kBlockBytes);
+  for (size_t block = 0; block < all.size(); ++block) all[block] = checksum(bytes, block);
+  return all;
+}
+
+}  // namespace
 
 // Since it was brought.
 bool CoordinatorCopies::was_written(int number) const {
   const auto position = static_cast<size_t>(number);
-  return position < checksums_.size() && checksum(number) != checksums_[position];
+  if (position >= checksums_.size() || checksums_[position].empty()) return false;
+  const auto bytes = bytes_of(mesh_impl(state_.tensor(number)).read()[0]);
+  const auto& known = checksums_[position];
+  for (size_t block = 0; block < known.size(); ++block)
+    if (checksum(bytes, block) != known[block]) return true;
+  return false;
 }
 
 void CoordinatorCopies::pull(bool keeps_writes) {
   if (keeps_writes) state_.settle_optimizers();
   const PlainAccess access;
-  std::vector<int> brought, changed;
+  checksums_.resize(static_cast<size_t>(state_.num_tensors()));
+  std::vector<int> brought;
   for (int number = 0; number < state_.num_tensors(); ++number)
     if (state_.is_alive(number) && !(keeps_writes && was_written(number))) brought.push_back(number);
-  pull_tensors(requests_, state_, known_, brought, [&](int number) {
-    if (changed.empty() || std::ranges::find(changed, number) == changed.end()) changed.push_back(number);
-    return static_cast<char*>(mesh_impl(state_.tensor(number)).overwrite()[0].mutable_data_ptr());
+  const auto write = [&](int server) -> std::optional<LongMessage> {
+    if (!has_any(state_, brought, server)) return {};
+    LongMessage message(Kind::pull_changes);
+    write_pull(message, state_, known_, brought, server);
+    return message;
+  };
+  std::vector<bool> is_changed(checksums_.size());
+  requests_.ask(write, [&](int server, ByteReader& reader) {
+    for (const int number : brought) {
+      if (!is_on(state_, number, server)) continue;
+      const auto version = static_cast<uint64_t>(reader.number());
+      if (version == known_.of(number, server)) continue;
+      is_changed[static_cast<size_t>(number)] = true;
+      take(number, (reader.number_in(0, 1) == 1 ? read_rows : read_whole)(state_, number, server, reader));
+      known_.of(number, server) = version;
+    }
   });
-  checksums_.resize(static_cast<size_t>(state_.num_tensors()));
-  for (const int number : changed) {
+  for (const int number : brought) {
+    if (!is_changed[static_cast<size_t>(number)]) continue;
     auto& impl = mesh_impl(state_.tensor(number));
     if (!impl.is_inference()) impl.bump_version();
     impl.finish_write();
-    checksums_[static_cast<size_t>(number)] = checksum(number);
   }
   pull_numbers(keeps_writes);
+}
+
+std::vector<CoordinatorCopies::Part> CoordinatorCopies::read_whole(const ServedState& state, int number, int server,
+                                                                   ByteReader& reader) {
+  if (state.bytes_on(number, server) > reader.left()) reader.damaged("a value ends too early");
+  const ServedTensor& of = state[number];
+  std::vector<Part> parts;
+  for (const Shard& shard : of.shards)
+    if (const auto count = static_cast<size_t>(shard.num_rows * of.row_bytes); shard.server == server && count > 0)
+      parts.push_back({static_cast<size_t>(shard.first_row * of.row_bytes), count, read_part(reader, count)});
+  return parts;
+}
+
+std::vector<CoordinatorCopies::Part> CoordinatorCopies::read_rows(const ServedState& state, int number, int server,
+                                                                  ByteReader& reader) {
+  const auto row_bytes = static_cast<size_t>(state[number].row_bytes);
+  std::vector<Part> parts;
+  for (const int64_t row : state.read_rows(reader, number, server))
+    parts.push_back({static_cast<size_t>(row) * row_bytes, row_bytes, nullptr});
+  for (Part& part : parts) part.from = reader.raw(row_bytes);
+  return parts;
+}
+
+// The parts ascend. Where the program has written meanwhile beside one, the block keeps its checksum, and so counts as
+// written since.
+void CoordinatorCopies::take(int number, std::span<const Part> parts) {
+  auto& impl = mesh_impl(state_.tensor(number));
+  const bool is_whole = parts.size() == 1 && parts[0].count == impl.components()[0].nbytes();
+  const Tensor& buffer = (is_whole ? impl.overwrite() : impl.write())[0];
+  auto* const memory = static_cast<uint8_t*>(buffer.mutable_data_ptr());
+  const auto bytes = bytes_of(buffer);
+  auto& checksums = checksums_[static_cast<size_t>(number)];
+  std::vector<size_t> blocks;  // that parts lie in
+  const auto was_written = [&](size_t block, const Part& part) {
+    const size_t begin = block * kBlockBytes, end = std::min(begin + kBlockBytes, bytes.size());
+    return (begin < part.begin || part.begin + part.count < end) && checksum(bytes, block) != checksums[block];
+  };
+  if (checksums.empty()) checksums = checksums_of(bytes);
+  size_t next = 0;
+  for (const Part& part : parts)
+    for (size_t block = std::max(next, part.begin / kBlockBytes); block * kBlockBytes < part.begin + part.count;
+         ++block) {
+      if (!was_written(block, part)) blocks.push_back(block);
+      next = block + 1;
+    }
+  for (const Part& part : parts) std::memcpy(memory + part.begin, part.from, part.count);
+  for (const size_t block : blocks) checksums[block] = checksum(bytes, block);
 }
 
 // A server that has no variable of an update does not count it: the greatest of each number is the one that counts.
@@ -100,7 +178,8 @@ void CoordinatorCopies::push_writes() {
     return message;
   };
   requests_.ask(write, [](int, ByteReader&) {});
-  for (const int number : written) checksums_[static_cast<size_t>(number)] = checksum(number);
+  for (const int number : written)
+    checksums_[static_cast<size_t>(number)] = checksums_of(bytes_of(mesh_impl(state_.tensor(number)).read()[0]));
   push_numbers();
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "tutti/distribute/servers/server_requests.h"
@@ -9,7 +10,7 @@ namespace tutti::servers {
 
 // The coordinator's copies of all that servers keep. As long as no function is under way they are the value: they are
 // read, written, saved and restored as any variables, and what was written goes to the servers before the next function
-// begins. One thread.
+// begins. Of a table that was updated row by row, the rows that have changed are brought alone. One thread.
 class CoordinatorCopies {
  public:
   CoordinatorCopies(const ServedState& state, const std::vector<std::unique_ptr<Link>>& servers,
@@ -24,14 +25,23 @@ class CoordinatorCopies {
 
  private:
   bool was_written(int number) const;
+  // Bytes of a tensor that have come.
+  struct Part {
+    size_t begin, count;
+    const uint8_t* from;
+  };
+  static std::vector<Part> read_whole(const ServedState& state, int number, int server, ByteReader& reader);
+  static std::vector<Part> read_rows(const ServedState& state, int number, int server, ByteReader& reader);
+  void take(int number, std::span<const Part> parts);
   void pull_numbers(bool keeps_writes);
   void push_numbers();
-  uint32_t checksum(int number) const;
+
+  using Checksums = std::vector<uint32_t>;  // of each kBlockBytes
 
   const ServedState& state_;
   ServerRequests requests_;
   KnownVersions known_;
-  std::vector<uint32_t> checksums_;           // of the tensors, as they were brought
+  std::vector<Checksums> checksums_;          // of the tensors, as they were brought; empty: it was not
   std::vector<std::vector<double>> numbers_;  // of the optimizers
 };
 

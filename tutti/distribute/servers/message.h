@@ -16,6 +16,7 @@ enum class Kind : int64_t {
   call,   // of functions, in order; each is answered, several in one message
   answers,
   pull,          // tensors, with the versions that are known; answered by the others' rows
+  pull_changes,  // the same; answered by the rows that have changed since, where these are few
   pull_rows,     // of one tensor; answered by them
   push,          // gradients for an optimizer, or differences; answered
   assign,        // rows of tensors; answered

@@ -184,6 +184,21 @@ void ServedState::append_rows(LongMessage& message, int number, int server, cons
       message.part(from + shard.first_row * of.row_bytes, static_cast<size_t>(shard.num_rows * of.row_bytes), owner);
 }
 
+std::vector<int64_t> ServedState::read_rows(ByteReader& reader, int number, int server) const {
+  const ServedTensor& of = (*this)[number];
+  std::vector<int64_t> rows(static_cast<size_t>(reader.count(sizeof(int64_t))));
+  size_t shard = 0;
+  int64_t least = 0;
+  for (int64_t& row : rows) {
+    row = reader.number_in(least, of.num_rows - 1);
+    least = row + 1;
+    while (row >= of.shards[shard].first_row + of.shards[shard].num_rows) ++shard;
+    if (of.shards[shard].server != server)
+      reader.damaged(str("row ", row, " of tensor ", number, " is not on ps ", server));
+  }
+  return rows;
+}
+
 void ServedState::take(ByteReader& reader, int number, int server, char* memory) const {
   const ServedTensor& of = (*this)[number];
   for (const Shard& shard : of.shards) {

@@ -75,6 +75,8 @@ class ServedState {
   // The same of other memory that has a whole such tensor; `owner`: see LongMessage::part.
   void append_rows(LongMessage& message, int number, int server, const void* whole,
                    const std::shared_ptr<const void>& owner = {}) const;
+  // Numbers of rows of that server, each behind the one before. Throws: data_loss for others.
+  std::vector<int64_t> read_rows(ByteReader& reader, int number, int server) const;
   // Writes such bytes where `memory` has the whole tensor. Throws: data_loss for another number of them.
   void take(ByteReader& reader, int number, int server, char* memory) const;
 

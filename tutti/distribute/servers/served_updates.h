@@ -34,6 +34,10 @@ struct ServedOptimizer {
   // once the optimizer is gone.
   std::function<void(std::span<const ServedGradient> gradients, std::span<const at::Tensor> variables, double scale)>
       apply;
+  // Whether an update by that gradient leaves all rows but its own as they are, of the variable and of what of its
+  // slots has as many rows. To be asked before the update.
+  std::function<bool(const ServedGradient& gradient, const at::Tensor& variable)> changes_rows_alone =
+      [](const ServedGradient&, const at::Tensor&) { return false; };
   // The rest of its state: options, and counts of steps, which grow. A server that has no part in some updates has
   // smaller ones.
   std::function<std::vector<double>()> numbers;

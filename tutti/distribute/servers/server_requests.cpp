@@ -63,13 +63,9 @@ void connect_again(const ServerRequests::Renew& renew, int server, const Error& 
   warn(str(lost.what(), "; it is connected to again"));
 }
 
-namespace {
-
 bool is_on(const ServedState& state, int tensor, int server) {
   return std::ranges::any_of(state[tensor].shards, [&](const Shard& shard) { return shard.server == server; });
 }
-
-}  // namespace
 
 bool has_any(const ServedState& state, std::span<const int> tensors, int server) {
   return std::ranges::any_of(tensors, [&](int tensor) { return is_on(state, tensor, server); });
@@ -95,18 +91,6 @@ void read_pull(ByteReader& reader, const ServedState& state, KnownVersions& know
     state.take(reader, tensor, server, memory(tensor));
     known.of(tensor, server) = version;
   }
-}
-
-void pull_tensors(ServerRequests& requests, const ServedState& state, KnownVersions& known,
-                  std::span<const int> tensors, FunctionRef<char*(int tensor)> memory) {
-  const auto write = [&](int server) -> std::optional<LongMessage> {
-    if (!has_any(state, tensors, server)) return {};
-    LongMessage message(Kind::pull);
-    write_pull(message, state, known, tensors, server);
-    return message;
-  };
-  requests.ask(write,
-               [&](int server, ByteReader& reader) { read_pull(reader, state, known, tensors, server, memory); });
 }
 
 }  // namespace tutti::servers

@@ -71,11 +71,8 @@ void write_pull(LongMessage& message, const ServedState& state, KnownVersions& k
 // What a server answers to that: calls `memory(tensor)`, for tensors that changed, for where they go.
 void read_pull(ByteReader& reader, const ServedState& state, KnownVersions& known, std::span<const int> tensors,
                int server, FunctionRef<char*(int tensor)> memory);
-// Whether it has rows of any.
+// Whether a server has rows of a tensor; of any.
+bool is_on(const ServedState& state, int tensor, int server);
 bool has_any(const ServedState& state, std::span<const int> tensors, int server);
-
-// Brings the rows that have changed since `known`: calls `memory(tensor)`, for tensors that changed, for where they go.
-void pull_tensors(ServerRequests& requests, const ServedState& state, KnownVersions& known,
-                  std::span<const int> tensors, FunctionRef<char*(int tensor)> memory);
 
 }  // namespace tutti::servers

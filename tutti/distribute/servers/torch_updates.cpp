@@ -154,6 +154,7 @@ struct TorchUpdates::State {
   void take_slots();
   bool takes_sparse(size_t group) const;
   bool keeps_still(const Parameter& parameter) const;
+  bool changes_rows_alone(const Parameter& parameter, bool is_sparse) const;
   const Parameter& parameter_of(const Tensor& variable) const;
   void step_rows(const Parameter& parameter, const Tensor& gradient);
   void apply(std::span<const ServedGradient> gradients, std::span<const Tensor> variables);
@@ -216,6 +217,18 @@ bool TorchUpdates::State::keeps_still(const Parameter& parameter) const {
   const bool divides_by_zero = static_cast<float>(number_of(by, "eps", 1)) == 0;
   return (dtype == at::kFloat || dtype == at::kDouble) && takes_sparse(parameter.group) && !decays(by) &&
          !divides_by_zero;
+}
+
+// Whether the next step, by a gradient of rows, does not touch others, nor puts other slots in the place of those.
+bool TorchUpdates::State::changes_rows_alone(const Parameter& parameter, bool is_sparse) const {
+  if (is_sparse && decays(options(parameter.group))) return false;
+  if (!(is_sparse ? takes_sparse(parameter.group) : keeps_still(parameter))) return false;
+  OptimizerParamState* const state = find(parameter);
+  if (!state) return parameter.slots.empty();
+  const auto own = tensors(parameter, *state);
+  for (size_t i = 0; i < own.size(); ++i)
+    if (!own[i]->is_same(parameter.slots[i])) return false;
+  return true;
 }
 
 const TorchUpdates::State::Parameter& TorchUpdates::State::parameter_of(const Tensor& variable) const {
@@ -328,6 +341,10 @@ ServedOptimizer TorchUpdates::State::serve(const std::shared_ptr<State>& self, s
   to_serve.is_alive = [weak = std::weak_ptr(self)] { return !weak.expired(); };
   to_serve.settle = [alive] { alive()->take_slots(); };
   to_serve.apply = [alive](auto gradients, auto variables, double) { alive()->apply(gradients, variables); };
+  to_serve.changes_rows_alone = [alive](const ServedGradient& gradient, const Tensor& variable) {
+    const auto self = alive();
+    return self->changes_rows_alone(self->parameter_of(variable), gradient.is_sparse);
+  };
   to_serve.numbers = [alive] { return alive()->numbers(); };
   to_serve.set_numbers = [alive](std::span<const double> numbers) { alive()->set_numbers(numbers); };
   return to_serve;

@@ -7,6 +7,7 @@
 #include <ATen/ops/zeros.h>
 #include <c10/core/CPUAllocator.h>
 
+#include <cmath>
 #include <cstring>
 
 #include "tutti/core/str.h"
@@ -78,6 +79,7 @@ void VariableServer::answer(Kind kind, ByteReader& reader, const Incoming& reque
   };
   switch (kind) {
     case Kind::pull: return pull(reader, message);
+    case Kind::pull_changes: return pull_changes(reader, message);
     case Kind::pull_rows: return pull_rows(reader, message);
     case Kind::push: return push(reader, request, message);
     case Kind::assign: return assign(reader);
@@ -96,10 +98,30 @@ void VariableServer::answer(Kind kind, ByteReader& reader, const Incoming& reque
   }
 }
 
-uint64_t& VariableServer::version(int number) {
-  if (versions_.size() < static_cast<size_t>(state_.num_tensors()))
-    versions_.resize(static_cast<size_t>(state_.num_tensors()), 1);
-  return versions_[static_cast<size_t>(number)];
+VariableServer::Tracked& VariableServer::tracked(int number) {
+  if (tracked_.size() < static_cast<size_t>(state_.num_tensors()))
+    tracked_.resize(static_cast<size_t>(state_.num_tensors()));
+  return tracked_[static_cast<size_t>(number)];
+}
+
+void VariableServer::note_change(int number) {
+  ++tracked(number).version;
+  tracked(number).changed.note_all();
+}
+
+void VariableServer::note_gradient(int optimizer, int variable, const ServedGradient& gradient, double scale) {
+  const ServedOptimizer& by = state_.optimizer(optimizer);
+  const bool changes_rows_alone =
+      gradient.value.is_sparse() && std::isfinite(scale) && by.changes_rows_alone(gradient, state_.tensor(variable));
+  const Tensor rows = changes_rows_alone ? gradient.value._indices()[0].contiguous() : Tensor();
+  for (const int changed : state_.changed_by(optimizer, variable)) {
+    if (!changes_rows_alone || state_[changed].num_rows != state_[variable].num_rows) {
+      note_change(changed);
+      continue;
+    }
+    ++tracked(changed).version;
+    tracked(changed).changed.note({rows.const_data_ptr<int64_t>(), static_cast<size_t>(rows.numel())});
+  }
 }
 
 int VariableServer::read_tensor_number(ByteReader& reader) const {
@@ -113,32 +135,40 @@ void VariableServer::pull(ByteReader& reader, LongMessage& message) {
 void VariableServer::pull_one(ByteReader& reader, LongMessage& message) {
   const int number = read_tensor_number(reader);
   const auto known = static_cast<uint64_t>(reader.number());
-  message.number(static_cast<int64_t>(version(number)));
-  if (known != version(number)) state_.append(message, number, server_);
+  const uint64_t version = tracked(number).version;
+  message.number(static_cast<int64_t>(version));
+  if (known != version) state_.append(message, number, server_);
 }
 
-// Rows of this server, each behind the one before.
-std::vector<int64_t> VariableServer::read_rows(ByteReader& reader, int number) const {
-  const ServedTensor& of = state_[number];
-  std::vector<int64_t> rows(static_cast<size_t>(reader.count(sizeof(int64_t))));
-  size_t shard = 0;
-  int64_t least = 0;
-  for (int64_t& row : rows) {
-    row = reader.number_in(least, of.num_rows - 1);
-    least = row + 1;
-    while (row >= of.shards[shard].first_row + of.shards[shard].num_rows) ++shard;
-    if (of.shards[shard].server != server_)
-      reader.damaged(str("row ", row, " of tensor ", number, " is not on ps ", server_));
+void VariableServer::pull_changes(ByteReader& reader, LongMessage& message) {
+  for (int64_t left = reader.count(2 * sizeof(int64_t)); left > 0; --left) {
+    const int number = read_tensor_number(reader);
+    const auto known = static_cast<uint64_t>(reader.number());
+    auto& [version, changed] = tracked(number);
+    message.number(static_cast<int64_t>(version));
+    if (known == version) continue;
+    const auto rows = changed.since(known);
+    message.number(rows.has_value());
+    if (rows) {
+      message.number(static_cast<int64_t>(rows->size()));
+      message.raw(rows->data(), rows->size() * sizeof(int64_t));
+      append_values(message, number, *rows);
+    } else {
+      state_.append(message, number, server_);
+    }
+    changed.tell(version, state_[number].num_rows);
   }
-  return rows;
 }
 
 void VariableServer::pull_rows(ByteReader& reader, LongMessage& message) {
   const int number = read_tensor_number(reader);
+  append_values(message, number, state_.read_rows(reader, number, server_));
+}
+
+void VariableServer::append_values(LongMessage& message, int number, std::span<const int64_t> rows) {
   const auto row_bytes = static_cast<size_t>(state_[number].row_bytes);
   const char* const from = state_.memory(number);
-  for (const int64_t row : read_rows(reader, number))
-    message.raw(from + static_cast<size_t>(row) * row_bytes, row_bytes);
+  for (const int64_t row : rows) message.raw(from + static_cast<size_t>(row) * row_bytes, row_bytes);
 }
 
 ServedGradient VariableServer::read_gradient(ByteReader& reader, const Incoming& request, int number) {
@@ -161,7 +191,7 @@ ServedGradient VariableServer::read_gradient(ByteReader& reader, const Incoming&
     state_.take(reader, number, server_, static_cast<char*>(gradient.mutable_data_ptr()));
     return {gradient};
   }
-  const std::vector<int64_t> rows = read_rows(reader, number);
+  const std::vector<int64_t> rows = state_.read_rows(reader, number, server_);
   const auto num_bytes = static_cast<size_t>(of.row_bytes) * rows.size();
   const uint8_t* const bytes = reader.raw(num_bytes);
   std::vector<int64_t> sizes = of.sizes;
@@ -219,15 +249,19 @@ void VariableServer::update(ByteReader& reader, const Incoming& request, int opt
   }
   reader.finish();
   const at::NoGradGuard no_grad;
-  const bool changes_all = state_.optimizer(optimizer).changes_all_slots;
-  for (const int variable : changes_all ? state_.variables_of(optimizer) : numbers)
-    for (const int changed : state_.changed_by(optimizer, variable)) ++version(changed);
+  const auto note_all = [&](std::span<const int> all) {
+    for (const int variable : all)
+      for (const int changed : state_.changed_by(optimizer, variable)) note_change(changed);
+  };
   std::exception_ptr failure;
   try {
+    for (size_t i = 0; i < numbers.size(); ++i) note_gradient(optimizer, numbers[i], gradients[i], scale);
     state_.optimizer(optimizer).apply(gradients, variables, scale);
   } catch (...) {
     failure = std::current_exception();
+    note_all(numbers);
   }
+  if (state_.optimizer(optimizer).changes_all_slots) note_all(state_.variables_of(optimizer));
   for (const ServedGradient& gradient : gradients)
     if (!gradient.value.is_sparse()) leave_message(gradient.value);
   if (failure) std::rethrow_exception(failure);
@@ -254,7 +288,7 @@ void VariableServer::write_buffers(ByteReader& reader) {
   const at::NoGradGuard no_grad;
   for (const auto& [number, value] : written) {
     state_.tensor(number).copy_(value);
-    ++version(number);
+    note_change(number);
   }
 }
 
@@ -263,7 +297,7 @@ void VariableServer::assign(ByteReader& reader) {
     const int number = read_tensor_number(reader);
     if (state_.bytes_on(number, server_) > reader.left()) reader.damaged("a value ends too early");
     state_.take(reader, number, server_, state_.memory(number));
-    ++version(number);
+    note_change(number);
   }
 }
 

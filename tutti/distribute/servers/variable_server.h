@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "tutti/distribute/servers/changed_rows.h"
 #include "tutti/distribute/servers/long_message.h"
 #include "tutti/distribute/servers/served_state.h"
 
@@ -30,7 +31,9 @@ class VariableServer {
   int read_tensor_number(ByteReader& reader) const;
   void pull(ByteReader& reader, LongMessage& message);
   void pull_one(ByteReader& reader, LongMessage& message);
+  void pull_changes(ByteReader& reader, LongMessage& message);
   void pull_rows(ByteReader& reader, LongMessage& message);
+  void append_values(LongMessage& message, int number, std::span<const int64_t> rows);
   // What is pulled with it is what it has made of it.
   void push(ByteReader& reader, const Incoming& request, LongMessage& message);
   bool is_new(const Push& push);
@@ -39,12 +42,18 @@ class VariableServer {
   ServedGradient read_gradient(ByteReader& reader, const Incoming& request, int number);
   at::Tensor read_rows_of(ByteReader& reader, int number, const at::Tensor& others);
   void assign(ByteReader& reader);
-  std::vector<int64_t> read_rows(ByteReader& reader, int number) const;
-  uint64_t& version(int number);
+  // Before the update. Throws: as the optimizer.
+  void note_gradient(int optimizer, int variable, const ServedGradient& gradient, double scale);
+  void note_change(int number);
 
   ServedState& state_;
   const int server_;
-  std::vector<uint64_t> versions_;  // of the tensors, from 1 on
+  struct Tracked {
+    uint64_t version = 1;
+    ChangedRows changed = {};
+  };
+  Tracked& tracked(int number);
+  std::vector<Tracked> tracked_;  // the tensors
   // Of calls that are open: how many of their updates were seen, and what the last of these threw.
   struct Made {
     int64_t count = 0;

@@ -6,15 +6,9 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 #include <gmock/gmock.h>
-#include <unistd.h>
-
-#include <future>
-#include <thread>
 
 #include "tests/support/error_of.h"
-#include "tutti/cluster/rpc/memory_stream.h"
-#include "tutti/cluster/rpc/transport.h"
-#include "tutti/core/str.h"
+#include "tests/support/server_thread.h"
 #include "tutti/device/logical_devices.h"
 #include "tutti/distribute/parameter_server_strategy.h"
 #include "tutti/distribute/servers/variable_server.h"
@@ -23,7 +17,6 @@
 namespace tutti::servers {
 namespace {
 
-using namespace std::chrono_literals;
 using ::testing::ElementsAre;
 
 constexpr int64_t kSize = 3000;  // so many elements that messages stay where they come
@@ -48,42 +41,8 @@ struct Twin {
 // A worker's copies of what a server has, which a thread of this process is, by memory that they share.
 class Copies : public testing::TestWithParam<rpc::Carriage> {
  protected:
-  Copies() {
-    std::promise<std::unique_ptr<rpc::Stream>> met;
-    const std::string address = str("unix-abstract:tutti-copies-test-", getpid(), '-', ++count);
-    door.emplace(address, rpc::Credentials{},
-                 [&](std::unique_ptr<rpc::Stream> stream) { met.set_value(std::move(stream)); });
-    auto near = rpc::connect(address, {}), far = met.get_future().get();
-    if (GetParam() == rpc::Carriage::shared_memory) {
-      auto memory = rpc::SharedMemory::create();
-      auto opened = rpc::SharedMemory::open(memory->offer());
-      near = rpc::share_memory(std::move(near), std::move(memory), 0);
-      far = rpc::share_memory(std::move(far), std::move(opened), 1);
-    }
-    links.push_back(std::make_unique<Link>(cluster::Task{"ps", 0}, std::move(near), 20s));
-    thread = std::thread([this, link = std::make_shared<Link>(cluster::Task{"worker", 0}, std::move(far), 20s)] {
-      try {
-        while (true) answer(*link);
-      } catch (const Error&) {  // the worker has gone
-      }
-    });
-  }
-  ~Copies() override {
-    links.clear();
-    thread.join();
-  }
-
-  void answer(Link& link) {
-    const Incoming request = link.receive();
-    ByteReader reader(request, "a request");
-    const Kind kind = read_kind(reader);
-    const std::lock_guard lock(mutex);
-    kinds.push_back(kind);
-    link.send(server.answer(request));
-  }
   // What another worker does meanwhile.
   void add_on_server(float value) {
-    const std::lock_guard lock(mutex);
     LongMessage push(Kind::push);
     for (const int64_t each : {next_of_other++, int64_t{0}, int64_t{0}, int64_t{0}}) push.number(each);
     const double scale = 1;
@@ -91,9 +50,7 @@ class Copies : public testing::TestWithParam<rpc::Carriage> {
     for (const int64_t each : {0, 1, 0, 0}) push.number(each);
     const std::vector<float> gradient(kSize, -value);
     push.part(gradient.data(), gradient.size() * sizeof(float));
-    const Bytes answered = server.answer(push.bytes()).bytes();
-    ByteReader reader(answered, "an answer");
-    require_done(reader);
+    thread.answer_other(push.bytes());
   }
   static float element(const Twin& of, int number) {
     const auto* memory = reinterpret_cast<const float*>(of.state.memory(number));
@@ -104,22 +61,14 @@ class Copies : public testing::TestWithParam<rpc::Carriage> {
     const std::vector<Tensor> gradient{at::ones({kSize})}, variable{worker.w};
     copies.push(0, gradient, variable, 1);
   }
-  // The kinds of requests since it was last called.
-  std::vector<Kind> asked() {
-    const std::lock_guard lock(mutex);
-    return std::exchange(kinds, {});
-  }
+  std::vector<Kind> asked() { return thread.asked(); }
 
-  static inline int count = 0;
   Twin served, worker;
   VariableServer server{served.state, 0};
-  std::optional<rpc::Server> door;
-  std::vector<std::unique_ptr<Link>> links;
-  std::mutex mutex;
-  std::vector<Kind> kinds;
+  testing_support::ServerThread thread{server, {"worker", 0}, GetParam()};
   int64_t next_of_other = 1000;
-  std::thread thread;
-  WorkerCopies copies{worker.state, links, [](int) { throw Error(ErrorCode::unavailable, "there is no other way"); }};
+  WorkerCopies copies{worker.state, thread.links(),
+                      [](int) { throw Error(ErrorCode::unavailable, "there is no other way"); }};
 };
 
 TEST_P(Copies, WhatTheNextCallReadsComesWithTheLastUpdate) {

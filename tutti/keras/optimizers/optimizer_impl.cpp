@@ -169,6 +169,11 @@ void OptimizerImpl::Scratch::serve(OptimizerImpl& optimizer, const std::shared_p
     for (const ServedGradient& gradient : gradients) values.push_back(gradient.value);
     alive()->apply(values, variables, scale);
   };
+  to_serve.changes_rows_alone = [alive](const ServedGradient&, const Tensor& variable) {
+    const auto self = alive();
+    const VariableState& state = self->state_of(variable, 0);
+    return self->is_elementwise() && self->takes_rows(state) && !state.constraint && !self->options_.use_ema;
+  };
   to_serve.numbers = [alive] {
     const auto self = alive();
     std::vector<double> numbers{static_cast<double>(self->num_calls_)};
