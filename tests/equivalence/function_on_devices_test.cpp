@@ -464,6 +464,8 @@ TEST(FunctionOnDevices, AnOnlyReplicaAddsItsGradientsOneAfterTheOther) {
       }
       other.mutable_grad().reset();
     }
+  EXPECT_LE(in_replica.tracing_count(), 4);
+  EXPECT_LE(with_run.tracing_count(), 4);
 }
 
 TEST(FunctionOnDevices, AReplicaThatAddsToItsOwnGradientIsRefused) {

@@ -156,6 +156,11 @@ const Mesh& LocalStrategy::mesh() const { return state_->mesh; }
 const CrossDeviceOps& LocalStrategy::cross_device_ops() const { return *state_->ops.get(); }
 void LocalStrategy::reduce_gradients(std::span<BufferSum> items) const { state_->reduction(items, state_->memory); }
 
+void LocalStrategy::give_gradients() {
+  state_->sum->give_only_replica();
+  state_->mean->give_only_replica();
+}
+
 void LocalStrategy::drop_gradients() {
   state_->sum->drop();
   state_->mean->drop();
@@ -176,8 +181,9 @@ std::unique_ptr<StrategyScope> LocalStrategy::scope(BuildOptions options, std::s
 void LocalStrategy::run_replicas(FunctionRef<void(int replica)> function, const RunOptions& options) {
   if (!current_rendezvous()) refuse_other_strategy("run");  // the runner refuses a run in a run
   if (state_->made && !current_rendezvous()) state_->made->settle();
-  state_->sum->begin_run();
-  state_->mean->begin_run();
+  state_->sum->note_run();
+  state_->mean->note_run();
+  give_gradients();
   state_->runner->run(function, options, state_->sum);
 }
 

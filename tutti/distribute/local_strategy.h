@@ -35,6 +35,7 @@ class LocalStrategy : public Strategy {
   const Mesh& mesh() const;
   const CrossDeviceOps& cross_device_ops() const final;
   void reduce_gradients(std::span<BufferSum> items) const final;
+  void give_gradients() final;
   // Of all variables, here alone: processes that go on from a step before have none of the one that failed.
   void drop_gradients();
 

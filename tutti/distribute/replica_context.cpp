@@ -51,6 +51,7 @@ void ReplicaContext::meet(Operation operation, Rendezvous::Action action) const 
     std::optional<ReplicasWait> waiting;
     if (mesh) waiting.emplace(mesh->clock);
     action(payloads);
+    strategy_->give_gradients();
   };
   if (!rendezvous) return once(std::span<void* const>(&operation.payload, 1));
   auto* const recorder = CallRecorder::current();

@@ -116,6 +116,24 @@ TEST(OneReplica, AddsItsGradientsOneAfterTheOther) {
   EXPECT_THAT(numbers(gather(w.grad())), ElementsAre(1));
 }
 
+// LibTorch's optimizer reads them in global view, where replicas meet.
+TEST(OneReplica, AddsItsGradientsOneAfterTheOtherBehindAStepToo) {
+  MirroredStrategy strategy({.devices = configure_logical_cpus(1)});
+  const auto [w, optimizer] = strategy.build([] {
+    const Tensor made = at::ones({}).set_requires_grad(true);
+    return std::pair(made, Optimizer(torch::optim::SGD({made}, 0)));
+  });
+  strategy.run([&, &w = w, &optimizer = optimizer] {
+    const Tensor loss = w * 1;
+    (w * 1e8).backward();
+    optimizer.step();
+    (w * -1e8).backward();
+    loss.backward();
+    EXPECT_EQ(w.grad().item<float>(), 1);
+  });
+  EXPECT_THAT(numbers(gather(w.grad())), ElementsAre(1));
+}
+
 TEST(OneReplica, LeavesAGradientWithAGraphToGlobalView) {
   MirroredStrategy strategy({.devices = configure_logical_cpus(1)});
   const Tensor w = strategy.build([] { return at::full({}, 3.).set_requires_grad(true); });

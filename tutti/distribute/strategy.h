@@ -90,6 +90,8 @@ class Strategy : public InputDistribution {
 
   // Sets the result of each item, whose values are what replicas left for one variable. For the library's own use.
   virtual void reduce_gradients(std::span<BufferSum> items) const { sum_buffers(items); }
+  // Replicas are about to run, or to go on where they met: see GradientGroup. For the library's own use.
+  virtual void give_gradients() {}
   // Replaces numbers by their sums over the processes. For the library's own use.
   void sum_over_processes(std::span<int64_t> numbers, const char* name) const;
 

@@ -159,8 +159,8 @@ void GradientGroup::reduce() {
   sums_ = std::move(sums);
 }
 
-void GradientGroup::begin_run() {
-  note_run();
+void GradientGroup::give_only_replica() {
+  if (is_of_processes()) return;
   const std::lock_guard lock(mutex_);
   for (MeshMeta* member : members_) member->give_only_replica();
 }
@@ -206,10 +206,14 @@ void MeshMeta::make_leaves() {
   states_.store(owned_states_.get(), std::memory_order_release);
 }
 
-// Not one with a graph of its own, to which LibTorch, too, adds no gradient in place.
+// Not one with a graph of its own, to which LibTorch, too, adds no gradient in place. It moves, which is no part of a
+// recording.
 void MeshMeta::give_only_replica() {
-  if (has_only_replica() && global_.load(std::memory_order_acquire) && !(grad_.defined() && grad_.requires_grad()))
-    take_global_gradient(0);
+  if (!has_only_replica() || !global_.load(std::memory_order_acquire) || leaves_[0].mutable_grad().defined() ||
+      (grad_.defined() && grad_.requires_grad()))
+    return;
+  const UnrecordedGuard unrecorded;
+  take_global_gradient(0);
 }
 
 const Tensor& MeshMeta::unreduced_gradient() const {

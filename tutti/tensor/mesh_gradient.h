@@ -34,10 +34,7 @@ class GradientGroup {
       ReduceOp op, Reduction reduction = [](std::span<BufferSum> items) { sum_buffers(items); },
       std::shared_ptr<Processes> processes = {});
   ReduceOp op() const { return op_; }
-  // Replicas are about to run. An only one takes the gradients that global view has, so that what its backward passes
-  // add is added to these, one after the other, as on one device.
-  void begin_run();
-  // They ran, as the replay of a recording tells.
+  // To be called before replicas run.
   void note_run() { ran_.store(processes_ != nullptr, std::memory_order_relaxed); }
   // Whether they did since the last reduction, in which all processes take part.
   bool has_run() const { return ran_.load(std::memory_order_relaxed); }
@@ -45,6 +42,9 @@ class GradientGroup {
 
   // No gradient is left, neither the replicas' nor the global ones, as after zero_grad(); nothing is communicated.
   void drop();
+  // To be called before replicas run, and before they go on where they met. An only one takes the gradients that global
+  // view has, so that what its backward passes add is added to these one after the other, as on one device.
+  void give_only_replica();
   // Moves what the replicas left into the global gradients of all members.
   void reduce();
 
@@ -74,7 +74,7 @@ class GradientGroup {
 // grad() is the replica's own gradient in replica view. In global view it is the reduction over the replicas, which is
 // made when grad() is first called. A gradient that global view has when replicas run again is kept, and counts once:
 // of a sum it becomes a part of the first replica's gradient, of a mean a part of every replica's. So zero_grad() in
-// the replicas clears it too. The only replica of a process alone has it from the beginning.
+// the replicas clears it too. An only replica has it from the beginning.
 //
 // requires_grad_() and register_hook(), called in a replica, are for that replica alone. Back in global view the tensor
 // requires a gradient if the first replica's leaf does. What global view sets holds for all replicas.
