@@ -111,6 +111,7 @@ void VariableServer::note_change(int number) {
 
 void VariableServer::note_gradient(int optimizer, int variable, const ServedGradient& gradient, double scale) {
   const ServedOptimizer& by = state_.optimizer(optimizer);
+  // A scale that is not finite makes other rows' zeros NaN, where the optimizer has to make the gradient dense.
   const bool changes_rows_alone =
       gradient.value.is_sparse() && std::isfinite(scale) && by.changes_rows_alone(gradient, state_.tensor(variable));
   const Tensor rows = changes_rows_alone ? gradient.value._indices()[0].contiguous() : Tensor();
