@@ -25,10 +25,6 @@ struct PlainAccess {
 // So many bytes have a checksum of their own: few that did not change are looked at beside a row that did.
 constexpr size_t kBlockBytes = 1024;
 
-std::span<const uint8_t> bytes_of(const Tensor& buffer) {
-  return {static_cast<const uint8_t*>(buffer.const_data_ptr()), buffer.nbytes()};
-}
-
 uint32_t checksum(std::span<const uint8_t> bytes, size_t block) {
   const auto rest = bytes.subspan(block * kBlockBytes);
   return crc32c(rest.data(), std::min(rest.size(), kBlockBytes));

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -16,6 +17,11 @@
 namespace tutti::servers {
 
 class LongMessage;
+
+// Of a plain, contiguous tensor in the memory of the CPU.
+inline std::span<const uint8_t> bytes_of(const at::Tensor& plain) {
+  return {static_cast<const uint8_t*>(plain.const_data_ptr()), plain.nbytes()};
+}
 
 // Rows of a tensor that lie on one server.
 struct Shard {

@@ -19,11 +19,6 @@
 namespace tutti::servers {
 namespace {
 
-// Bytes of a plain tensor.
-std::span<const uint8_t> bytes_of(const Tensor& tensor) {
-  return {static_cast<const uint8_t*>(tensor.const_data_ptr()), tensor.nbytes()};
-}
-
 // By who shares it.
 std::shared_ptr<const Tensor> kept_alive(const Tensor& tensor) { return std::make_shared<const Tensor>(tensor); }
 
